@@ -30,7 +30,7 @@ func configuredCommand(args []string, io cli.Stdio) int {
 // configuredServers reads the configurations that are named, or all that there are. A file that was not named
 // may be anything. wrapped are the servers that mcpscope run contains already.
 func configuredServers(names []string) (servers, wrapped []gateway.Configured, err error) {
-	all, err := clientconfig.Configurations(names)
+	all, err := clientconfig.Find(names)
 	servers = []gateway.Configured{}
 	for _, c := range all {
 		if c.Err != nil && len(names) > 0 && err == nil {

@@ -9,11 +9,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/internal/clientconfig"
 )
 
 func unwrapCommand(io cli.Stdio) *cobra.Command {
-	var f clientconfig.Choice
+	var f choice
 	c := command(spec{
 		use: "unwrap [CLIENT|FILE…] [flags]", short: "undo wrap", operands: clientsAndFiles,
 		examples: `  mcpscope unwrap --yes
@@ -27,18 +26,18 @@ A file that has not changed since 'mcpscope wrap' is restored byte for byte, and
 its backup is removed. In a file that has changed, only the commands change, and
 the backup is kept. Restart running clients to use the change.`,
 	}, func(operands []string) int {
-		r := clientconfig.Rewriting{Choice: f, IO: io, Verb: "unwrap"}
-		return r.Run(operands)
+		r := rewriting{choice: f, io: io, verb: "unwrap"}
+		return r.run(operands)
 	})
 	addChange(c.Flags(), &f)
 	return c
 }
 
 // addChange adds the common flags of wrap and unwrap.
-func addChange(fs *pflag.FlagSet, f *clientconfig.Choice) {
+func addChange(fs *pflag.FlagSet, f *choice) {
 	fs.Func("server", "only servers named `NAME`; may be repeated", func(s string) error {
-		f.Servers = append(f.Servers, s)
+		f.servers = append(f.servers, s)
 		return nil
 	})
-	fs.BoolVar(&f.Yes, "yes", false, "do not ask")
+	fs.BoolVar(&f.yes, "yes", false, "do not ask")
 }

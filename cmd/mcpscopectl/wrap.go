@@ -16,7 +16,7 @@ import (
 )
 
 type wrapFlags struct {
-	clientconfig.Choice
+	choice
 	program    string
 	idleFreeze string
 	list, json bool
@@ -48,7 +48,7 @@ of a broken server contains an mcpscope that does not exist. With --list, the
 exit status is 1 if a server is broken or a file cannot be read. YAML files are
 not edited: mcpscope wrap prints the lines to write.`,
 	}, func(operands []string) int { return f.run(operands, io) })
-	addChange(c.Flags(), &f.Choice)
+	addChange(c.Flags(), &f.choice)
 	c.Flags().StringVar(&f.program, "program", "",
 		"`PATH` of the mcpscope that clients start (default: next to mcpscopectl)")
 	c.Flags().StringVar(&f.idleFreeze, "idle-freeze", "",
@@ -60,7 +60,7 @@ not edited: mcpscope wrap prints the lines to write.`,
 
 func (f *wrapFlags) run(operands []string, io cli.Stdio) int {
 	if f.list {
-		return clientconfig.List(&f.Choice, f.json, operands, io)
+		return listConfigured(&f.choice, f.json, operands, io)
 	}
 	if f.json {
 		return io.Mistake("wrap", "--json needs --list")
@@ -70,14 +70,14 @@ func (f *wrapFlags) run(operands []string, io cli.Stdio) int {
 		return io.CannotWithHint("wrap", err,
 			"install both programs permanently, or select an installed one: mcpscope wrap --program PATH")
 	}
-	r := clientconfig.Rewriting{Choice: f.Choice, IO: io, Verb: "wrap", Runner: []string{program, "run"}}
+	r := rewriting{choice: f.choice, io: io, verb: "wrap", runner: []string{program, "run"}}
 	if f.idleFreeze != "" {
 		if _, err := cli.ParseLimit(f.idleFreeze); err != nil {
 			return io.Mistake("wrap", "--idle-freeze: "+err.Error())
 		}
-		r.Runner = append(r.Runner, "--idle-freeze", f.idleFreeze)
+		r.runner = append(r.runner, "--idle-freeze", f.idleFreeze)
 	}
-	status := r.Run(operands)
+	status := r.run(operands)
 	if status != cli.ExitOK || f.idleFreeze != "" {
 		return status
 	} else if memory := leftover.Bare(); memory > 0 {

@@ -23,14 +23,15 @@ import (
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
-// configured is a file of a client that was read.
-type configured struct {
+// A File is a configuration of a client.
+type File struct {
 	known.File
-	file     *configfile.File
+	Servers []wrapping.Server
+	Err     error // why it could not be read
+
+	content  *configfile.File
 	document *splice.Document
 	reader   wrapping.Reader
-	Servers  []wrapping.Server
-	Err      error // why it could not be read
 }
 
 func finder() (known.Finder, error) {
@@ -38,8 +39,8 @@ func finder() (known.Finder, error) {
 	return known.Finder{Getenv: os.Getenv, Home: os.Getenv("HOME"), Dir: dir}, err
 }
 
-// Configurations returns the files for the arguments or, without arguments, those of all clients.
-func Configurations(args []string) ([]*configured, error) {
+// Find returns the files for the arguments or, without arguments, those of all clients.
+func Find(args []string) ([]*File, error) {
 	if len(args) == 0 {
 		return Everywhere()
 	}
@@ -60,7 +61,7 @@ func Configurations(args []string) ([]*configured, error) {
 
 // Everywhere are the files of every client that is found here, and all others that have a wrapped server: the
 // backups name them.
-func Everywhere() ([]*configured, error) {
+func Everywhere() ([]*File, error) {
 	f, err := finder()
 	if err != nil {
 		return nil, err
@@ -76,7 +77,7 @@ func Everywhere() ([]*configured, error) {
 			files = append(files, found...)
 		}
 	}
-	return slices.DeleteFunc(readAll(files), func(c *configured) bool {
+	return slices.DeleteFunc(readAll(files), func(c *File) bool {
 		isClients := slices.ContainsFunc(clientFiles, func(f known.File) bool { return f.Path == c.Path })
 		return !isClients && c.Err == nil && !slices.ContainsFunc(c.Servers, isWrapped)
 	}), nil
@@ -85,13 +86,13 @@ func Everywhere() ([]*configured, error) {
 func isWrapped(s wrapping.Server) bool { return s.State == wrapping.Wrapped }
 
 // readAll reads a file only once if several clients share it by links.
-func readAll(files []known.File) []*configured {
-	var all []*configured
+func readAll(files []known.File) []*File {
+	var all []*File
 	for _, f := range files {
-		c := &configured{File: f}
-		c.file, c.Err = configfile.Read(f.Path)
+		c := &File{File: f}
+		c.content, c.Err = configfile.Read(f.Path)
 		if c.Err == nil {
-			same := func(o *configured) bool { return o.Err == nil && o.file.Target == c.file.Target }
+			same := func(o *File) bool { return o.Err == nil && o.content.Target == c.content.Target }
 			if i := slices.IndexFunc(all, same); i >= 0 {
 				all[i].Places = slices.Clone(all[i].Places)
 				for _, p := range f.Places {
@@ -111,16 +112,16 @@ func readAll(files []known.File) []*configured {
 	return all
 }
 
-func (c *configured) parse() {
+func (c *File) parse() {
 	if c.Err != nil {
 		return
 	}
-	if c.document, c.Err = splice.Parse(c.Format, c.file.Data); c.Err != nil {
+	if c.document, c.Err = splice.Parse(c.Format, c.content.Data); c.Err != nil {
 		return
 	}
-	obstacle := cmp.Or(c.ReadOnly, c.file.Obstacle())
+	obstacle := cmp.Or(c.ReadOnly, c.content.Obstacle())
 	if c.Format == splice.YAML {
-		obstacle = noYAML
+		obstacle = NoYAML
 	}
 	c.reader = wrapping.Reader{Places: c.Places, Obstacle: obstacle, Exists: isThere}
 	c.reader.Operands = func(args []string) ([]string, error) {
@@ -130,12 +131,12 @@ func (c *configured) parse() {
 	c.Servers = c.reader.Servers(c.document)
 }
 
-// noYAML: the end of a value depends on anchors, tags and folded lines.
-const noYAML = "mcpscope edits no YAML"
+// NoYAML is the reason for a file in YAML: the end of a value depends on anchors, tags and folded lines.
+const NoYAML = "mcpscope edits no YAML"
 
-// brokenText is why a client can't start a server that is wrapped, "" if it can: mcpscope was removed before
+// WhyBroken is why a client can't start a server that is wrapped, "" if it can: mcpscope was removed before
 // an unwrap.
-func brokenText(s wrapping.Server) string {
+func WhyBroken(s wrapping.Server) string {
 	if s.State != wrapping.Wrapped {
 		return ""
 	}
@@ -145,20 +146,18 @@ func brokenText(s wrapping.Server) string {
 	return ""
 }
 
-const noConfiguration = "no client configuration found in the home or working directory, or above it"
-
 func isThere(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
 }
 
 // ClientTitle returns the title of the file's client, or the argument for a file of no known client.
-func (c *configured) ClientTitle(otherwise string) string { return cmp.Or(c.Title, otherwise) }
+func (c *File) ClientTitle(otherwise string) string { return cmp.Or(c.Title, otherwise) }
 
 // Where returns the path of the file, with its client.
-func (c *configured) Where() string {
-	if c.file != nil && c.file.Target != "" && c.file.Target != c.Path {
-		return cli.OneLine(c.Path + " -> " + c.file.Target)
+func (c *File) Where() string {
+	if c.content != nil && c.content.Target != "" && c.content.Target != c.Path {
+		return cli.OneLine(c.Path + " -> " + c.content.Target)
 	}
 	return cli.OneLine(c.Path)
 }

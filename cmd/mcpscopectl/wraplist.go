@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package clientconfig
+//go:build linux
+
+package main
 
 import (
 	"cmp"
 	"strconv"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/clientconfig"
 	"github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
 	"github.com/mcpscope/mcpscope/internal/show"
 )
@@ -25,8 +28,9 @@ type configuredView struct {
 	Arguments int            `json:"arguments"`
 }
 
-func List(f *Choice, asJSON bool, operands []string, io cli.Stdio) int {
-	all, err := Configurations(operands)
+// listConfigured prints the servers of configurations.
+func listConfigured(f *choice, asJSON bool, operands []string, io cli.Stdio) int {
+	all, err := clientconfig.Find(operands)
 	if err != nil {
 		return io.Cannot("find configurations", err)
 	}
@@ -37,13 +41,13 @@ func List(f *Choice, asJSON bool, operands []string, io cli.Stdio) int {
 			if !f.wants(s.Name) {
 				continue
 			}
-			if why := brokenText(s); why != "" {
+			if why := clientconfig.WhyBroken(s); why != "" {
 				s.State, s.Reason, status = stateBroken, why, cli.ExitFailure
 			}
 			own := s.Own()
 			v := configuredView{
 				Client: c.Client, File: c.Path, Name: s.Name, State: s.State, Reason: s.Reason,
-				Command: WithoutArguments(own), Arguments: max(0, len(own)-1),
+				Command: clientconfig.WithoutArguments(own), Arguments: max(0, len(own)-1),
 			}
 			lines = append(lines, []string{cmp.Or(v.Client, "-"), v.Name, stateText(s),
 				cmp.Or(v.Command, "-"), strconv.Itoa(v.Arguments), c.Where()})
@@ -64,7 +68,7 @@ func List(f *Choice, asJSON bool, operands []string, io cli.Stdio) int {
 }
 
 // complain says which files could not be read.
-func complain(io cli.Stdio, all []*configured) int {
+func complain(io cli.Stdio, all []*clientconfig.File) int {
 	status := cli.ExitOK
 	for _, c := range all {
 		if c.Err != nil {
