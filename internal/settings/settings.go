@@ -149,41 +149,6 @@ func (v *Values) Parse(of Command, args []string) (operands []string, help bool,
 	return v.FromArguments(of, args)
 }
 
-// FromArguments reads flags up to "--", or to the first other argument. The rest are the operands. --flag
-// VALUE and --flag=VALUE are the same, and so are one and two dashes.
-func (v *Values) FromArguments(of Command, args []string) (operands []string, help bool, err error) {
-	for len(args) > 0 {
-		arg := args[0]
-		if len(arg) < 2 || arg[0] != '-' {
-			break
-		}
-		args = args[1:]
-		if arg == "--" {
-			break
-		}
-		text := strings.TrimPrefix(strings.TrimPrefix(arg, "-"), "-")
-		name, value, assigned := strings.Cut(text, "=")
-		r := find(of, name)
-		switch {
-		case r == nil && (name == "h" || name == "help"):
-			return nil, true, nil
-		case r == nil:
-			return nil, false, fmt.Errorf("unknown flag %q", Dashes(name))
-		case !assigned && r.Switch():
-			value = "true"
-		case !assigned && len(args) == 0:
-			return nil, false, fmt.Errorf("flag %s needs a value", Dashes(name))
-		case !assigned:
-			value, args = args[0], args[1:]
-		}
-		if err := r.set(v, value); err != nil {
-			return nil, false, fmt.Errorf("%s %q: %w", Dashes(name), value, err)
-		}
-		v.given[r.Name] = true
-	}
-	return args, false, nil
-}
-
 // Dashes returns a flag with its dashes.
 func Dashes(name string) string {
 	if len(name) == 1 {

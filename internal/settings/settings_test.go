@@ -48,6 +48,8 @@ func TestParse(t *testing.T) {
 		{Run, "--require", "", "",
 			func(v *Values) bool { return v.Require && v.Given("require") && !v.Given("replace") }},
 		{Gateway, "--match a --match b g", "g", "", func(v *Values) bool { return len(v.Match) == 2 }},
+		{Run, "-qv x", "x", "", func(v *Values) bool { return v.Quiet && v.Verbose }},
+		{Run, "-qx x", "", `unknown flag "--qx"`, nil},
 		{Run, "--nope=3 x", "", `unknown flag "--nope"`, nil},
 		{Run, "--name", "", "flag --name needs a value", nil},
 		{Run, "--require=maybe", "", `--require "maybe": "maybe" is neither true nor false`, nil},
@@ -72,6 +74,24 @@ func TestParse(t *testing.T) {
 }
 
 // A flag counts more than a variable, that more than a file.
+func TestSetFlag(t *testing.T) {
+	for _, c := range []struct{ args, want string }{
+		{"--name t --", "--idle-freeze 5m --name t --"},
+		{"", "--idle-freeze 5m"},
+		{"--term-grace 3s --idle-freeze 10m --name t --", "--term-grace 3s --idle-freeze 5m --name t --"},
+		{"-idle-freeze=10m --require", "-idle-freeze=5m --require"},
+		{"--name --idle-freeze -q --", "--idle-freeze 5m --name --idle-freeze -q --"},
+	} {
+		got, err := SetFlag(Run, strings.Fields(c.args), "idle-freeze", "5m")
+		if err != nil || strings.Join(got, " ") != c.want {
+			t.Errorf("%q: %q, %v", c.args, got, err)
+		}
+	}
+	if got, err := SetFlag(Run, []string{"--nope"}, "idle-freeze", "5m"); err == nil {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestOrder(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "mcpscope.toml")
 	text := "[defaults]\nterm-grace = '1m'\neof-grace = '2m'\nmax-lifetime = '3m'\nreplace = true\nquiet = true\nrequire = true"
