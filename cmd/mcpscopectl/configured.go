@@ -10,7 +10,6 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/clientconfig"
-	"github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
 	"github.com/mcpscope/mcpscope/internal/gateway"
 )
 
@@ -30,9 +29,9 @@ func configuredCommand(args []string, io cli.Stdio) int {
 // configuredServers reads the configurations that are named, or all that there are. A file that was not named
 // may be anything. wrapped are the servers that mcpscope run contains already.
 func configuredServers(names []string) (servers, wrapped []gateway.Configured, err error) {
-	all, err := clientconfig.Find(names)
+	found, err := clientconfig.Find(names)
 	servers = []gateway.Configured{}
-	for _, c := range all {
+	for _, c := range found.Files {
 		if c.Err != nil && len(names) > 0 && err == nil {
 			err = fmt.Errorf("%s: %w", c.Where(), c.Err)
 		}
@@ -44,7 +43,7 @@ func configuredServers(names []string) (servers, wrapped []gateway.Configured, e
 				Name: s.Label(), Client: c.Client, File: c.Where(),
 				Argv: s.Argv, Env: s.Env, Listens: s.Listens,
 			}
-			if s.State == wrapping.Wrapped {
+			if s.IsWrapped() {
 				wrapped = append(wrapped, server)
 			} else {
 				servers = append(servers, server)

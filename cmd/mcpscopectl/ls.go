@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/clientconfig"
 	"github.com/mcpscope/mcpscope/internal/containment"
 	"github.com/mcpscope/mcpscope/internal/selection"
 	"github.com/mcpscope/mcpscope/internal/show"
@@ -61,6 +62,14 @@ func (f *lsFlags) note(io cli.Stdio) {
 	}
 }
 
+// uncovered returns lines about configured servers that run without mcpscope, where others are wrapped.
+func uncovered() []string {
+	if coverage := clientconfig.FindCoverage(); coverage.Wrapped > 0 {
+		return coverage.Lines()
+	}
+	return nil
+}
+
 func (f *lsFlags) run(io cli.Stdio) int {
 	servers, err := f.List()
 	defer selection.Close(servers)
@@ -79,6 +88,11 @@ func (f *lsFlags) run(io cli.Stdio) int {
 		show.WriteServers(io.Out, views, f.AllUsers)
 	}
 	f.note(io)
+	if cli.OnTerminal(io.Out) { // scripts do not wait for it: mcpscope wrap --check
+		for _, line := range uncovered() {
+			io.Note(line)
+		}
+	}
 	if err != nil {
 		return io.Cannot("list all servers", err)
 	}

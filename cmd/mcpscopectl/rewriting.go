@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rogpeppe/go-internal/diff"
+
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/clientconfig"
 	"github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
@@ -22,44 +24,85 @@ type rewriting struct {
 	choice
 	io     cli.Stdio
 	verb   string
-	runner []string // to wrap with; nil unwraps
+	runner *wrapping.Runner // to wrap with; nil unwraps
+	shared bool             // wrap files that git tracks, too
+	check  bool             // only report whether there is anything to change
+}
+
+// choice says which servers are changed, and how.
+type choice struct {
+	servers []string
+	yes     bool // without a question
+	dryRun  bool // print the changes of files, and make none
+}
+
+func (f *choice) wants(server string) bool {
+	return len(f.servers) == 0 || slices.Contains(f.servers, server)
 }
 
 const noConfiguration = "no client configuration found in the home or working directory, or above it"
 
 func (r *rewriting) run(operands []string) int {
-	all, err := clientconfig.Find(operands)
+	if err := undoSudo(); err != nil {
+		return r.io.Cannot(r.verb, err)
+	}
+	found, err := clientconfig.Find(operands)
 	if err != nil {
 		return r.io.Cannot(r.verb, err)
 	}
-	status := complain(r.io, all)
-	if missing := r.unknown(all); missing != "" {
+	status := complain(r.io, found)
+	if missing := r.unknown(found.Files); missing != "" {
 		return r.io.Cannot(r.verb, fmt.Errorf("there is no server %q", missing))
 	}
 	var plan []clientconfig.Change
-	for _, c := range all {
-		if c.Err != nil {
+	for _, c := range found.Files {
+		switch {
+		case c.Err != nil:
 			continue
+		case c.IsOfSudoUser():
+			status = r.io.CannotWithHint(r.verb+" "+c.Where(), errors.New("sudo uses the home of root, "+
+				"and the file is yours"), "mcpscope "+r.verb+", without sudo")
+			continue
+		case len(c.Servers) == 0 && c.Named:
+			fmt.Fprintf(r.io.Out, "%s: no servers below any key that clients use\n", c.Where())
 		}
 		change := r.plan(c)
-		status = max(status, r.show(change))
+		if !r.dryRun {
+			status = max(status, r.show(change))
+		}
 		if change.Count() > 0 {
 			plan = append(plan, change)
 		}
 	}
-	if len(all) == 0 {
+	if len(found.Files) == 0 {
 		fmt.Fprintln(r.io.Out, noConfiguration)
 	}
+	return max(status, r.change(plan))
+}
+
+// change writes the files, after a question.
+func (r *rewriting) change(plan []clientconfig.Change) int {
+	status := cli.ExitOK
+	files := cli.Counted(len(plan), "file")
 	switch {
+	case r.dryRun:
+		for _, p := range plan {
+			path := cli.OneLine(p.File.Path)
+			fmt.Fprintf(r.io.Out, "%s", diff.Diff(path, p.Before(), path, p.Data))
+		}
+		return status
 	case len(plan) == 0:
 		fmt.Fprintf(r.io.Out, "nothing to %s\n", r.verb)
 		return status
-	case !r.yes && !r.io.Confirmed(fmt.Sprintf("Change %s?", cli.Counted(len(plan), "file"))):
+	case r.check:
+		fmt.Fprintf(r.io.Out, "mcpscope wrap would change %s\n", files)
+		return cli.ExitFailure
+	case !r.yes && !r.io.Confirmed("Change "+files+"?"):
 		return r.io.Unconfirmed(r.verb, "--yes")
 	}
 	for _, p := range plan {
 		if err := r.write(p); err != nil {
-			status = r.io.Cannot("change "+p.Where(), err)
+			status = r.io.Cannot("change "+p.File.Where(), err)
 		}
 	}
 	return status
@@ -81,49 +124,57 @@ func (r *rewriting) plan(c *clientconfig.File) clientconfig.Change {
 	if r.runner == nil {
 		return c.Unwrap(r.wants)
 	}
-	return c.Wrap(r.runner, r.wants)
+	if !r.shared {
+		c.LeaveShared()
+	}
+	return c.Wrap(*r.runner, r.wants)
 }
 
 // show prints what will change, and why servers stay as they are. One that can't be unwrapped is a failure:
 // its client still needs mcpscope.
 func (r *rewriting) show(p clientconfig.Change) int {
 	status := cli.ExitOK
-	if !slices.ContainsFunc(p.File.Servers, func(s wrapping.Server) bool { return r.wants(s.Name) }) {
+	if !slices.ContainsFunc(p.Servers, func(s wrapping.Server) bool { return r.wants(s.Name) }) {
 		return status
 	}
-	out := r.io.Out
-	fmt.Fprintf(out, "%s (%s)\n", p.Where(), p.ClientTitle("a file"))
-	for i := range p.File.Servers {
-		s := &p.Change.Servers[i]
-		if !r.wants(s.Name) {
-			continue
-		}
-		title := cli.OneLine(show.Fit(s.Name, 64))
-		if !p.Changed[i] {
-			fmt.Fprintf(out, "  %s: %s\n", title, stateText(*s))
-			switch {
-			case r.runner == nil && p.File.Servers[i].State == wrapping.Wrapped:
-				status = r.io.Cannot(fmt.Sprintf("unwrap %q in %s", s.Name, p.Where()), errors.New(s.Reason))
-			case r.runner != nil && s.State == wrapping.NotEditable && s.Reason == clientconfig.NoYAML:
-				for _, line := range s.ByHand(r.runner) {
-					fmt.Fprintf(out, "      %s\n", cli.OneLine(line))
-				}
-			}
-			continue
-		}
-		program, arguments := clientconfig.WithoutArguments(s.Own()), len(s.Own())-1
-		own := fmt.Sprintf("%s (%s)", program, cli.Counted(arguments, "argument"))
-		before, after := commandLine(s.Argv[:len(s.Argv)-len(s.Own())]), ""
-		if r.runner != nil {
-			after = commandLine(s.Prefix(r.runner))
-		}
-		fmt.Fprintf(out, "  %s:\n  - %s%s\n  + %s%s\n", title, before, own, after, own)
-		if r.runner != nil && name.OtherContainer(s.Own()) != "" {
-			fmt.Fprint(out, "  warning: the server runs in an existing container; "+
-				"its left-over processes there stay\n")
+	fmt.Fprintf(r.io.Out, "%s (%s)\n", p.File.Where(), p.File.ClientTitle("a file"))
+	for i := range p.Servers {
+		s := &p.Servers[i]
+		switch {
+		case !r.wants(s.Name):
+		case p.Changed[i]:
+			r.showChange(s, &p.After[i])
+		default:
+			status = max(status, r.showUnchanged(p.File, s, p.File.Servers[i].IsWrapped()))
 		}
 	}
 	return status
+}
+
+func titleOf(s *wrapping.Server) string { return cli.OneLine(show.Fit(s.Name, 64)) }
+
+func (r *rewriting) showChange(before, after *wrapping.Server) {
+	program, arguments := clientconfig.WithoutArguments(before.Own()), len(before.Own())-1
+	own := fmt.Sprintf("%s (%s)", program, cli.Counted(arguments, "argument"))
+	fmt.Fprintf(r.io.Out, "  %s:\n  - %s%s\n  + %s%s\n",
+		titleOf(before), commandLine(before.Prefix()), own, commandLine(after.Prefix()), own)
+	if r.runner != nil && name.OtherContainer(before.Own()) != "" {
+		fmt.Fprint(r.io.Out, "  warning: the server runs in an existing container; "+
+			"its left-over processes there stay\n")
+	}
+}
+
+func (r *rewriting) showUnchanged(c *clientconfig.File, s *wrapping.Server, isWrapped bool) int {
+	fmt.Fprintf(r.io.Out, "  %s: %s\n", titleOf(s), stateText(*s))
+	if s.ByHand() && isWrapped == (r.runner == nil) {
+		for _, line := range c.Lines(s, r.runner) {
+			fmt.Fprintf(r.io.Out, "      %s\n", cli.OneLine(line))
+		}
+	}
+	if r.runner == nil && isWrapped {
+		return r.io.Cannot(fmt.Sprintf("unwrap %q in %s", s.Name, c.Where()), errors.New(s.Reason))
+	}
+	return cli.ExitOK
 }
 
 // commandLine prints our prefix. It contains no secrets, but a name from the file.
@@ -143,21 +194,11 @@ func (r *rewriting) write(p clientconfig.Change) error {
 	if err != nil {
 		return err
 	}
-	text := fmt.Sprintf("%sped %s in %s", r.verb, cli.Counted(p.Count(), "server"), p.Where())
+	text := fmt.Sprintf("%sped %s in %s", r.verb, cli.Counted(p.Count(), "server"), p.File.Where())
 	if backup != "" {
 		text += fmt.Sprintf(" (backup: %s)", cli.OneLine(backup))
 	}
 	text = strings.ToUpper(text[:1]) + text[1:]
-	fmt.Fprintf(r.io.Out, "%s. Restart %s to use it.\n", text, p.ClientTitle("the client"))
+	fmt.Fprintf(r.io.Out, "%s. Restart %s to use it.\n", text, p.File.ClientTitle("the client"))
 	return nil
-}
-
-// choice says which servers are changed, and whether without a question.
-type choice struct {
-	servers []string
-	yes     bool
-}
-
-func (f *choice) wants(server string) bool {
-	return len(f.servers) == 0 || slices.Contains(f.servers, server)
 }

@@ -5,6 +5,8 @@
 package main
 
 import (
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
@@ -35,7 +37,7 @@ func topCommand(io cli.Stdio) *cobra.Command {
   sudo mcpscope top --all-users
 `,
 		long: topLong,
-	}, func([]string) int { return top.Run(&f, io) })
+	}, func([]string) int { return top.Run(&f, strings.Join(uncovered(), "; "), io) })
 	allUsers(c.Flags(), &f.AllUsers)
 	return c
 }

@@ -20,7 +20,8 @@ func unwrapCommand(io cli.Stdio) *cobra.Command {
 `,
 		long: `Remove 'mcpscope run … --' from the server commands in the configurations of MCP
 clients: of the given clients and files, or of all files with a wrapped server.
-Shows the changes, and asks before writing.
+Shows the changes, and asks before writing. The diff of --dry-run shows lines of
+the file, which may contain keys.
 
 A file that has not changed since 'mcpscope wrap' is restored byte for byte, and
 its backup is removed. In a file that has changed, only the commands change, and
@@ -40,4 +41,5 @@ func addChange(fs *pflag.FlagSet, f *choice) {
 		return nil
 	})
 	fs.BoolVar(&f.yes, "yes", false, "do not ask")
+	fs.BoolVar(&f.dryRun, "dry-run", false, "print a unified diff of each file, and change none")
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/clientconfig"
+	"github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
+	"github.com/mcpscope/mcpscope/internal/diagnose"
 	"github.com/mcpscope/mcpscope/internal/leftover"
 	"github.com/mcpscope/mcpscope/internal/show"
 )
@@ -19,6 +21,8 @@ type wrapFlags struct {
 	choice
 	program    string
 	idleFreeze string
+	shared     bool
+	check      bool
 	list, json bool
 }
 
@@ -30,6 +34,7 @@ func wrapCommand(io cli.Stdio) *cobra.Command {
 		examples: `  mcpscope wrap --list
   mcpscope wrap claude-code
   mcpscope wrap claude-code --server github
+  mcpscope wrap --idle-freeze 10m
 `,
 		long: `Put 'mcpscope run --name NAME --' in front of the server commands in the
 configurations of MCP clients: of the given clients and files, or of all that
@@ -39,20 +44,28 @@ $XDG_STATE_HOME/mcpscope/backups (default ~/.local/state/mcpscope/backups).
 Shows the changes, and asks before writing. Restart running clients to use the
 change. mcpscope unwrap undoes it.
 
+Servers that are wrapped already get the flags of this call, and keep those that
+were written by hand. A broken server gets this mcpscope.
+
 Configurations are searched in the home directory, and in the working directory
 and its parents up to the top of the repository. A file with a wrapped server
-and a backup is found anywhere.
+and a backup is found anywhere. A file of a project that git tracks stays as it
+is, because other people get it: name the file, or use --shared.
 
 A server is bare, wrapped, not editable (with a reason) or broken. The command
 of a broken server contains an mcpscope that does not exist. With --list, the
-exit status is 1 if a server is broken or a file cannot be read. YAML files are
-not edited: mcpscope wrap prints the lines to write.`,
+exit status is 1 if a server is broken or a file cannot be read. With --check,
+it is 1 if mcpscope wrap would change a server. The diff of --dry-run shows
+lines of the file, which may contain keys. In YAML, mcpscope edits no server
+with an anchor or a command of several lines: it prints the lines to write.`,
 	}, func(operands []string) int { return f.run(operands, io) })
 	addChange(c.Flags(), &f.choice)
 	c.Flags().StringVar(&f.program, "program", "",
 		"`PATH` of the mcpscope that clients start (default: next to mcpscopectl)")
 	c.Flags().StringVar(&f.idleFreeze, "idle-freeze", "",
 		"freeze each server after `D` without use: 10m (see mcpscope help run)")
+	c.Flags().BoolVar(&f.shared, "shared", false, "also change files of projects that git tracks")
+	c.Flags().BoolVar(&f.check, "check", false, "change nothing; exit with 1 if a server is bare or broken")
 	c.Flags().BoolVar(&f.list, "list", false, "list clients, servers and their states; change nothing")
 	c.Flags().BoolVar(&f.json, "json", false, "with --list: print one JSON object")
 	return c
@@ -70,20 +83,30 @@ func (f *wrapFlags) run(operands []string, io cli.Stdio) int {
 		return io.CannotWithHint("wrap", err,
 			"install both programs permanently, or select an installed one: mcpscope wrap --program PATH")
 	}
-	r := rewriting{choice: f.choice, io: io, verb: "wrap", runner: []string{program, "run"}}
+	r := rewriting{choice: f.choice, io: io, verb: "wrap", shared: f.shared, check: f.check}
+	r.runner = &wrapping.Runner{Program: program, Chosen: f.program != ""}
 	if f.idleFreeze != "" {
 		if _, err := cli.ParseLimit(f.idleFreeze); err != nil {
 			return io.Mistake("wrap", "--idle-freeze: "+err.Error())
 		}
-		r.runner = append(r.runner, "--idle-freeze", f.idleFreeze)
+		r.runner.Flags = []wrapping.Flag{{Name: "idle-freeze", Value: f.idleFreeze}}
 	}
 	status := r.run(operands)
-	if status != cli.ExitOK || f.idleFreeze != "" {
-		return status
-	} else if memory := leftover.Bare(); memory > 0 {
-		fmt.Fprintf(io.Out, `Servers that run without mcpscope now have %s of memory.
-With --idle-freeze 10m, idle servers give most of it back (to swap or zram).
-`, show.HumanBytes(memory))
+	if status == cli.ExitOK && !f.check && !f.dryRun {
+		f.advise(io)
 	}
 	return status
+}
+
+// advise prints the memory of servers that run without mcpscope until their clients start them again.
+func (f *wrapFlags) advise(io cli.Stdio) {
+	memory := leftover.Bare()
+	if memory == 0 {
+		return
+	}
+	fmt.Fprintf(io.Out, "Servers still run without mcpscope (%s), until their clients restart.\n",
+		show.HumanBytes(memory))
+	if f.idleFreeze == "" && diagnose.Swap() != "" {
+		fmt.Fprint(io.Out, "To freeze idle servers, which frees memory: mcpscope wrap --idle-freeze 10m\n")
+	}
 }

@@ -14,9 +14,6 @@ import (
 	"github.com/mcpscope/mcpscope/internal/show"
 )
 
-// stateBroken is a wrapped server whose mcpscope does not exist.
-const stateBroken wrapping.State = "broken"
-
 // configuredView is a server as wrap --list shows it. Its arguments and its environment may be secrets.
 type configuredView struct {
 	Client    string         `json:"client,omitempty"`
@@ -30,23 +27,27 @@ type configuredView struct {
 
 // listConfigured prints the servers of configurations.
 func listConfigured(f *choice, asJSON bool, operands []string, io cli.Stdio) int {
-	all, err := clientconfig.Find(operands)
+	if err := undoSudo(); err != nil {
+		return io.Cannot("find configurations", err)
+	}
+	found, err := clientconfig.Find(operands)
 	if err != nil {
 		return io.Cannot("find configurations", err)
 	}
 	status, views := cli.ExitOK, []configuredView{}
 	lines := [][]string{{"CLIENT", "SERVER", "STATE", "COMMAND", "ARGS", "FILE"}}
-	for _, c := range all {
+	for _, c := range found.Files {
+		c.LeaveShared()
 		for _, s := range c.Servers {
 			if !f.wants(s.Name) {
 				continue
 			}
-			if why := clientconfig.WhyBroken(s); why != "" {
-				s.State, s.Reason, status = stateBroken, why, cli.ExitFailure
+			if s.State == wrapping.Broken {
+				status = cli.ExitFailure
 			}
 			own := s.Own()
 			v := configuredView{
-				Client: c.Client, File: c.Path, Name: s.Name, State: s.State, Reason: s.Reason,
+				Client: c.Client, File: c.Path, Name: s.Name, State: s.State, Reason: reasonText(s),
 				Command: clientconfig.WithoutArguments(own), Arguments: max(0, len(own)-1),
 			}
 			lines = append(lines, []string{cmp.Or(v.Client, "-"), v.Name, stateText(s),
@@ -57,20 +58,26 @@ func listConfigured(f *choice, asJSON bool, operands []string, io cli.Stdio) int
 	switch {
 	case asJSON:
 		status = max(status, show.JSON(io, "list servers", views))
-	case len(all) == 0:
+	case len(found.Files) == 0:
 		io.None(noConfiguration)
 	case len(views) == 0:
-		io.None("no servers in " + cli.Counted(len(all), "file"))
+		io.None("no servers in " + cli.Counted(len(found.Files), "file"))
 	default:
 		show.WriteTable(io.Out, lines)
 	}
-	return max(status, complain(io, all))
+	return max(status, complain(io, found))
 }
 
-// complain says which files could not be read.
-func complain(io cli.Stdio, all []*clientconfig.File) int {
+// complain prints what could not be read.
+func complain(io cli.Stdio, found clientconfig.Found) int {
 	status := cli.ExitOK
-	for _, c := range all {
+	for _, err := range found.Notes {
+		io.Note("cannot " + cli.ErrorLine(err))
+	}
+	for _, c := range found.Files {
+		if c.BackupErr != nil {
+			io.Note("cannot " + cli.ErrorLine(c.BackupErr))
+		}
 		if c.Err != nil {
 			status = io.Cannot("read "+c.Where(), c.Err)
 		}
@@ -79,8 +86,21 @@ func complain(io cli.Stdio, all []*clientconfig.File) int {
 }
 
 func stateText(s wrapping.Server) string {
-	if s.Reason == "" {
-		return string(s.State)
+	if reason := reasonText(s); reason != "" {
+		return string(s.State) + ": " + cli.OneLine(reason)
 	}
-	return string(s.State) + ": " + cli.OneLine(s.Reason)
+	return string(s.State)
+}
+
+// reasonText returns why a server cannot be changed or started.
+func reasonText(s wrapping.Server) string {
+	switch {
+	case s.State == wrapping.Broken && s.Reason == "":
+		return s.Argv[0] + " is not there; mcpscope wrap repairs it"
+	case s.State == wrapping.Broken:
+		return s.Argv[0] + " is not there, and " + s.Reason
+	case s.State == wrapping.Wrapped && s.ByHand():
+		return "by hand, since " + s.Reason
+	}
+	return s.Reason
 }

@@ -7,7 +7,9 @@ package atomicfile
 import (
 	"errors"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -21,6 +23,7 @@ func Write(path string, data []byte, mode os.FileMode) error {
 // is empty and no other process uses it; an error of last, which is called just before the new file gets the
 // name, leaves the old one.
 func WriteAs(path string, data []byte, dress func(*os.File) error, last func() error) error {
+	defer deferSignals()()
 	temp, err := os.CreateTemp(filepath.Dir(path), ".mcpscope-*")
 	if err != nil {
 		return err
@@ -36,6 +39,23 @@ func WriteAs(path string, data []byte, dress func(*os.File) error, last func() e
 		return err
 	}
 	return syncDir(filepath.Dir(path))
+}
+
+// deferSignals lets signals that ask this program to exit wait until the returned function is called: the
+// temporary file would be left. Those that are ignored, as with nohup, stay ignored.
+func deferSignals() (deliver func()) {
+	signals := []os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT}
+	signals = slices.DeleteFunc(signals, signal.Ignored)
+	received := make(chan os.Signal, 1)
+	signal.Notify(received, signals...)
+	return func() {
+		signal.Stop(received)
+		select {
+		case sig := <-received:
+			_ = unix.Kill(os.Getpid(), sig.(unix.Signal)) // this process, which has its own action again
+		default:
+		}
+	}
 }
 
 func fill(temp *os.File, data []byte, dress func(*os.File) error) error {

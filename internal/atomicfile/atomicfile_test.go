@@ -5,7 +5,9 @@ package atomicfile
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -24,6 +26,31 @@ func TestWriteKeepsTheModeWhateverTheUmask(t *testing.T) {
 		if err := errors.Join(err, statErr); err != nil || string(got) != content || st.Mode() != 0o644 {
 			t.Errorf("%q, %v: %v", got, st, err)
 		}
+	}
+}
+
+// interrupted is set for a process that gets a signal while it writes the file of that name.
+const interrupted = "MCPSCOPE_TEST_INTERRUPTED"
+
+// A signal waits until the new file has the name, and ends the process then.
+func TestSignalLeavesNoTemporaryFile(t *testing.T) {
+	if path := os.Getenv(interrupted); path != "" {
+		_ = WriteAs(path, []byte("new"), func(*os.File) error { return unix.Kill(os.Getpid(), unix.SIGINT) }, func() error { return nil })
+		select {} // until the signal
+	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "file")
+	cmd := exec.Command(os.Args[0], "-test.run=^TestSignalLeavesNoTemporaryFile$")
+	cmd.Env = append(os.Environ(), interrupted+"="+path)
+	err := cmd.Run()
+	if ended, is := errors.AsType[*exec.ExitError](err); !is || ended.Sys().(syscall.WaitStatus).Signal() != unix.SIGINT {
+		t.Errorf("it ended with %v", err)
+	}
+	if got, err := os.ReadFile(path); string(got) != "new" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if all, err := os.ReadDir(dir); len(all) != 1 {
+		t.Errorf("%v, %v", all, err)
 	}
 }
 

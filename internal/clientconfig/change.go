@@ -10,27 +10,43 @@ import (
 
 // A Change is the planned change of a file.
 type Change struct {
-	*File
+	File *File
 	*wrapping.Change
 }
 
-// Wrap plans to put the runner (a program, "run" and flags) in front of the wanted servers.
-func (c *File) Wrap(runner []string, wanted func(server string) bool) Change {
-	return Change{c, c.reader.Wrap(c.document, c.content.Backup(), runner, wanted)}
+// Wrap plans to put the runner in front of the wanted servers, and to change those that are wrapped.
+func (c *File) Wrap(runner wrapping.Runner, wanted func(server string) bool) Change {
+	return Change{c, c.reader.Wrap(c.document, c.backup, runner, wanted)}
 }
 
 // Unwrap plans to remove mcpscope from the wanted servers.
 func (c *File) Unwrap(wanted func(server string) bool) Change {
-	return Change{c, c.reader.Unwrap(c.document, c.content.Backup(), wanted)}
+	return Change{c, c.reader.Unwrap(c.document, c.backup, wanted)}
 }
 
-// Write changes the file. backup is the path of the content without mcpscope, "" if the file has it.
+// Before is the content of the file without the change.
+func (c Change) Before() []byte { return c.File.content.Data }
+
+// Write changes the file. backup is the path of the content without mcpscope, or "" without a backup.
 func (c Change) Write() (backup string, err error) {
-	if err := c.content.Replace(c.Data, c.Backup); err != nil {
+	if err := c.File.content.Replace(c.Data, c.Backup, backups()); err != nil {
 		return "", err
 	}
 	if bytes.Equal(c.Data, c.Backup) {
 		return "", nil
 	}
-	return c.content.BackupPath(), nil
+	return backups().Path(c.File.content), nil
+}
+
+// Lines are the lines of YAML that a person can write for a server, where mcpscope cannot: those of a wrapped
+// server for a runner, and without it those of a bare server.
+func (c *File) Lines(s *wrapping.Server, runner *wrapping.Runner) []string {
+	if runner == nil {
+		return s.Lines(nil)
+	}
+	prefix, err := c.reader.WrappedPrefix(s, *runner)
+	if err != nil { // the flags of the server were read
+		return nil
+	}
+	return s.Lines(prefix)
 }

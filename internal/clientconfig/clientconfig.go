@@ -7,10 +7,7 @@ package clientconfig
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -28,62 +25,82 @@ type File struct {
 	known.File
 	Servers []wrapping.Server
 	Err     error // why it could not be read
+	// BackupErr is why its backup could not be read.
+	BackupErr error
 
 	content  *configfile.File
+	backup   []byte // the content without mcpscope, or nil
 	document *splice.Document
 	reader   wrapping.Reader
 }
 
 func finder() (known.Finder, error) {
 	dir, err := os.Getwd()
-	return known.Finder{Getenv: os.Getenv, Home: os.Getenv("HOME"), Dir: dir}, err
+	return known.Finder{Getenv: os.Getenv, Home: settings.Home(os.Getenv), Dir: dir}, err
+}
+
+// backups are those of the calling user.
+func backups() configfile.Backups {
+	state := os.Getenv("XDG_STATE_HOME")
+	if home := settings.Home(os.Getenv); !filepath.IsAbs(state) && home != "" {
+		state = filepath.Join(home, ".local", "state")
+	}
+	if !filepath.IsAbs(state) {
+		return ""
+	}
+	return configfile.BackupsBelow(state)
+}
+
+// Found are the configurations of a search.
+type Found struct {
+	Files []*File
+	Notes []error // what could not be searched
 }
 
 // Find returns the files for the arguments or, without arguments, those of all clients.
-func Find(args []string) ([]*File, error) {
+func Find(args []string) (Found, error) {
 	if len(args) == 0 {
 		return Everywhere()
 	}
 	f, err := finder()
 	if err != nil {
-		return nil, err
+		return Found{}, err
 	}
 	var files []known.File
 	for _, arg := range args {
 		found, err := f.Find(arg)
 		if err != nil {
-			return nil, err
+			return Found{}, err
 		}
 		files = append(files, found...)
 	}
-	return readAll(files), nil
+	return Found{Files: readAll(files)}, nil
 }
 
-// Everywhere are the files of every client that is found here, and all others that have a wrapped server: the
-// backups name them.
-func Everywhere() ([]*File, error) {
+// Everywhere are the files of every client that are found here, and all others that have a wrapped server:
+// the backups name them.
+func Everywhere() (Found, error) {
 	f, err := finder()
 	if err != nil {
-		return nil, err
+		return Found{}, err
 	}
 	clientFiles := f.All()
-	backed, err := configfile.Wrapped()
-	if err != nil {
-		return nil, fmt.Errorf("look for backups: %w", err)
-	}
+	backed, unreadable := backups().Files()
 	files := slices.Clone(clientFiles)
 	for _, path := range backed {
 		if found, err := f.Find(path); err == nil { // otherwise it no longer exists
+			found[0].Named = true // when it was wrapped
 			files = append(files, found...)
 		}
 	}
-	return slices.DeleteFunc(readAll(files), func(c *File) bool {
+	all := slices.DeleteFunc(readAll(files), func(c *File) bool {
 		isClients := slices.ContainsFunc(clientFiles, func(f known.File) bool { return f.Path == c.Path })
 		return !isClients && c.Err == nil && !slices.ContainsFunc(c.Servers, isWrapped)
-	}), nil
+	})
+	return Found{Files: all, Notes: unreadable}, nil
 }
 
-func isWrapped(s wrapping.Server) bool { return s.State == wrapping.Wrapped }
+func isWrapped(s wrapping.Server) bool { return s.IsWrapped() }
 
 // readAll reads a file only once if several clients share it by links.
 func readAll(files []known.File) []*File {
@@ -94,6 +111,7 @@ func readAll(files []known.File) []*File {
 		if c.Err == nil {
 			same := func(o *File) bool { return o.Err == nil && o.content.Target == c.content.Target }
 			if i := slices.IndexFunc(all, same); i >= 0 {
+				all[i].Named = all[i].Named || f.Named
 				all[i].Places = slices.Clone(all[i].Places)
 				for _, p := range f.Places {
 					equal := func(o wrapping.Place) bool { return slices.Equal(o, p) }
@@ -116,34 +134,30 @@ func (c *File) parse() {
 	if c.Err != nil {
 		return
 	}
+	c.backup, c.BackupErr = backups().Of(c.content)
 	if c.document, c.Err = splice.Parse(c.Format, c.content.Data); c.Err != nil {
 		return
 	}
-	obstacle := cmp.Or(c.ReadOnly, c.content.Obstacle())
-	if c.Format == splice.YAML {
-		obstacle = NoYAML
-	}
-	c.reader = wrapping.Reader{Places: c.Places, Obstacle: obstacle, Exists: isThere}
-	c.reader.Operands = func(args []string) ([]string, error) {
-		operands, _, err := settings.Defaults().FromArguments(settings.Run, args)
-		return operands, err
+	c.reader = wrapping.Reader{
+		Places: c.Places, Obstacle: cmp.Or(c.ReadOnly, c.content.Obstacle()),
+		Exists: isThere, Starts: starts, Operands: ownCommand, SetFlag: setFlag,
 	}
 	c.Servers = c.reader.Servers(c.document)
 }
 
-// NoYAML is the reason for a file in YAML: the end of a value depends on anchors, tags and folded lines.
-const NoYAML = "mcpscope edits no YAML"
+func starts(program string) bool {
+	_, err := cli.Lookup(program)
+	return err == nil
+}
 
-// WhyBroken is why a client can't start a server that is wrapped, "" if it can: mcpscope was removed before
-// an unwrap.
-func WhyBroken(s wrapping.Server) string {
-	if s.State != wrapping.Wrapped {
-		return ""
-	}
-	if _, err := cli.Lookup(s.Argv[0]); err != nil {
-		return fmt.Sprintf("%s is not there; mcpscope unwrap takes it away", s.Argv[0])
-	}
-	return ""
+// ownCommand removes the flags of run.
+func ownCommand(args []string) ([]string, error) {
+	operands, _, err := settings.Defaults().FromArguments(settings.Run, args)
+	return operands, err
+}
+
+func setFlag(flags []string, name, value string) ([]string, error) {
+	return settings.SetFlag(settings.Run, flags, name, value)
 }
 
 func isThere(path string) bool {
@@ -175,29 +189,4 @@ func WithoutArguments(argv []string) string {
 		word = "…"
 	}
 	return cli.OneLine(word)
-}
-
-// Installed is the program that clients are to start: the runner beside this program, unless
-// another one is given.
-func Installed(given string) (string, error) {
-	path := given
-	if path == "" {
-		var err error
-		if path, err = cli.FindRunner(); err != nil {
-			return "", err
-		}
-		for _, temporary := range []string{os.TempDir(), "/tmp", "/var/tmp"} {
-			if strings.HasPrefix(path, temporary+"/") || strings.Contains(path, "/go-build") {
-				return "", errors.New("mcpscope is in a temporary directory: " + path)
-			}
-		}
-	}
-	path, err := filepath.Abs(path)
-	if err == nil {
-		_, err = exec.LookPath(path)
-	}
-	if err == nil && filepath.Base(path) != wrapping.Program {
-		err = fmt.Errorf("%s is not called %s: unwrap would not recognize it", path, wrapping.Program)
-	}
-	return path, err
 }

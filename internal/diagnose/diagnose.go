@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/clientconfig"
 	"github.com/mcpscope/mcpscope/internal/containment"
 	gw "github.com/mcpscope/mcpscope/internal/gateway"
 	"github.com/mcpscope/mcpscope/internal/leftover"
@@ -32,10 +33,11 @@ type diagnosis struct {
 	Advice      []advice             `json:"advice,omitempty"`
 	Gateways    []string             `json:"gateways,omitempty"` // running gateways
 	Uncontained []uncontainedGateway `json:"uncontained,omitempty"`
-	Changed     []changedGateway     `json:"changed,omitempty"`  // services with an outdated drop-in
-	Leaks       int                  `json:"leaks,omitempty"`    // leaked servers
-	Settings    []string             `json:"settings,omitempty"` // mistakes in settings files
-	Limits      []string             `json:"limits,omitempty"`   // of settings files that cannot be applied
+	Changed     []changedGateway     `json:"changed,omitempty"`    // services with an outdated drop-in
+	Configured  []string             `json:"configured,omitempty"` // servers that run without mcpscope
+	Leaks       int                  `json:"leaks,omitempty"`      // leaked servers
+	Settings    []string             `json:"settings,omitempty"`   // mistakes in settings files
+	Limits      []string             `json:"limits,omitempty"`     // of settings files that cannot be applied
 	Selftest    []testCase           `json:"selftest,omitempty"`
 
 	limitsMayFail bool // limits = "best-effort"
@@ -46,6 +48,7 @@ func Diagnose(by programs) *diagnosis {
 		Version: 1, Mcpscope: cli.Version(), UID: os.Getuid(), Host: readHost(), Gateways: gateways(),
 		Uncontained: uncontainedGateways(),
 		Changed:     changedGateways(),
+		Configured:  clientconfig.FindCoverage().Lines(),
 		Settings:    settingsProblems(), Leaks: leftover.CountLeaks(os.Getuid()),
 	}
 	for _, b := range backend.Candidates() {

@@ -40,7 +40,7 @@ type groups struct {
 }
 
 func readHost() host {
-	h := host{Unit: cli.OwnUnit(), Swap: swap()}
+	h := host{Unit: cli.OwnUnit(), Swap: Swap()}
 	var name unix.Utsname
 	_ = unix.Uname(&name) // cannot fail
 	h.Kernel = unix.ByteSliceToString(name.Release[:])
@@ -70,8 +70,8 @@ func readHost() host {
 	return h
 }
 
-// swap returns where the memory of idle servers can go.
-func swap() string {
+// Swap returns where the memory of idle servers can go: "zram", "disk" or "".
+func Swap() string {
 	text, _ := os.ReadFile("/proc/swaps") // does not exist on a kernel without swap
 	switch devices := strings.Count(string(text), "\n") - 1; {
 	case strings.Contains(string(text), "/zram"):

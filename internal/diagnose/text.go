@@ -80,6 +80,9 @@ func (d *diagnosis) Print(to io.Writer) {
 	for _, text := range d.Limits {
 		line("limits", text)
 	}
+	for _, text := range d.Configured {
+		line("clients", text)
+	}
 	if d.Leaks > 0 {
 		line("leaks", cli.Counted(d.Leaks, "leaked server")+": mcpscope sweep")
 	}

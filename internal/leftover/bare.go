@@ -16,7 +16,8 @@ import (
 func Bare() (memory uint64) {
 	servers, _ := fleet.List(os.Getuid()) // as far as they can be listed
 	defer selection.Close(servers)
-	inside, rules := grouped(servers), configured()
+	inside := grouped(servers)
+	rules, _ := configured()           // as far as they can be read
 	_ = proc.Each(func(pid int) bool { // none, without /proc
 		if rules.Server(arguments(pid)) == nil || slices.Contains(inside, pid) {
 			return true

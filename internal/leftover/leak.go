@@ -54,23 +54,26 @@ type Leak struct {
 	start  uint64
 }
 
-// FindLeaks lists those of a user, or of everyone, the oldest first. Each has to be closed.
-func FindLeaks(uid int, olderThan time.Duration) ([]*Leak, error) {
+// FindLeaks lists those of a user, or of everyone, the oldest first. Each has to be closed. unread are the
+// configurations that could not be read: leaks of their servers are not found.
+func FindLeaks(uid int, olderThan time.Duration) (leaks []*Leak, unread []error, err error) {
+	rules, unread := configured()
 	found, err := abandoned(uid, olderThan)
 	if len(found) == 0 {
-		return nil, err
+		return nil, unread, err
 	}
 	servers, err := fleet.List(uid)
 	defer selection.Close(servers)
-	inside, rules := grouped(servers), configured()
-	return slices.DeleteFunc(found, func(l *Leak) bool {
+	inside := grouped(servers)
+	leaks = slices.DeleteFunc(found, func(l *Leak) bool {
 		isInside := slices.ContainsFunc(l.all(), func(pid int) bool { return slices.Contains(inside, pid) })
 		isLeak := err == nil && !isInside && l.identify(rules)
 		if !isLeak {
 			l.Close()
 		}
 		return !isLeak
-	}), err
+	})
+	return leaks, unread, err
 }
 
 // grouped are the processes of the servers, and our own.
@@ -84,17 +87,25 @@ func grouped(servers []*fleet.Listed) []int {
 }
 
 // configured reads the servers in the configurations of clients.
-func configured() (rules gw.Rules) {
-	all, _ := clientconfig.Everywhere() // none, without a directory to look in
-	for _, c := range all {
+func configured() (rules gw.Rules, unread []error) {
+	found, err := clientconfig.Everywhere()
+	if err != nil {
+		return rules, []error{fmt.Errorf("find configurations: %w", err)}
+	}
+	unread = found.Notes
+	for _, c := range found.Files {
+		if c.Err != nil {
+			unread = append(unread, fmt.Errorf("read %s: %w", c.Where(), c.Err))
+			continue
+		}
 		for _, s := range c.Servers {
-			if own := s.Own(); len(own) > 0 && c.Err == nil {
+			if own := s.Own(); len(own) > 0 {
 				one := gw.Configured{Name: s.Label(), File: c.Where(), Argv: own}
 				rules.Configured = append(rules.Configured, one)
 			}
 		}
 	}
-	return rules
+	return rules, unread
 }
 
 // abandoned lists processes whose client has exited, the oldest first. Each has to be closed.
@@ -175,7 +186,7 @@ func CloseLeaks(all []*Leak) {
 
 // CountLeaks is for doctor and metrics; 0 if they cannot be found.
 func CountLeaks(uid int) int {
-	found, _ := FindLeaks(uid, LeakAge) // none
+	found, _, _ := FindLeaks(uid, LeakAge) // none
 	defer CloseLeaks(found)
 	return len(found)
 }

@@ -104,8 +104,11 @@ func (s *Sweep) measured() map[string]show.Server {
 }
 
 func (s *Sweep) leaks(io cli.Stdio) (status int) {
-	all, err := FindLeaks(selection.Whose(s.AllUsers), s.LeakAge)
+	all, unread, err := FindLeaks(selection.Whose(s.AllUsers), s.LeakAge)
 	defer CloseLeaks(all)
+	for _, err := range unread {
+		io.Note("leaks of some servers are not found: cannot " + cli.ErrorLine(err))
+	}
 	if err != nil {
 		return io.Cannot("look for leaks", err)
 	}

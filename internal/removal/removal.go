@@ -21,7 +21,6 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/clientconfig"
-	"github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
 	"github.com/mcpscope/mcpscope/internal/settings"
 	"github.com/mcpscope/mcpscope/internal/units"
 )
@@ -74,14 +73,14 @@ func (f *finding) add(file, use, remedy string) {
 
 // addOwn searches the files of the calling user.
 func (f *finding) addOwn() error {
-	all, err := clientconfig.Everywhere()
+	found, err := clientconfig.Everywhere()
 	if err != nil {
 		return err
 	}
-	for _, c := range all { // a file that cannot be read has not been wrapped, and has no servers
+	for _, c := range found.Files { // a file that cannot be read has not been wrapped, and has no servers
 		var names []string
 		for _, s := range c.Servers {
-			if s.State == wrapping.Wrapped && f.isStartedBy(s.Argv[0]) {
+			if s.IsWrapped() && f.isStartedBy(s.Argv[0]) {
 				names = append(names, s.Name)
 			}
 		}

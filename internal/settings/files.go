@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/user"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
@@ -46,16 +47,29 @@ func FilePlaces(getenv func(string) string) []FilePlace {
 	return places
 }
 
-// UserDir returns the directory for configuration files of a user, or "" if the client has set neither
-// variable. Relative paths are ignored: they depend on the working directory of the client.
+// UserDir returns the directory for configuration files of a user, or "". A relative path is
+// ignored: it depends on the working directory of the client.
 func UserDir(getenv func(string) string) string {
 	if dir := getenv("XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
 		return dir
 	}
-	if home := getenv("HOME"); filepath.IsAbs(home) {
+	if home := Home(getenv); home != "" {
 		return filepath.Join(home, ".config")
 	}
 	return ""
+}
+
+// Home returns the home directory of the user, or "". Services of the system and cron may have no HOME: then
+// it is that of passwd(5), as in a shell.
+func Home(getenv func(string) string) string {
+	if home := getenv("HOME"); filepath.IsAbs(home) {
+		return home
+	}
+	self, err := user.Current()
+	if err != nil || !filepath.IsAbs(self.HomeDir) {
+		return ""
+	}
+	return self.HomeDir
 }
 
 // read returns nil if an optional file does not exist.

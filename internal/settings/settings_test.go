@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/user"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -302,7 +303,6 @@ func TestFilesThatAreNotRead(t *testing.T) {
 
 func TestPlaces(t *testing.T) {
 	for want, env := range map[string]map[string]string{
-		"":                                   nil,
 		" /h/.config/mcpscope/mcpscope.toml": {"HOME": "/h"},
 		" /x/mcpscope/mcpscope.toml rel":     {"HOME": "/h", "XDG_CONFIG_HOME": "/x", FileVariable: "rel"},
 	} {
@@ -312,6 +312,19 @@ func TestPlaces(t *testing.T) {
 		}
 		if strings.Join(got, " ") != system+want {
 			t.Errorf("%v: %q", env, got)
+		}
+	}
+}
+
+// Without HOME the home is that of the password database.
+func TestHome(t *testing.T) {
+	self, err := user.Current()
+	if err != nil {
+		t.Skip(err)
+	}
+	for home, want := range map[string]string{"/h": "/h", "": self.HomeDir, "relative": self.HomeDir} {
+		if got := Home(func(string) string { return home }); got != want {
+			t.Errorf("HOME=%q: %q, want %q", home, got, want)
 		}
 	}
 }

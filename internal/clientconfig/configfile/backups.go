@@ -13,77 +13,89 @@ import (
 	"github.com/mcpscope/mcpscope/internal/atomicfile"
 )
 
-// backups is the directory of all backups, or "": each has its file's whole path below that. A backup is not
-// beside its file, for it may hold keys, and the file may be in a repository.
-func backups() string {
-	state := os.Getenv("XDG_STATE_HOME")
-	if home := os.Getenv("HOME"); !filepath.IsAbs(state) && filepath.IsAbs(home) {
-		state = filepath.Join(home, ".local", "state")
-	}
-	if !filepath.IsAbs(state) {
-		return ""
-	}
-	return filepath.Join(state, "mcpscope", "backups")
-}
+// Backups is the directory of all backups of a user, or "": each has its file's whole path below that. A
+// backup is not beside its file, for it may hold keys, and the file may be in a repository.
+type Backups string
 
-// Wrapped lists the files of the calling user that have a backup: every file that mcpscope has wrapped, and
-// some that were changed before they were unwrapped. Only the file itself has the states of its servers.
-func Wrapped() (files []string, err error) {
-	dir := backups()
-	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err == nil && d.Type().IsRegular() {
+// BackupsBelow returns those below a state directory of the XDG base directory specification.
+func BackupsBelow(state string) Backups { return Backups(filepath.Join(state, "mcpscope", "backups")) }
+
+// Files lists the files that have a backup: every file that mcpscope has wrapped, and some that were changed
+// before they were unwrapped. Only the file itself has the states of its servers. unreadable are the
+// directories that could not be searched.
+func (b Backups) Files() (files []string, unreadable []error) {
+	dir := string(b)
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error { // returns no error
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			unreadable = append(unreadable, fmt.Errorf("read the backups in %s: %w", path, cause(err)))
+		case d.Type().IsRegular():
 			files = append(files, path[len(dir):])
 		}
-		return err
+		return nil
 	})
-	return files, err
+	return files, unreadable
 }
 
-// BackupPath is where the backup of the file is, if there is one.
-func (f *File) BackupPath() string { return filepath.Join(backups(), f.Target) }
+// Path is where the backup of the file is, if there is one.
+func (b Backups) Path(f *File) string { return filepath.Join(string(b), f.Target) }
 
-// Backup is the content of the backup, or nil.
-func (f *File) Backup() []byte {
-	data, _, err := read(f.BackupPath())
-	if err != nil || backups() == "" {
-		return nil
+// Of returns the content of the backup, or nil without one.
+func (b Backups) Of(f *File) ([]byte, error) {
+	if b == "" {
+		return nil, nil
 	}
-	return data
+	data, _, err := read(b.Path(f))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read the backup %s: %w", b.Path(f), err)
+	}
+	return data, nil
 }
 
 // Replace writes data to the file, and keeps a backup with the given content, unless it equals data.
-func (f *File) Replace(data, backup []byte) error {
-	path := f.BackupPath()
-	if backups() == "" {
-		return errors.New("there is no directory for backups: HOME is not set")
-	}
+func (f *File) Replace(data, backup []byte, in Backups) error {
 	if bytes.Equal(data, backup) {
 		if err := f.put(data); err != nil {
 			return err
 		}
-		return removeBackup(path)
+		return in.remove(f)
 	}
-	if !bytes.Equal(f.Backup(), backup) {
-		err := os.MkdirAll(filepath.Dir(path), 0o700)
-		if err == nil {
-			err = atomicfile.WriteAs(path, backup, f.guard, func() error { return nil })
-		}
-		if err != nil {
-			return fmt.Errorf("back it up as %s: %w", path, cause(err))
+	if in == "" {
+		return errors.New("there is no directory for backups: the user has no home directory")
+	}
+	kept, err := in.Of(f)
+	if err != nil || !bytes.Equal(kept, backup) {
+		if err := in.keep(f, backup); err != nil {
+			return fmt.Errorf("back it up as %s: %w", in.Path(f), cause(err))
 		}
 	}
 	return f.put(data)
 }
 
-// removeBackup removes the directories that were made for it, too, if no other is in them.
-func removeBackup(path string) error {
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return cause(err)
+func (b Backups) keep(f *File, data []byte) error {
+	path := b.Path(f)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
 	}
-	state := filepath.Dir(filepath.Dir(backups()))
+	return atomicfile.WriteAs(path, data, f.guard, func() error { return nil })
+}
+
+// remove removes the directories that were made for a backup, too, if no other is in them. A backup that
+// another user has made, as sudo does, stays.
+func (b Backups) remove(f *File) error {
+	path := b.Path(f)
+	if b == "" {
+		return nil
+	}
+	err := os.Remove(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("remove the backup %s: %w", path, cause(err))
+	}
+	state := filepath.Dir(filepath.Dir(string(b)))
 	for dir := filepath.Dir(path); dir != state && os.Remove(dir) == nil; {
 		dir = filepath.Dir(dir)
 	}

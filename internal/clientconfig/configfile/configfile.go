@@ -32,7 +32,8 @@ type File struct {
 // ErrChanged is a file that is another one than was read.
 var ErrChanged = errors.New("another program has changed it meanwhile")
 
-const largest = 64<<20 + 1
+// largest is the size of a file in MiB that is read.
+const largest = 64
 
 // Read reads a file.
 func Read(path string) (*File, error) {
@@ -58,7 +59,10 @@ func read(path string) (data []byte, st unix.Stat_t, err error) {
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return nil, st, errors.New("it is not a regular file")
 	}
-	data, err = io.ReadAll(io.LimitReader(file, largest))
+	data, err = io.ReadAll(io.LimitReader(file, largest<<20+1))
+	if len(data) > largest<<20 {
+		return nil, st, fmt.Errorf("it is larger than %d MiB", largest)
+	}
 	return data, st, cause(err)
 }
 
@@ -79,10 +83,19 @@ func (f *File) Obstacle() string {
 		return "there is no right to write it"
 	case unix.Access(filepath.Dir(f.Target), unix.W_OK|unix.X_OK) != nil:
 		return "there is no right to write its directory"
+	case f.isMount():
+		return "it is a mount, and may be a file of the host; wrap it there"
 	case f.stat.Nlink > 1:
 		return fmt.Sprintf("it has %d names (hard links), and would keep one of them", f.stat.Nlink)
 	}
 	return ""
+}
+
+// isMount: the kernel renames no file over a mount (EBUSY).
+func (f *File) isMount() bool {
+	var st unix.Statx_t
+	err := unix.Statx(unix.AT_FDCWD, f.Target, 0, unix.STATX_TYPE, &st)
+	return err == nil && st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0
 }
 
 // put renames a new file over the old one, with the owner, mode and attributes of the old one.

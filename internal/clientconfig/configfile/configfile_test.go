@@ -4,6 +4,7 @@ package configfile_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -47,12 +48,11 @@ func wantNames(t *testing.T, dir string, want int) {
 	}
 }
 
-// backupOf returns the expected path of the backup of a file.
-func backupOf(t *testing.T, path string) string {
+// backups returns an empty directory for backups, and the expected path of the backup of a file.
+func backups(t *testing.T, path string) (configfile.Backups, string) {
 	t.Helper()
 	state := t.TempDir()
-	t.Setenv("XDG_STATE_HOME", state)
-	return filepath.Join(state, "mcpscope/backups", path)
+	return configfile.BackupsBelow(state), filepath.Join(state, "mcpscope/backups", path)
 }
 
 // Mode, owner and attributes stay, a link stays one, and the old content is in the backup.
@@ -62,7 +62,7 @@ func TestReplaceKeepsWhatIsNotContent(t *testing.T) {
 	}
 	dir := t.TempDir()
 	target, link := filepath.Join(dir, "file"), filepath.Join(dir, "link")
-	backup := backupOf(t, target)
+	kept, backup := backups(t, target)
 	write(t, target, "old", 0o640)
 	if err := errors.Join(os.Chown(target, 1234, 2345), os.Symlink("file", link)); err != nil {
 		t.Fatal(err)
@@ -70,13 +70,13 @@ func TestReplaceKeepsWhatIsNotContent(t *testing.T) {
 	if err := unix.Setxattr(target, "user.mcpscope.test", []byte("x"), 0); err != nil {
 		t.Logf("no attributes on this file system: %v", err)
 	}
-	if err := read(t, link).Replace([]byte("new"), []byte("old")); err != nil {
+	if err := read(t, link).Replace([]byte("new"), []byte("old"), kept); err != nil {
 		t.Fatal(err)
 	}
 	wantText(t, link, "new")
 	wantText(t, backup, "old")
 	wantNames(t, dir, 2)
-	if files, err := configfile.Wrapped(); err != nil || !slices.Equal(files, []string{target}) {
+	if files, err := kept.Files(); err != nil || !slices.Equal(files, []string{target}) {
 		t.Errorf("wrapped are %q, %v", files, err)
 	}
 	if to, err := os.Readlink(link); err != nil || to != "file" {
@@ -93,12 +93,12 @@ func TestReplaceKeepsWhatIsNotContent(t *testing.T) {
 		}
 	}
 	// Back again there is nothing left to keep.
-	if err := read(t, link).Replace([]byte("old"), []byte("old")); err != nil {
+	if err := read(t, link).Replace([]byte("old"), []byte("old"), kept); err != nil {
 		t.Fatal(err)
 	}
 	wantText(t, target, "old")
-	wantNames(t, os.Getenv("XDG_STATE_HOME"), 0)
-	if files, err := configfile.Wrapped(); err != nil || len(files) > 0 {
+	wantNames(t, filepath.Dir(filepath.Dir(string(kept))), 0)
+	if files, err := kept.Files(); err != nil || len(files) > 0 {
 		t.Errorf("wrapped are %q, %v", files, err)
 	}
 }
@@ -115,14 +115,14 @@ func TestWhatSomebodyElseChangedStays(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		path := filepath.Join(dir, "file")
-		backupOf(t, path)
+		kept, _ := backups(t, path)
 		write(t, path, "old", 0o600)
 		f := read(t, path)
 		if err := change(path); err != nil {
 			t.Fatal(err)
 		}
 		now, _ := os.ReadFile(path)
-		if err := f.Replace([]byte("ours"), []byte("old")); !errors.Is(err, configfile.ErrChanged) {
+		if err := f.Replace([]byte("ours"), []byte("old"), kept); !errors.Is(err, configfile.ErrChanged) {
 			t.Errorf("%s: %v", what, err)
 		}
 		wantText(t, path, string(now))
@@ -134,13 +134,13 @@ func TestWhatSomebodyElseChangedStays(t *testing.T) {
 func TestBackupIsNoWayOut(t *testing.T) {
 	dir := t.TempDir()
 	path, other := filepath.Join(dir, "file"), filepath.Join(dir, "other")
-	backup := backupOf(t, path)
+	kept, backup := backups(t, path)
 	write(t, path, "old", 0o600)
 	write(t, other, "precious", 0o600)
 	if err := errors.Join(os.MkdirAll(filepath.Dir(backup), 0o700), os.Symlink(other, backup)); err != nil {
 		t.Fatal(err)
 	}
-	if err := read(t, path).Replace([]byte("new"), []byte("old")); err != nil {
+	if err := read(t, path).Replace([]byte("new"), []byte("old"), kept); err != nil {
 		t.Fatal(err)
 	}
 	wantText(t, other, "precious")
@@ -171,5 +171,49 @@ func TestObstacles(t *testing.T) {
 		if _, err := configfile.Read(filepath.Join(dir, name)); err == nil {
 			t.Errorf("%q was read", name)
 		}
+	}
+}
+
+// A file is read whole or not at all: a write would lose the rest.
+func TestLargeFiles(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	write(t, path, "", 0o600)
+	for size, want := range map[int64]string{64 << 20: "", 64<<20 + 1: "it is larger than 64 MiB"} {
+		if err := os.Truncate(path, size); err != nil {
+			t.Fatal(err)
+		}
+		f, err := configfile.Read(path)
+		if text := fmt.Sprint(err); err != nil && text != want || (err == nil) != (want == "") {
+			t.Errorf("%d bytes: %v", size, err)
+		}
+		if err == nil && int64(len(f.Data)) != size {
+			t.Errorf("%d of %d bytes were read", len(f.Data), size)
+		}
+	}
+}
+
+// Another user's backups are reported, and hide none of the others.
+func TestUnreadableBackups(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root reads everything")
+	}
+	path := filepath.Join(t.TempDir(), "file")
+	kept, backup := backups(t, path)
+	write(t, path, "old", 0o600)
+	if err := read(t, path).Replace([]byte("new"), []byte("old"), kept); err != nil {
+		t.Fatal(err)
+	}
+	locked := filepath.Join(string(kept), "locked")
+	if err := os.Mkdir(locked, 0); err != nil {
+		t.Fatal(err)
+	}
+	if files, unreadable := kept.Files(); !slices.Equal(files, []string{path}) || len(unreadable) != 1 {
+		t.Errorf("%q, %v", files, unreadable)
+	}
+	if err := os.Chmod(backup, 0); err != nil {
+		t.Fatal(err)
+	}
+	if data, err := kept.Of(read(t, path)); err == nil {
+		t.Errorf("%q", data)
 	}
 }

@@ -114,13 +114,18 @@ func TestProjectsEndAtTheirRepository(t *testing.T) {
 }
 
 func reader(places []wrapping.Place) wrapping.Reader {
-	return wrapping.Reader{Places: places, Exists: func(string) bool { return false }, Operands: func(args []string) ([]string, error) {
-		fs := flag.NewFlagSet("run", flag.ContinueOnError)
-		fs.SetOutput(io.Discard)
-		fs.String("name", "", "")
-		err := fs.Parse(args)
-		return fs.Args(), err
-	}}
+	return wrapping.Reader{
+		Places: places,
+		Exists: func(string) bool { return false },
+		Starts: func(string) bool { return true },
+		Operands: func(args []string) ([]string, error) {
+			fs := flag.NewFlagSet("run", flag.ContinueOnError)
+			fs.SetOutput(io.Discard)
+			fs.String("name", "", "")
+			err := fs.Parse(args)
+			return fs.Args(), err
+		},
+	}
 }
 
 // Golden: a real file of every client is wrapped as expected, and unwrapped to the same bytes.
@@ -131,42 +136,20 @@ func TestGolden(t *testing.T) {
 	}
 	for _, id := range ids {
 		f := finderOf(t, id)
-		wrapped, shown := 0, 0
+		wrapped := 0
 		for _, path := range filesBelow(t, filepath.Dir(f.Home)) {
 			files, err := f.Find(path)
 			if err != nil {
 				t.Fatal(err)
 			}
-			switch {
-			case files[0].Format == splice.YAML:
-				shown += bare(t, files[0])
-			case files[0].ReadOnly == "":
+			if files[0].ReadOnly == "" {
 				wrapped += golden(t, files[0])
 			}
 		}
-		if wrapped+shown == 0 {
+		if wrapped == 0 {
 			t.Errorf("%s: there is no server to wrap", id)
 		}
 	}
-}
-
-// bare counts the servers of YAML, which is not edited.
-func bare(t *testing.T, f known.File) (servers int) {
-	t.Helper()
-	text, err := os.ReadFile(f.Path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := splice.Parse(f.Format, text)
-	if err != nil {
-		t.Fatalf("%s: %v", f.Path, err)
-	}
-	for _, s := range reader(f.Places).Servers(d) {
-		if s.State == wrapping.Bare && len(s.Argv) > 0 {
-			servers++
-		}
-	}
-	return servers
 }
 
 func golden(t *testing.T, f known.File) (wrapped int) {
@@ -181,7 +164,7 @@ func golden(t *testing.T, f known.File) (wrapped int) {
 	if err != nil {
 		t.Fatalf("%s: %v", f.Path, err)
 	}
-	there := r.Wrap(d, nil, []string{"/usr/local/bin/mcpscope", "run"}, all)
+	there := r.Wrap(d, nil, wrapping.Runner{Program: "/usr/local/bin/mcpscope"}, all)
 	if *update {
 		if err := os.WriteFile(f.Path+".wrapped", there.Data, 0o644); err != nil {
 			t.Fatal(err)

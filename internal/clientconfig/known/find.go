@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"unicode"
 
 	"github.com/mcpscope/mcpscope/internal/clientconfig/splice"
 	"github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
@@ -21,6 +22,8 @@ type File struct {
 	Format   splice.Format
 	Places   []wrapping.Place
 	ReadOnly string // why it must not be edited
+	Project  bool   // its client reads it from a project, so other people may share it
+	Named    bool   // a person has named the file itself
 }
 
 // A Finder looks for files.
@@ -97,9 +100,8 @@ func (f Finder) ancestors() []string {
 
 // Find returns what an argument means: the files of a client, or one by its path.
 func (f Finder) Find(arg string) ([]File, error) {
-	var ids []string
 	for _, c := range All() {
-		if ids = append(ids, c.ID); c.ID != arg {
+		if c.ID != arg {
 			continue
 		}
 		files := f.Files(c)
@@ -114,12 +116,47 @@ func (f Finder) Find(arg string) ([]File, error) {
 	}
 	if _, err := os.Stat(path); err != nil {
 		if !strings.ContainsAny(arg, "./") {
-			known := strings.Join(ids, ", ")
-			return nil, fmt.Errorf("%q is neither a file nor one of the clients %s", arg, known)
+			return nil, unknownClient(arg)
 		}
 		return nil, err
 	}
-	return []File{f.byPath(path)}, nil
+	file := f.byPath(path)
+	file.Named = true
+	return []File{file}, nil
+}
+
+// unknownClient suggests the clients whose names are similar, or lists all.
+func unknownClient(arg string) error {
+	var ids, near []string
+	for _, c := range All() {
+		ids = append(ids, c.ID)
+		if isSimilar(arg, c.ID) {
+			near = append(near, c.ID)
+		}
+	}
+	if len(near) > 0 {
+		return fmt.Errorf("there is no client %q; did you mean %s?", arg, strings.Join(near, " or "))
+	}
+	return fmt.Errorf("there is no client and no file %q; clients are %s", arg, strings.Join(ids, ", "))
+}
+
+// isSimilar compares letters alone: one name has the other, or both begin alike.
+func isSimilar(arg, id string) bool {
+	const alike = 3
+	a, b := lettersOf(arg), lettersOf(id)
+	if len(a) < alike || len(b) < alike {
+		return false
+	}
+	return strings.Contains(a, b) || strings.Contains(b, a) || a[:alike] == b[:alike]
+}
+
+func lettersOf(name string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, name)
 }
 
 // byPath knows a file again that is a client's, also in another project.
@@ -136,11 +173,14 @@ func (f Finder) byPath(path string) File {
 			}
 		}
 	}
-	return pattern{places: everywhere}.file(Client{}, path)
+	return pattern{base: "/", places: everywhere}.file(Client{}, path)
 }
 
 func (p pattern) file(c Client, path string) File {
-	return File{c.ID, c.Title, path, formatOf(path), p.places, p.readOnly}
+	return File{
+		Client: c.ID, Title: c.Title, Path: path, Format: formatOf(path),
+		Places: p.places, ReadOnly: p.readOnly, Project: p.base == project,
+	}
 }
 
 // inProject reports whether the end of a path matches the pattern of a project file.

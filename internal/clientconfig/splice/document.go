@@ -3,9 +3,8 @@
 // Package splice finds values in configuration files, and replaces them without a change to any other byte:
 // comments, order, quoting, indentation and line ends are the work of a person.
 //
-// Values of YAML have no positions, so YAML cannot be edited: the end of a value depends on anchors, tags,
-// folded lines and indentation, which takes more code than both other formats. The package does no I/O, and
-// knows no meaning of values.
+// A value of YAML can have a place that cannot be edited: a text of several lines, or one that an anchor
+// makes part of other values. The package does no I/O, and knows no meaning of values.
 package splice
 
 import (
@@ -43,7 +42,8 @@ type Node struct {
 	Text    string // what a Text says; what an Other is written like
 	Start   int
 	End     int
-	Block   bool // a TOML table whose members have a line each
+	Block   bool // a table of TOML, or a map or list of YAML, whose members or items have a line each
+	Fixed   bool // its place cannot be edited
 	Members []Member
 	Items   []*Node
 }
@@ -94,6 +94,8 @@ type Document struct {
 	Format Format
 	Data   []byte
 	Root   *Node
+	// Obstacle is why nothing in the file can be edited, or "".
+	Obstacle string
 }
 
 // A SyntaxError is where a file is malformed.
@@ -137,7 +139,7 @@ func Parse(format Format, data []byte) (d *Document, err error) {
 	case format == TOML:
 		d.Root, err = parseTOML(data)
 	case format == YAML:
-		d.Root, err = parseYAML(d.Data)
+		d.Root, d.Obstacle, err = parseYAML(d.Data)
 	}
 	if e, ok := errors.AsType[*SyntaxError](err); ok && e.Line == 1 && bytes.HasPrefix(d.Data, []byte(bom)) {
 		e.Column -= len(bom)

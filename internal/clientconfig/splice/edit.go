@@ -35,19 +35,41 @@ func Apply(data []byte, edits []Edit) ([]byte, error) {
 // Replace puts another way of writing in the place of a text.
 func (d *Document) Replace(n *Node, raw string) Edit { return Edit{n.Start, n.End, raw} }
 
-// Prepend puts items before those of a list.
-func (d *Document) Prepend(list *Node, raws []string) Edit {
-	if len(list.Items) == 0 {
+// RawIn is how a text is written as an item of a list: of a new one, if the list is nil.
+func (d *Document) RawIn(list, text *Node) string {
+	raw := d.Raw(text)
+	isPlain := d.Format == YAML && raw[0] != '"' && raw[0] != '\''
+	if isPlain && (list == nil || !list.Block) { // a comma or bracket in it would be one of the list
+		return Quote(text.Text)
+	}
+	return raw
+}
+
+// Insert puts items into a list, before one of its items or, with nil, into an empty list.
+func (d *Document) Insert(list, before *Node, raws []string) Edit {
+	switch {
+	case before == nil:
 		at := list.Start + 1 // behind the bracket
 		return Edit{at, at, strings.Join(raws, ", ")}
+	case list.Block:
+		at := d.dash(before)
+		separator := d.newline() + d.indentation(at) + "- "
+		return Edit{at, at, "- " + strings.Join(raws, separator) + d.newline() + d.indentation(at)}
 	}
-	at := list.Items[0].Start
+	at := before.Start
 	return Edit{at, at, strings.Join(raws, ", ") + ", "}
 }
 
 // RemoveFirst takes the first items out of a list.
 func (d *Document) RemoveFirst(list *Node, count int) Edit {
 	first, last := list.Items[0], list.Items[count-1]
+	if list.Block {
+		if count < len(list.Items) {
+			return Edit{d.dash(first), d.dash(list.Items[count]), ""}
+		}
+		key := bytes.TrimRight(d.Data[:list.Start], " \t\r\n") // up to its colon
+		return Edit{len(key), last.End, " []"}
+	}
 	if count < len(list.Items) {
 		return Edit{first.Start, list.Items[count].Start, ""}
 	}
@@ -58,24 +80,44 @@ func (d *Document) RemoveFirst(list *Node, count int) Edit {
 	return Edit{first.Start, end, ""}
 }
 
-// AddList adds a list to a map, beside one of its members: behind it, or, in a table of TOML with a line for
-// each member, on the line before, since a comment can follow the member.
+// AddList adds a list to a map, beside one of its members: behind it, or, in a map with a line for each
+// member, on the line before, since a comment can follow the member.
 func (d *Document) AddList(owner *Node, beside, name string, raws []string) Edit {
 	m := owner.Members[owner.index(beside)]
 	list, at := "["+strings.Join(raws, ", ")+"]", m.Value.End
 	switch {
 	case d.Format == JSON:
 		return Edit{at, at, ", " + Quote(name) + ": " + list}
+	case d.Format == YAML && !owner.Block:
+		return Edit{at, at, ", " + name + ": " + list}
+	case d.Format == YAML:
+		return Edit{m.Start, m.Start, name + ": " + list + d.newline() + d.indentation(m.Start)}
 	case !owner.Block:
 		return Edit{at, at, ", " + name + " = " + list}
 	}
-	line := bytes.LastIndexByte(d.Data[:m.Start], '\n') + 1
-	indent, newline := bytes.TrimPrefix(d.Data[line:m.Start], []byte(bom)), "\n"
-	if bytes.Contains(d.Data, []byte("\r\n")) {
-		newline = "\r\n"
-	}
 	name = string(d.Data[m.Start:m.Key]) + name // with the dots before it
-	return Edit{m.Start, m.Start, name + " = " + list + newline + string(indent)}
+	return Edit{m.Start, m.Start, name + " = " + list + d.newline() + d.indentation(m.Start)}
+}
+
+// newline is how the lines of the file end.
+func (d *Document) newline() string {
+	if bytes.Contains(d.Data, []byte("\r\n")) {
+		return "\r\n"
+	}
+	return "\n"
+}
+
+// indentation is the text before a column, for another line that begins in the same column. In YAML the line
+// can have the dashes of lists before it.
+func (d *Document) indentation(at int) string {
+	line := bytes.LastIndexByte(d.Data[:at], '\n') + 1
+	before := bytes.TrimPrefix(d.Data[line:at], []byte(bom))
+	return strings.ReplaceAll(string(before), "-", " ")
+}
+
+// dash returns where the dash of a block list's item is.
+func (d *Document) dash(item *Node) int {
+	return bytes.LastIndexByte(d.Data[:item.Start], '-')
 }
 
 // Quote writes a text so that the readers of JSON, TOML and YAML have it back.

@@ -2,35 +2,147 @@
 
 package splice
 
-import "go.yaml.in/yaml/v3"
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"unicode/utf8"
 
-func parseYAML(data []byte) (*Node, error) {
-	var file yaml.Node
-	if yaml.Unmarshal(data, &file) != nil {
-		return nil, malformed(YAML)
+	"go.yaml.in/yaml/v3"
+)
+
+// SeveralDocuments is the obstacle of a file that has more than one document.
+const SeveralDocuments = "the file has several YAML documents"
+
+// parseYAML reads the first document of a file.
+func parseYAML(data []byte) (root *Node, obstacle string, err error) {
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	var first, second yaml.Node
+	switch err := decoder.Decode(&first); {
+	case errors.Is(err, io.EOF) || err == nil && len(first.Content) == 0: // there are only comments
+		return &Node{Kind: Map}, "", nil
+	case err != nil:
+		return nil, "", malformed(YAML)
 	}
-	if len(file.Content) == 0 { // there are only comments
-		return &Node{Kind: Map}, nil
+	if !errors.Is(decoder.Decode(&second), io.EOF) {
+		obstacle = SeveralDocuments
 	}
-	return fromYAML(file.Content[0]), nil
+	r := yamlReader{data: data, lines: []int{0}}
+	if bytes.HasPrefix(data, []byte(bom)) { // the library does not count it
+		r.lines[0] = len(bom)
+	}
+	for i, c := range data {
+		if c == '\n' {
+			r.lines = append(r.lines, i+1)
+		}
+	}
+	return r.value(first.Content[0], false), obstacle, nil
 }
 
-// fromYAML does not follow aliases: a value can contain an alias of itself.
-func fromYAML(y *yaml.Node) *Node {
-	n := &Node{Kind: Other, Text: y.Value}
+// yamlReader finds the places of values. The library has the line and column at which each begins, and counts
+// characters. Values come in the order of the file, so each is searched from the one before.
+type yamlReader struct {
+	data      []byte
+	lines     []int // where each begins
+	line, col int   // of the place found last
+	at        int
+}
+
+// value does not follow aliases: a value can contain an alias of itself. isShared is whether the value is a
+// part of one with an anchor, which has other uses.
+func (r *yamlReader) value(y *yaml.Node, isShared bool) *Node {
+	n := &Node{Kind: Other, Text: y.Value, Start: r.offset(y)}
+	isShared = isShared || y.Anchor != ""
+	isTagged := y.Style&yaml.TaggedStyle != 0
 	switch {
 	case y.Kind == yaml.MappingNode:
 		n.Kind = Map
+		n.Block = y.Style&yaml.FlowStyle == 0
+		n.Fixed = isShared
 		for i := 0; i+1 < len(y.Content); i += 2 {
-			n.Members = append(n.Members, Member{Name: y.Content[i].Value, Value: fromYAML(y.Content[i+1])})
+			at := r.offset(y.Content[i])
+			value := r.value(y.Content[i+1], isShared)
+			n.Members = append(n.Members, Member{Name: y.Content[i].Value, Start: at, Key: at, Value: value})
 		}
 	case y.Kind == yaml.SequenceNode:
 		n.Kind = List
+		n.Block = y.Style&yaml.FlowStyle == 0
+		n.Fixed = isShared || isTagged
 		for _, item := range y.Content {
-			n.Items = append(n.Items, fromYAML(item))
+			value := r.value(item, isShared)
+			n.Fixed = n.Fixed || n.Block && !r.isBehindDash(value.Start)
+			n.Items = append(n.Items, value)
 		}
-	case y.Kind == yaml.ScalarNode && y.ShortTag() == "!!str":
-		n.Kind = Text
+	case y.Kind == yaml.ScalarNode:
+		if y.ShortTag() == "!!str" {
+			n.Kind = Text
+		}
+		n.End = r.end(y, n.Start)
+		n.Fixed = isShared || isTagged || n.End <= n.Start
+	default:
+		n.Fixed = true
 	}
 	return n
+}
+
+// offset returns the place of a value.
+func (r *yamlReader) offset(y *yaml.Node) int {
+	if y.Line < 1 || y.Line > len(r.lines) {
+		return 0
+	}
+	if y.Line != r.line || y.Column < r.col {
+		r.line, r.col, r.at = y.Line, 1, r.lines[y.Line-1]
+	}
+	for r.col < y.Column && r.at < len(r.data) {
+		_, size := utf8.DecodeRune(r.data[r.at:])
+		r.at += size
+		r.col++
+	}
+	return r.at
+}
+
+// end returns the end of a text of one line, 0 for any other.
+func (r *yamlReader) end(y *yaml.Node, start int) int {
+	line, _, _ := bytes.Cut(r.data[start:], []byte("\n"))
+	length := 0
+	switch {
+	case y.Style&yaml.DoubleQuotedStyle != 0:
+		length = quotedLength(line, '"', '\\')
+	case y.Style&yaml.SingleQuotedStyle != 0:
+		length = quotedLength(line, '\'', '\'')
+	case y.Style&(yaml.LiteralStyle|yaml.FoldedStyle) == 0 && bytes.HasPrefix(line, []byte(y.Value)):
+		return start + len(y.Value)
+	}
+	var again yaml.Node
+	raw := line[:length]
+	if length == 0 || yaml.Unmarshal(raw, &again) != nil || again.Content[0].Value != y.Value {
+		return 0
+	}
+	return start + length
+}
+
+// quotedLength returns the length of a text in quotes at the beginning of a line, or 0. A quote
+// behind the escape is a part of the text.
+func quotedLength(line []byte, quote, escape byte) int {
+	if len(line) == 0 || line[0] != quote {
+		return 0
+	}
+	for i := 1; i < len(line); i++ {
+		isEscape := line[i] == escape && (escape != quote || i+1 < len(line) && line[i+1] == quote)
+		switch {
+		case isEscape:
+			i++
+		case line[i] == quote:
+			return i + 1
+		}
+	}
+	return 0
+}
+
+// isBehindDash reports whether a line has only dashes before a place, and the last of them is its item's.
+func (r *yamlReader) isBehindDash(at int) bool {
+	line := bytes.LastIndexByte(r.data[:at], '\n') + 1
+	before := string(r.data[line:at])
+	return strings.Trim(before, " -") == "" && strings.HasSuffix(strings.TrimRight(before, " "), "-")
 }

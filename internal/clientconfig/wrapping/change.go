@@ -16,6 +16,7 @@ type Change struct {
 	Data    []byte
 	Backup  []byte   // what to keep as the content without mcpscope
 	Servers []Server // as they were
+	After   []Server // as they are then
 	Changed []bool   // which of them are different now
 }
 
@@ -29,28 +30,45 @@ func (c *Change) Count() (n int) {
 	return n
 }
 
-// Wrap puts runner (a program, "run" and flags) in front of the wanted servers that can be wrapped. backup is
-// the existing backup, or nil. It is kept as long as a server is wrapped: only the backup contains the
-// original text.
-func (r Reader) Wrap(d *splice.Document, backup []byte, runner []string, wanted func(string) bool) *Change {
-	c := r.wrap(d, runner, func(_ int, s *Server) bool { return wanted(s.Name) })
-	if c.Backup = backup; backup == nil || runnerOf(c.Servers) == nil {
+// Wrap puts the runner in front of the wanted servers that can be wrapped, and changes the prefix of those
+// that are wrapped where it differs. backup is the existing backup, or nil. It is kept as long as a server is
+// wrapped: only the backup contains the original text.
+func (r Reader) Wrap(d *splice.Document, backup []byte, runner Runner, wanted func(string) bool) *Change {
+	prefix := func(_ int, s *Server) []string {
+		if !wanted(s.Name) || s.IsWrapped() && r.Shared != "" {
+			return nil
+		}
+		words, err := r.WrappedPrefix(s, runner)
+		if err != nil { // findOwn has read the flags of a wrapped server
+			return nil
+		}
+		return words
+	}
+	c := r.wrap(d, prefix)
+	c.Backup = backup
+	if backup == nil || !anyWrapped(c.Servers) {
 		c.Backup = d.Data
 	}
 	return c
 }
 
 // Unwrap takes the prefix away. A file that is still what Wrap has made of the backup becomes the backup, to
-// the byte.
+// the byte. Without a backup it leaves none.
 func (r Reader) Unwrap(d *splice.Document, backup []byte, wanted func(string) bool) *Change {
-	c := r.change(d, Wrapped, func(_ int, s *Server) bool { return wanted(s.Name) },
-		func(s *Server) []splice.Edit { return unwrap(d, s) })
-	if c.Backup = backup; backup == nil {
-		c.Backup = d.Data
+	c := r.change(d,
+		func(_ int, s *Server) bool { return s.IsWrapped() && wanted(s.Name) },
+		func(_ int, s *Server) []splice.Edit { return unwrap(d, s) },
+		func(before, after *Server) bool { return slices.Equal(before.Own(), after.Argv) })
+	c.Backup = backup
+	if backup == nil {
+		c.Backup = c.Data
 	}
 	if old := r.origin(d, backup); old != nil && c.Count() > 0 {
-		c.Data = r.wrap(old, runnerOf(c.Servers), func(i int, _ *Server) bool {
-			return c.Servers[i].State == Wrapped && !c.Changed[i]
+		c.Data = r.wrap(old, func(i int, _ *Server) []string {
+			if c.Changed[i] {
+				return nil
+			}
+			return c.Servers[i].Prefix()
 		}).Data
 	}
 	return c
@@ -60,16 +78,18 @@ func (r Reader) Unwrap(d *splice.Document, backup []byte, wanted func(string) bo
 // nil.
 func (r Reader) origin(d *splice.Document, backup []byte) *splice.Document {
 	servers := r.Servers(d)
-	runner := runnerOf(servers)
-	if runner == nil || backup == nil {
+	if backup == nil || !anyWrapped(servers) {
 		return nil
 	}
 	old, err := splice.Parse(d.Format, backup)
-	if err != nil || runnerOf(r.Servers(old)) != nil {
+	if err != nil || anyWrapped(r.Servers(old)) {
 		return nil
 	}
-	again := r.wrap(old, runner, func(i int, _ *Server) bool {
-		return i < len(servers) && servers[i].State == Wrapped
+	again := r.wrap(old, func(i int, _ *Server) []string {
+		if i >= len(servers) {
+			return nil
+		}
+		return servers[i].Prefix()
 	})
 	if !bytes.Equal(again.Data, d.Data) {
 		return nil
@@ -77,43 +97,52 @@ func (r Reader) origin(d *splice.Document, backup []byte) *splice.Document {
 	return old
 }
 
-// runnerOf returns the runner of the first wrapped server, or nil.
-func runnerOf(servers []Server) []string {
-	for _, s := range servers {
-		if s.State == Wrapped {
-			return s.Argv[:max(s.prefix-len(s.Prefix(nil)), 2)]
-		}
+func anyWrapped(servers []Server) bool {
+	return slices.ContainsFunc(servers, func(s Server) bool { return s.IsWrapped() })
+}
+
+// wrap gives servers a prefix. Those for which prefix returns nothing, or the present prefix, do not change.
+func (r Reader) wrap(d *splice.Document, prefix func(i int, s *Server) []string) *Change {
+	isMeant := func(i int, s *Server) bool {
+		words := prefix(i, s)
+		return len(words) > 0 && !slices.Equal(words, s.Prefix())
 	}
-	return nil
+	edit := func(i int, s *Server) []splice.Edit {
+		if s.IsWrapped() {
+			return rewrap(d, s, prefix(i, s))
+		}
+		return wrap(d, s, prefix(i, s))
+	}
+	return r.change(d, isMeant, edit, func(before, after *Server) bool {
+		return after.startsRunner() && slices.Equal(before.Own(), after.Own())
+	})
 }
 
-type (
-	selection func(i int, s *Server) bool
-	editor    func(*Server) []splice.Edit
-)
-
-func (r Reader) wrap(d *splice.Document, runner []string, meant selection) *Change {
-	return r.change(d, Bare, meant, func(s *Server) []splice.Edit { return wrap(d, s, runner) })
-}
-
-// change edits all servers that are meant, or none if that would change anything else.
-func (r Reader) change(d *splice.Document, from State, meant selection, edit editor) *Change {
+// change edits all servers that are meant, or none if that would change anything else. isRight compares a
+// server before and after its change.
+func (r Reader) change(
+	d *splice.Document,
+	isMeant func(i int, s *Server) bool,
+	edit func(i int, s *Server) []splice.Edit,
+	isRight func(before, after *Server) bool,
+) *Change {
 	c := &Change{Servers: r.Servers(d)}
 	var edits []splice.Edit
 	for i := range c.Servers {
 		s := &c.Servers[i]
-		c.Changed = append(c.Changed, s.State == from && s.Reason == "" && meant(i, s))
+		c.Changed = append(c.Changed, s.Reason == "" && isMeant(i, s))
 		if c.Changed[i] {
-			edits = append(edits, edit(s)...)
+			edits = append(edits, edit(i, s)...)
 		}
 	}
 	var err error
 	if c.Data, err = splice.Apply(d.Data, edits); err == nil {
-		err = r.onlyMeant(d, c)
+		c.After, err = r.onlyMeant(d, c, isRight)
 	}
 	if err == nil {
 		return c
 	}
+	c.After = c.Servers
 	for i := range c.Servers {
 		if c.Changed[i] {
 			c.Servers[i].State = NotEditable
@@ -124,17 +153,45 @@ func (r Reader) change(d *splice.Document, from State, meant selection, edit edi
 	return c
 }
 
-func wrap(d *splice.Document, s *Server, runner []string) []splice.Edit {
-	raws := quoteAll(s.Prefix(runner))
+func wrap(d *splice.Document, s *Server, prefix []string) []splice.Edit {
+	raws := quoteAll(prefix)
 	if s.isList() {
-		return []splice.Edit{d.Prepend(s.args, raws)}
+		return []splice.Edit{d.Insert(s.args, first(s.args), raws)}
 	}
 	replace := d.Replace(s.command, raws[0])
-	raws = append(raws[1:], d.Raw(s.command))
+	raws = append(raws[1:], d.RawIn(s.args, s.command))
 	if s.args == nil {
 		return []splice.Edit{replace, d.AddList(s.owner, s.key, "args", raws)}
 	}
-	return []splice.Edit{replace, d.Prepend(s.args, raws)}
+	return []splice.Edit{replace, d.Insert(s.args, first(s.args), raws)}
+}
+
+// first returns the first item of a list, or nil.
+func first(list *splice.Node) *splice.Node {
+	if len(list.Items) == 0 {
+		return nil
+	}
+	return list.Items[0]
+}
+
+// rewrap changes the words of a prefix that differ. words has as many as the old one, with others in their
+// places, or some more behind "run".
+func rewrap(d *splice.Document, s *Server, words []string) []splice.Edit {
+	nodes := s.args.Items
+	if !s.isList() {
+		nodes = append([]*splice.Node{s.command}, nodes...)
+	}
+	var edits []splice.Edit
+	if more := len(words) - s.prefix; more > 0 {
+		edits = append(edits, d.Insert(s.args, nodes[2], quoteAll(words[2:2+more])))
+		words = slices.Delete(slices.Clone(words), 2, 2+more)
+	}
+	for i, word := range words {
+		if word != s.Argv[i] {
+			edits = append(edits, d.Replace(nodes[i], splice.Quote(word)))
+		}
+	}
+	return edits
 }
 
 func quoteAll(words []string) []string {
@@ -151,21 +208,23 @@ func unwrap(d *splice.Document, s *Server) []splice.Edit {
 	}
 	own := s.args.Items[s.inner]
 	raw := splice.Quote(own.Text) // of a number, in its original form
-	if own.Kind == splice.Text {
+	if own.Kind == splice.Text && !own.Fixed {
 		raw = d.Raw(own)
 	}
 	return []splice.Edit{d.Replace(s.command, raw), d.RemoveFirst(s.args, s.inner+1)}
 }
 
-// onlyMeant parses the changed file again, and checks that nothing else has changed.
-func (r Reader) onlyMeant(old *splice.Document, c *Change) error {
+// onlyMeant parses the changed file again, and checks that nothing else has changed. It returns the servers.
+func (r Reader) onlyMeant(
+	old *splice.Document, c *Change, isRight func(before, after *Server) bool,
+) (servers []Server, err error) {
 	d, err := splice.Parse(old.Format, c.Data)
 	if err != nil {
-		return fmt.Errorf("the result %w", err)
+		return nil, fmt.Errorf("the result %w", err)
 	}
-	servers := r.Servers(d)
+	servers = r.Servers(d)
 	if len(servers) != len(c.Servers) {
-		return errors.New("the result has other servers")
+		return nil, errors.New("the result has other servers")
 	}
 	meant := map[*splice.Node]*Server{}
 	for i := range c.Servers {
@@ -173,19 +232,15 @@ func (r Reader) onlyMeant(old *splice.Document, c *Change) error {
 		if !c.Changed[i] {
 			continue
 		}
-		right := slices.Equal(before.Own(), after.Argv)
-		if before.State == Bare {
-			right = after.State == Wrapped && slices.Equal(before.Argv, after.Own())
-		}
-		if !right {
-			return errors.New("the result has another command")
+		if !isRight(before, after) {
+			return nil, errors.New("the result has another command")
 		}
 		meant[before.owner] = before
 	}
 	if !same(old.Root, d.Root, meant) {
-		return errors.New("the result has other settings")
+		return nil, errors.New("the result has other settings")
 	}
-	return nil
+	return servers, nil
 }
 
 // same compares all but the commands that were meant.

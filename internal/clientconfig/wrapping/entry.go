@@ -53,6 +53,11 @@ func (e entry) obstacle() string {
 	return ""
 }
 
+// isFixed reports whether an edit of the command could change other values, too, or has no place.
+func (e entry) isFixed() bool {
+	return e.command != nil && (e.owner.Fixed || e.command.Fixed || e.args != nil && e.args.Fixed)
+}
+
 func (e entry) argv() []string {
 	var argv []string
 	if e.command != nil && e.command.Kind == splice.Text {

@@ -5,6 +5,7 @@ package wrapping_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io/fs"
@@ -15,8 +16,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goccy/go-yaml"
 	"github.com/pelletier/go-toml/v2"
 	"github.com/tailscale/hujson"
+	yaml3 "go.yaml.in/yaml/v3"
 
 	"github.com/mcpscope/mcpscope/internal/clientconfig/splice"
 	"github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
@@ -41,6 +44,21 @@ func FuzzTOML(f *testing.F) {
 	})
 }
 
+// The judge is another library than the product's, where both are of one mind about the file.
+func FuzzYAML(f *testing.F) {
+	fuzz(f, splice.YAML, func(data []byte, v any) error {
+		data = bytes.TrimPrefix(data, []byte("\uFEFF"))
+		var ours any
+		if err := errors.Join(yaml3.Unmarshal(data, &ours), yaml.Unmarshal(data, v)); err != nil {
+			return err
+		}
+		if a, b := fmt.Sprint(ours), fmt.Sprint(*v.(*any)); a != b {
+			return fmt.Errorf("it is %s or %s", a, b)
+		}
+		return nil
+	})
+}
+
 func fuzz(f *testing.F, format splice.Format, decode func([]byte, any) error) {
 	for _, text := range seeds(f, format) {
 		f.Add(text)
@@ -55,7 +73,7 @@ func fuzz(f *testing.F, format splice.Format, decode func([]byte, any) error) {
 			return
 		}
 		checkPositions(t, d, d.Root, decode)
-		there := everywhere.Wrap(d, nil, []string{program, "run"}, all)
+		there := everywhere.Wrap(d, nil, plain, all)
 		var before, after any
 		if decode(data, &before) == nil {
 			if err := decode(there.Data, &after); err != nil {
@@ -69,7 +87,7 @@ func fuzz(f *testing.F, format splice.Format, decode func([]byte, any) error) {
 		if err != nil {
 			t.Fatalf("the result cannot be read: %v\n%q", err, there.Data)
 		}
-		if again := everywhere.Wrap(d, there.Backup, []string{program, "run"}, all); again.Count() > 0 {
+		if again := everywhere.Wrap(d, there.Backup, plain, all); again.Count() > 0 {
 			t.Fatalf("a second wrap changes %q", there.Data)
 		}
 		if slices.ContainsFunc(there.Servers, func(s wrapping.Server) bool { return s.State == wrapping.Wrapped }) {
@@ -92,7 +110,7 @@ func searching() bool { return flag.Lookup("test.fuzz").Value.String() != "" }
 
 // seeds are the files of the clients, and the texts of the tables.
 func seeds(f *testing.F, format splice.Format) (texts [][]byte) {
-	ext := map[splice.Format]string{splice.JSON: ".json", splice.TOML: ".toml"}[format]
+	ext := map[splice.Format]string{splice.JSON: ".json", splice.TOML: ".toml", splice.YAML: ".yaml"}[format]
 	err := filepath.WalkDir("../known/testdata", func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || filepath.Ext(path) != ext {
 			return err
@@ -106,6 +124,7 @@ func seeds(f *testing.F, format splice.Format) (texts [][]byte) {
 	}
 	for _, text := range map[splice.Format][]string{
 		splice.JSON: {`{"mcpServers":{"t":{"command":"npx","args":["-y",]}}}`, `{"mcp":{"t":{"command":["npx"]/**/}}}`, `{"mcpServers":{"t":{"command":"npx"}}}`},
+		splice.YAML: {"mcpServers:\n- command: x\n  args:\n  - y\n", "extensions: {t: {cmd: 'x', args: [\"y\"]}}", "mcp_servers:\n  t:\n    command: x # c\r\n"},
 		splice.TOML: {"mcp_servers.t.command='x'", "[[mcp_servers]]\ncommand=['x']", "[mcp_servers]\nt={command='x',args=[]}", "[mcp_servers.t]\r\ncommand='x'\r\nargs=[#\r\n'']"},
 	}[format] {
 		texts = append(texts, []byte(text))

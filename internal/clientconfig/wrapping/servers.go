@@ -11,6 +11,7 @@ import (
 	"cmp"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/mcpscope/mcpscope/internal/clientconfig/splice"
@@ -27,6 +28,7 @@ type State string
 const (
 	Bare        State = "bare"         // it can be wrapped
 	Wrapped     State = "wrapped"      // it is
+	Broken      State = "broken"       // it is, by an mcpscope that no client can start
 	NotEditable State = "not editable" // for the reason
 )
 
@@ -52,16 +54,31 @@ const Program = "mcpscope"
 type Reader struct {
 	Places   []Place
 	Obstacle string // why the file must not be edited, or ""
+	Shared   string // why bare servers stay bare, and wrapped servers as they are, or ""
 	// Exists reports whether a command that looks like a line of a shell is a file.
 	Exists func(string) bool
+	// Starts reports whether a client can start that mcpscope.
+	Starts func(program string) bool
 	// Operands removes the flags of run, and returns the server's own command.
 	Operands func(args []string) ([]string, error)
+	// SetFlag gives one of the flags of run that value.
+	SetFlag func(flags []string, name, value string) ([]string, error)
 }
+
+// A Runner is the program, with flags, in front of the commands of wrapped servers.
+type Runner struct {
+	Program string
+	Chosen  bool   // by a person: it replaces the program of servers that are wrapped, too
+	Flags   []Flag // of run
+}
+
+// A Flag is one of run, without its dashes.
+type Flag struct{ Name, Value string }
 
 // Servers are all that the file has, in its order.
 func (r Reader) Servers(d *splice.Document) []Server {
 	var all []Server
-	why := r.Obstacle
+	why := cmp.Or(r.Obstacle, d.Obstacle)
 	if key := d.Root.Repeated(); key != "" {
 		why = fmt.Sprintf("there is more than one %q", key)
 	}
@@ -108,15 +125,21 @@ func (r Reader) server(name string, n *splice.Node, why string) Server {
 	s.Argv = s.argv()
 	s.Listens = s.command != nil && listens(n)
 	s.Env = environment(s.owner)
+	if s.isFixed() {
+		why = cmp.Or(why, fixedYAML)
+	}
 	s.State, s.Reason = NotEditable, cmp.Or(kind(n, s.entry), s.obstacle(), r.oddity(s.Argv))
 	switch {
 	case s.Reason != "":
-	case s.isWrapped():
+	case s.startsRunner():
 		s.State, s.Reason = Wrapped, cmp.Or(s.findOwn(r), why)
+		if !r.Starts(s.Argv[0]) {
+			s.State = Broken
+		}
 	case why != "":
 		s.Reason = why
 	default:
-		s.State = Bare
+		s.State, s.Reason = Bare, r.Shared
 	}
 	return s
 }
@@ -170,9 +193,12 @@ func (r Reader) oddity(argv []string) string {
 	return ""
 }
 
-func (s *Server) isWrapped() bool {
+func (s *Server) startsRunner() bool {
 	return len(s.Argv) > 1 && path.Base(s.Argv[0]) == Program && s.Argv[1] == "run"
 }
+
+// IsWrapped reports whether the command of the server begins with mcpscope.
+func (s *Server) IsWrapped() bool { return s.State == Wrapped || s.State == Broken }
 
 // findOwn finds the server's own command behind the prefix. The result is why it can't be had.
 func (s *Server) findOwn(r Reader) string {
@@ -188,13 +214,33 @@ func (s *Server) findOwn(r Reader) string {
 // Own returns the command without mcpscope.
 func (s *Server) Own() []string { return s.Argv[s.prefix:] }
 
-// Prefix returns the words before the server's own command when it is wrapped.
-func (s *Server) Prefix(runner []string) []string {
-	prefix := append([]string(nil), runner...)
-	if n := s.Label(); n != "" {
-		prefix = append(prefix, "--name", n)
+// Prefix returns the words before the server's own command.
+func (s *Server) Prefix() []string { return s.Argv[:s.prefix] }
+
+// WrappedPrefix returns what Prefix is after a wrap. Of a wrapped server it keeps what the runner does not
+// set: the flags that a person has written by hand.
+func (r Reader) WrappedPrefix(s *Server, runner Runner) ([]string, error) {
+	var words, flags []string
+	if s.IsWrapped() {
+		words = slices.Clone(s.Argv[:2])
+		flags = s.Argv[2:s.prefix]
+		if s.State == Broken || runner.Chosen {
+			words[0] = runner.Program
+		}
+	} else {
+		words = []string{runner.Program, "run"}
+		if label := s.Label(); label != "" {
+			flags = []string{"--name", label}
+		}
+		flags = append(flags, "--")
 	}
-	return append(prefix, "--")
+	for _, flag := range slices.Backward(runner.Flags) { // each one that is new becomes the first
+		var err error
+		if flags, err = r.SetFlag(flags, flag.Name, flag.Value); err != nil {
+			return nil, err
+		}
+	}
+	return append(words, flags...), nil
 }
 
 // Label returns a name for the group, or "" if the file contains no name.
@@ -205,14 +251,28 @@ func (s *Server) Label() string {
 	return name.Fit(s.Name)
 }
 
-// ByHand are the lines of YAML that a person can put in the place of the server's command and args.
-func (s *Server) ByHand(runner []string) []string {
-	raws, rest := quoteAll(append(s.Prefix(runner), s.Argv[0])), ""
-	if n := len(s.Argv) - 1; n > 0 {
-		rest = fmt.Sprintf(", … its own %d", n) // arguments may be secrets
+// fixedYAML is the reason for a server that can be changed by hand alone.
+const fixedYAML = "its YAML has an anchor or a text of several lines"
+
+// ByHand reports whether a person can change what mcpscope cannot.
+func (s *Server) ByHand() bool {
+	return s.Reason == fixedYAML || s.Reason == splice.SeveralDocuments
+}
+
+// Lines are the lines of YAML that a person can put in the place of the server's command and args, for a
+// server with that prefix.
+func (s *Server) Lines(prefix []string) []string {
+	raws, rest := quoteAll(append(slices.Clone(prefix), s.Own()[0])), ""
+	switch len(s.Own()) {
+	case 1:
+	case 2:
+		rest = ", …the argument that is there now" // which may be a secret
+	default:
+		rest = fmt.Sprintf(", …the %d arguments that are there now", len(s.Own())-1)
 	}
 	if s.isList() {
 		return []string{s.key + ": [" + strings.Join(raws, ", ") + rest + "]"}
 	}
-	return []string{s.key + ": " + raws[0], "args: [" + strings.Join(raws[1:], ", ") + rest + "]"}
+	args := strings.TrimPrefix(strings.Join(raws[1:], ", ")+rest, ", ")
+	return []string{s.key + ": " + raws[0], "args: [" + args + "]"}
 }

@@ -4,6 +4,7 @@ package wrapping_test
 
 import (
 	"bytes"
+	"cmp"
 	"flag"
 	"io"
 	"slices"
@@ -22,6 +23,13 @@ var everywhere = wrapping.Reader{
 		{"mcpServers"}, {"mcp_servers"}, {"servers"}, {"context_servers"}, {"extensions"}, {"mcp"}, {"projects", "*", "mcpServers"},
 	},
 	Exists: func(string) bool { return false },
+	Starts: func(program string) bool { return !strings.HasPrefix(program, "/gone/") },
+	SetFlag: func(flags []string, name, value string) ([]string, error) {
+		if i := slices.Index(flags, "--"+name); i >= 0 {
+			return slices.Replace(slices.Clone(flags), i+1, i+2, value), nil
+		}
+		return append([]string{"--" + name, value}, flags...), nil
+	},
 	Operands: func(args []string) ([]string, error) {
 		fs := flag.NewFlagSet("run", flag.ContinueOnError)
 		fs.SetOutput(io.Discard)
@@ -34,6 +42,13 @@ var everywhere = wrapping.Reader{
 }
 
 func all(string) bool { return true }
+
+// plain is the runner that wrap has without flags.
+var plain = wrapping.Runner{Program: program}
+
+func freezing(after string) wrapping.Runner {
+	return wrapping.Runner{Program: program, Flags: []wrapping.Flag{{Name: "idle-freeze", Value: after}}}
+}
 
 func parse(t *testing.T, f splice.Format, text string) *splice.Document {
 	t.Helper()
@@ -83,15 +98,33 @@ func TestThereAndBack(t *testing.T) {
 			"mcp_servers.t.args = [\"run\", \"--name\", \"t\", \"--\", '''srv''']\r\nmcp_servers.t.command = \"/usr/local/bin/mcpscope\"\r\n"},
 		{"an array of tables", splice.TOML, "[[mcp_servers]]\nname = \"a\"\ncommand = \"x\"\nargs = []\n[[mcp_servers]]\nname = \"b\"\ncommand = [\"y\",\"z\"]\n",
 			"[[mcp_servers]]\nname = \"a\"\ncommand = \"/usr/local/bin/mcpscope\"\nargs = [\"run\", \"--name\", \"a\", \"--\", \"x\"]\n[[mcp_servers]]\nname = \"b\"\ncommand = [\"/usr/local/bin/mcpscope\", \"run\", \"--name\", \"b\", \"--\", \"y\",\"z\"]\n"},
+		{"a block list", splice.YAML, "# mine\nmcp_servers:\n  t: # why\n    command: npx # of Node\n    args:\n      - -y # yes\n      - 8080\n    env:\n      K: v\n",
+			"# mine\nmcp_servers:\n  t: # why\n    command: \"/usr/local/bin/mcpscope\" # of Node\n    args:\n      - \"run\"\n      - \"--name\"\n      - \"t\"\n      - \"--\"\n      - npx\n      - -y # yes\n      - 8080\n    env:\n      K: v\n"},
+		{"a block list in the column of its key, CRLF", splice.YAML, "mcp_servers:\r\n  t:\r\n    args:\r\n    - a\r\n    command: 'it''s'\r\n",
+			"mcp_servers:\r\n  t:\r\n    args:\r\n    - \"run\"\r\n    - \"--name\"\r\n    - \"t\"\r\n    - \"--\"\r\n    - 'it''s'\r\n    - a\r\n    command: \"/usr/local/bin/mcpscope\"\r\n"},
+		{"a flow list", splice.YAML, "extensions:\n  t: {cmd: npx, args: [-y, \"a b\"], type: stdio}\n",
+			"extensions:\n  t: {cmd: \"/usr/local/bin/mcpscope\", args: [\"run\", \"--name\", \"t\", \"--\", \"npx\", -y, \"a b\"], type: stdio}\n"},
+		{"no args, a map of lines", splice.YAML, "\uFEFFextensions:\n  t:\n    cmd: ü,[x]\n    type: stdio",
+			"\uFEFFextensions:\n  t:\n    args: [\"run\", \"--name\", \"t\", \"--\", \"ü,[x]\"]\n    cmd: \"/usr/local/bin/mcpscope\"\n    type: stdio"},
+		{"no args, a flow map", splice.YAML, "mcpServers: {t: {command: x, env: {}}}\n",
+			"mcpServers: {t: {command: \"/usr/local/bin/mcpscope\", args: [\"run\", \"--name\", \"t\", \"--\", \"x\"], env: {}}}\n"},
+		{"a list of servers", splice.YAML, "mcpServers:\n- command: \"x\"\n  name: a\n- name: b\n  command: y\n  args: []\n",
+			"mcpServers:\n- args: [\"run\", \"--name\", \"a\", \"--\", \"x\"]\n  command: \"/usr/local/bin/mcpscope\"\n  name: a\n- name: b\n  command: \"/usr/local/bin/mcpscope\"\n  args: [\"run\", \"--name\", \"b\", \"--\", \"y\"]\n"},
+		{"an argument of several lines", splice.YAML, "mcp_servers:\n  t:\n    command: sh\n    args:\n      - -c\n      - |\n        exec x\n        # y\n",
+			"mcp_servers:\n  t:\n    command: \"/usr/local/bin/mcpscope\"\n    args:\n      - \"run\"\n      - \"--name\"\n      - \"t\"\n      - \"--\"\n      - sh\n      - -c\n      - |\n        exec x\n        # y\n"},
+		{"one list of lines", splice.YAML, "mcp:\n  t:\n    command:\n      - npx\n      - -y\n",
+			"mcp:\n  t:\n    command:\n      - \"/usr/local/bin/mcpscope\"\n      - \"run\"\n      - \"--name\"\n      - \"t\"\n      - \"--\"\n      - npx\n      - -y\n"},
+		{"an anchor of another value", splice.YAML, "x: &x {a: 1}\nmcp_servers:\n  t: {command: x, env: *x}\n",
+			"x: &x {a: 1}\nmcp_servers:\n  t: {command: \"/usr/local/bin/mcpscope\", args: [\"run\", \"--name\", \"t\", \"--\", \"x\"], env: *x}\n"},
 	} {
 		t.Run(string(c.format)+" "+c.what, func(t *testing.T) {
 			d := parse(t, c.format, c.bare)
-			there := everywhere.Wrap(d, nil, []string{program, "run"}, all)
+			there := everywhere.Wrap(d, nil, plain, all)
 			if string(there.Data) != c.wanted || string(there.Backup) != c.bare {
 				t.Fatalf("wrapped to\n%s\nwant\n%s\n%+v", there.Data, c.wanted, there.Servers)
 			}
 			d = parse(t, c.format, c.wanted)
-			if again := everywhere.Wrap(d, there.Backup, []string{program, "run"}, all); again.Count() > 0 || string(again.Data) != c.wanted {
+			if again := everywhere.Wrap(d, there.Backup, plain, all); again.Count() > 0 || string(again.Data) != c.wanted {
 				t.Errorf("a second wrap:\n%s", again.Data)
 			}
 			back := everywhere.Unwrap(d, there.Backup, all)
@@ -101,6 +134,8 @@ func TestThereAndBack(t *testing.T) {
 		})
 	}
 }
+
+const fixed = "its YAML has an anchor or a text of several lines"
 
 func TestNotEditable(t *testing.T) {
 	for _, c := range []struct {
@@ -117,12 +152,67 @@ func TestNotEditable(t *testing.T) {
 		{splice.JSON, `{"mcpServers": {"t": {"command": "x", "args": [["-y"]]}}}`, "its args are more than texts"},
 		{splice.JSON, `{"mcpServers": {"t": {"command": "x", "command": "y"}}}`, `there is more than one "command"`},
 		{splice.JSON, `{"mcpServers": {"t": {"command": "x"}}, "mcpServers": {}}`, `there is more than one "mcpServers"`},
+		{splice.YAML, "mcp_servers:\n  t: &t {command: x}\n  u: *t\n", fixed},
+		{splice.YAML, "mcp_servers: &m\n  t: {command: x}\n", fixed},
+		{splice.YAML, "mcp_servers:\n  t:\n    command: >-\n      x\n", fixed},
+		{splice.YAML, "mcp_servers:\n  t:\n    command: \"x\\\n      y\"\n", fixed},
+		{splice.YAML, "mcp_servers:\n  t:\n    command: !!str x\n", fixed},
+		{splice.YAML, "mcp_servers:\n  t: {command: x, args: &a [y]}\n", fixed},
+		{splice.YAML, "mcp_servers:\n  t: {command: x}\n---\nmcp_servers: {}\n", "the file has several YAML documents"},
+		{splice.YAML, "mcp_servers:\n  t: {command: x}\n  t: {command: y}\n", `there is more than one "t"`},
+		{splice.YAML, "x: &x {command: y}\nmcp_servers:\n  t:\n    <<: *x\n", "it has no command"},
 		{splice.JSON, `{"mcpServers": {"t": {"command": "/x/mcpscope", "args": ["run", "--nope", "x"]}}}`, "its own command cannot be told from the flags before it"},
 	} {
-		change := everywhere.Wrap(parse(t, c.format, c.text), nil, []string{program, "run"}, all)
+		change := everywhere.Wrap(parse(t, c.format, c.text), nil, plain, all)
 		if len(change.Servers) == 0 || change.Servers[0].Reason != c.reason || change.Count() > 0 || string(change.Data) != c.text {
 			t.Errorf("%s\n%+v\nwant %q", c.text, change.Servers, c.reason)
 		}
+	}
+}
+
+// A second wrap changes flags and a program that no longer exists, keeps flags that were written by hand, and unwrap still
+// returns to the bytes before the first.
+func TestWrapAgain(t *testing.T) {
+	chosen := wrapping.Runner{Program: "/new/mcpscope", Chosen: true}
+	for _, c := range []struct {
+		what, wrapped string
+		runner        wrapping.Runner
+		want          string
+	}{
+		{"a flag", `{"mcpServers": {"t": {"command": "/b/mcpscope", "args": ["run", "--name", "t", "--", "x"]}}}`, freezing("10m"),
+			`{"mcpServers": {"t": {"command": "/b/mcpscope", "args": ["run", "--idle-freeze", "10m", "--name", "t", "--", "x"]}}}`},
+		{"another value, and flags of a person", `{"mcpServers": {"t": {"command": "/b/mcpscope", "args": ["run", "--term-grace", "3s", "--idle-freeze", /* long */ "1h", "--", "x"]}}}`, freezing("10m"),
+			`{"mcpServers": {"t": {"command": "/b/mcpscope", "args": ["run", "--term-grace", "3s", "--idle-freeze", /* long */ "10m", "--", "x"]}}}`},
+		{"the same value", `{"mcpServers": {"t": {"command": "/b/mcpscope", "args": ["run", "--idle-freeze", "10m", "--", "x"]}}}`, freezing("10m"), ""},
+		{"a program that is gone", `{"mcpServers": {"t": {"command": "/gone/mcpscope", "args": ["run", "--", "x"]}}}`, plain,
+			`{"mcpServers": {"t": {"command": "/usr/local/bin/mcpscope", "args": ["run", "--", "x"]}}}`},
+		{"one list", `{"mcp": {"t": {"type": "local", "command": ["/gone/mcpscope", "run", "--", "x"]}}}`, freezing("5m"),
+			`{"mcp": {"t": {"type": "local", "command": ["/usr/local/bin/mcpscope", "run", "--idle-freeze", "5m", "--", "x"]}}}`},
+		{"a program that was chosen", `{"mcpServers": {"t": {"command": "/b/mcpscope", "args": ["run", "x"]}}}`, chosen,
+			`{"mcpServers": {"t": {"command": "/new/mcpscope", "args": ["run", "x"]}}}`},
+		{"another program that works", `{"mcpServers": {"t": {"command": "/b/mcpscope", "args": ["run", "x"]}}}`, plain, ""},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			change := everywhere.Wrap(parse(t, splice.JSON, c.wrapped), nil, c.runner, all)
+			want := cmp.Or(c.want, c.wrapped)
+			if string(change.Data) != want || (change.Count() == 0) != (c.want == "") {
+				t.Errorf("%s\nwant\n%s\n%+v", change.Data, want, change.Servers)
+			}
+		})
+	}
+}
+
+func TestUnwrapAfterSeveralWraps(t *testing.T) {
+	const bare = `{"mcpServers": {"a": {"command": "x"}, "b": {"command": "y", "args": []}}}`
+	onlyB := func(name string) bool { return name == "b" }
+	change := everywhere.Wrap(parse(t, splice.JSON, bare), nil, plain, all)
+	change = everywhere.Wrap(parse(t, splice.JSON, string(change.Data)), change.Backup, freezing("10m"), onlyB)
+	if change.Count() != 1 {
+		t.Fatalf("%d servers have the flag now: %s", change.Count(), change.Data)
+	}
+	back := everywhere.Unwrap(parse(t, splice.JSON, string(change.Data)), change.Backup, all)
+	if string(back.Data) != bare {
+		t.Errorf("came back as %s", back.Data)
 	}
 }
 
@@ -136,6 +226,9 @@ func TestUnwrapWhatWasLaidOutAnew(t *testing.T) {
 		{splice.JSON, "{\"mcpServers\":{\"t\":{\"command\":\"/b/mcpscope\",\n\"args\":[\n\"run\",\n\"--\",\n\"srv\",\n\"a\"\n]}}}", "{\"mcpServers\":{\"t\":{\"command\":\"srv\",\n\"args\":[\n\"a\"\n]}}}"},
 		{splice.JSON, `{"mcpServers":{"t":{"command":"mcpscope","args":["run","--term-grace","3s","--","srv","--"]}}}`, `{"mcpServers":{"t":{"command":"srv","args":["--"]}}}`},
 		{splice.JSON, `{"mcpServers":{"t":{"command":"mcpscope","args":["run","mcpscope","run","x"]}}}`, `{"mcpServers":{"t":{"command":"mcpscope","args":["run","x"]}}}`},
+		{splice.YAML, "mcp_servers:\n  t:\n    command: mcpscope\n    args:\n      - run\n      - --\n      - uvx\n      - a\n", "mcp_servers:\n  t:\n    command: uvx\n    args:\n      - a\n"},
+		{splice.YAML, "mcp_servers:\n  t:\n    args:\n    - run\n    - uvx\n    # end\n    command: mcpscope\n", "mcp_servers:\n  t:\n    args: []\n    # end\n    command: uvx\n"},
+		{splice.YAML, "extensions:\n  t: {cmd: mcpscope, args: [run, --, 8080, a]}\n", "extensions:\n  t: {cmd: \"8080\", args: [a]}\n"},
 	} {
 		change := everywhere.Unwrap(parse(t, c.format, c.text), nil, all)
 		if string(change.Data) != c.want {
@@ -146,11 +239,11 @@ func TestUnwrapWhatWasLaidOutAnew(t *testing.T) {
 
 // A file that was wrapped and unwrapped in two steps has one backup, and is restored from it.
 func TestOneBackupOfSeveralSteps(t *testing.T) {
-	oneBackup(t, program, "run")
-	oneBackup(t, program, "run", "--idle-freeze", "10m")
+	oneBackup(t, plain, program, "run")
+	oneBackup(t, freezing("10m"), program, "run", "--idle-freeze", "10m")
 }
 
-func oneBackup(t *testing.T, runner ...string) {
+func oneBackup(t *testing.T, runner wrapping.Runner, prefix ...string) {
 	t.Helper()
 	const bare = `{"mcpServers": {"a": {"command": "x"}, "b": {"command": "y"}}}`
 	only := func(name string) func(string) bool { return func(n string) bool { return n == name } }
@@ -160,7 +253,7 @@ func oneBackup(t *testing.T, runner ...string) {
 		t.Fatalf("the backup is %s", two.Backup)
 	}
 	for _, s := range everywhere.Servers(parse(t, splice.JSON, string(two.Data))) {
-		if s.State != wrapping.Wrapped || !slices.Equal(s.Argv[:len(runner)], runner) {
+		if s.State != wrapping.Wrapped || !slices.Equal(s.Argv[:len(prefix)], prefix) {
 			t.Errorf("%q is %s", s.Argv, s.State)
 		}
 	}
@@ -178,9 +271,9 @@ func oneBackup(t *testing.T, runner ...string) {
 // wrap too.
 func TestUnwrapKeepsWhatWasChangedSince(t *testing.T) {
 	const bare = `{"mcpServers": {"a": {"command": "x"}}}`
-	there := everywhere.Wrap(parse(t, splice.JSON, bare), nil, []string{program, "run"}, all)
+	there := everywhere.Wrap(parse(t, splice.JSON, bare), nil, plain, all)
 	changed := strings.Replace(string(there.Data), "{", `{"theirs": 1, `, 1)
-	if again := everywhere.Wrap(parse(t, splice.JSON, changed), there.Backup, []string{program, "run"}, all); string(again.Backup) != bare {
+	if again := everywhere.Wrap(parse(t, splice.JSON, changed), there.Backup, plain, all); string(again.Backup) != bare {
 		t.Errorf("after another wrap the backup is %s", again.Backup)
 	}
 	back := everywhere.Unwrap(parse(t, splice.JSON, changed), there.Backup, all)
@@ -189,19 +282,22 @@ func TestUnwrapKeepsWhatWasChangedSince(t *testing.T) {
 	}
 }
 
-// YAML is read as far as it takes to say what to write by hand.
-func TestByHand(t *testing.T) {
-	d := parse(t, splice.YAML, "# c\nextensions:\n  t: {cmd: npx, args: [-y, 8080], env: {K: secret}}\nmcpServers:\n- {command: x, name: \"8\"}\nmcp:\n  l:\n    command: [x, y]\n  w:\n    command: mcpscope\n    args: [run, --, x]\n")
+// The lines for a person to write stand for servers that mcpscope cannot edit.
+func TestLinesByHand(t *testing.T) {
+	d := parse(t, splice.YAML, "extensions:\n  t: &t {cmd: npx, args: [-y, 8080], env: {K: secret}}\nmcpServers:\n- &u {command: x, name: \"8\"}\nmcp:\n  l: &l\n    command: [x, y]\n  w: &w\n    command: mcpscope\n    args: [run, --, x, y]\n")
 	var got []string
 	for _, s := range everywhere.Servers(d) {
-		if s.State == wrapping.Bare {
-			got = append(got, s.ByHand([]string{"mcpscope", "run"})...)
-		} else {
-			got = append(got, s.Name+" is "+string(s.State))
+		prefix, err := everywhere.WrappedPrefix(&s, wrapping.Runner{Program: "mcpscope"})
+		if err != nil {
+			t.Fatal(err)
 		}
+		if s.IsWrapped() {
+			prefix = nil
+		}
+		got = append(got, s.Lines(prefix)...)
 	}
-	want := []string{`command: "mcpscope"`, `args: ["run", "--name", "8", "--", "x"]`, `cmd: "mcpscope"`, `args: ["run", "--name", "t", "--", "npx", … its own 2]`,
-		`command: ["mcpscope", "run", "--name", "l", "--", "x", … its own 1]`, "w is wrapped"}
+	want := []string{`command: "mcpscope"`, `args: ["run", "--name", "8", "--", "x"]`, `cmd: "mcpscope"`, `args: ["run", "--name", "t", "--", "npx", …the 2 arguments that are there now]`,
+		`command: ["mcpscope", "run", "--name", "l", "--", "x", …the argument that is there now]`, `command: "x"`, `args: […the argument that is there now]`}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q\nwant\n%q", got, want)
 	}

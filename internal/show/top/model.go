@@ -16,8 +16,8 @@ import (
 	"github.com/mcpscope/mcpscope/internal/show"
 )
 
-// Run shows servers until a key or a signal, and returns the exit status.
-func Run(f *selection.Filter, io cli.Stdio) int {
+// Run shows servers until a key or a signal, and returns the exit status. note is shown until the first key.
+func Run(f *selection.Filter, note string, io cli.Stdio) int {
 	if !io.CanAsk() {
 		err := errors.New("stdin or stdout is no terminal")
 		return io.CannotWithHint("show servers", err, "mcpscope ls")
@@ -26,7 +26,8 @@ func Run(f *selection.Filter, io cli.Stdio) int {
 	if err != nil && len(all) == 0 {
 		return io.Cannot("list servers", err)
 	}
-	t := &top{servers: f, view: view{all: all, users: f.AllUsers, order: "c"}, width: 80, height: 24}
+	t := &top{servers: f, width: 80, height: 24}
+	t.view = view{all: all, users: f.AllUsers, order: "c", note: note}
 	_, err = tea.NewProgram(t).Run()
 	closeReadings(t.view.all)
 	if err != nil && !errors.Is(err, tea.ErrInterrupted) {

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/user"
+	"strconv"
+	"syscall"
+)
+
+// undoSudo gives up root where sudo was called by the owner of HOME (sudo -E): the files and backups in that
+// home have to stay that user's.
+func undoSudo() error {
+	home, err := os.Stat(os.Getenv("HOME"))
+	if err != nil || os.Geteuid() != 0 {
+		return nil
+	}
+	owner := home.Sys().(*syscall.Stat_t)
+	if owner.Uid == 0 || strconv.Itoa(int(owner.Uid)) != os.Getenv("SUDO_UID") {
+		return nil
+	}
+	groups := []int{int(owner.Gid)}
+	if u, err := user.LookupId(strconv.Itoa(int(owner.Uid))); err == nil {
+		ids, _ := u.GroupIds() // the one group, without a list
+		for _, id := range ids {
+			if gid, err := strconv.Atoi(id); err == nil {
+				groups = append(groups, gid)
+			}
+		}
+	}
+	uid, gid := int(owner.Uid), int(owner.Gid)
+	if err = syscall.Setgroups(groups); err == nil {
+		err = syscall.Setresgid(gid, gid, gid)
+	}
+	if err == nil {
+		err = syscall.Setresuid(uid, uid, uid)
+	}
+	if err != nil {
+		return fmt.Errorf("become uid %d, which called sudo: %w", uid, err)
+	}
+	return nil
+}
