@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/mcpscope/mcpscope/internal/clientconfig/known"
+	"github.com/mcpscope/mcpscope/internal/clientconfig"
 	"github.com/mcpscope/mcpscope/internal/selection"
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
 )
@@ -50,7 +50,7 @@ func words(of func(*fleet.Listed) []string) ([]string, cobra.ShellCompDirective)
 // clientsAndFiles completes what has a configuration.
 func clientsAndFiles(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	var words []string
-	for _, c := range known.All() {
+	for _, c := range clientconfig.Clients() {
 		words = append(words, c.ID+"\t"+c.Title)
 	}
 	return words, cobra.ShellCompDirectiveDefault

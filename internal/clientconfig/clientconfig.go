@@ -36,7 +36,11 @@ type File struct {
 
 func finder() (known.Finder, error) {
 	dir, err := os.Getwd()
-	return known.Finder{Getenv: os.Getenv, Home: settings.Home(os.Getenv), Dir: dir}, err
+	f := known.Finder{Getenv: os.Getenv, Home: settings.Home(os.Getenv), Dir: dir}
+	for _, c := range settings.ReadFiles().Clients {
+		f.Own = append(f.Own, known.New(c.Name, c.Path, c.Format, c.Servers))
+	}
+	return f, err
 }
 
 // backups are those of the calling user.
@@ -49,6 +53,12 @@ func backups() configfile.Backups {
 		return ""
 	}
 	return configfile.BackupsBelow(state)
+}
+
+// Clients are all that can be named: the known ones, and those of mcpscope.toml.
+func Clients() []known.Client {
+	f, _ := finder() // the working directory has no clients
+	return f.Clients()
 }
 
 // Found are the configurations of a search.

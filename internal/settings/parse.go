@@ -40,6 +40,7 @@ func (p FileProblem) Error() string {
 // FileSettings are the settings of all files.
 type FileSettings struct {
 	Problems []FileProblem
+	Clients  []ClientFile
 	values   []FileValue // in the order of the files
 }
 
@@ -55,6 +56,7 @@ func ParseFiles(places []FilePlace) *FileSettings {
 			c.parse(p.Path, text)
 		}
 	}
+	c.dropUnnamedFiles()
 	return c
 }
 
@@ -62,7 +64,11 @@ func ParseFiles(places []FilePlace) *FileSettings {
 const (
 	defaults = "defaults"
 	servers  = "server"
+	clients  = "client"
 )
+
+// tables is the list of them for an error.
+const tables = `[defaults], [server."NAME"] and [client.NAME]`
 
 // parse reads all valid values of a file, or none if the file is not TOML. It uses the parser of the library
 // because the decoder does not report line numbers.
@@ -87,11 +93,10 @@ func (c *FileSettings) parse(file string, text []byte) {
 		switch e.Kind {
 		case unstable.Table, unstable.ArrayTable:
 			section = keys
-			unknown = e.Kind == unstable.ArrayTable || len(keys) > 2 ||
-				keys[0] != defaults && keys[0] != servers
+			known := []string{defaults, servers, clients}
+			unknown = e.Kind == unstable.ArrayTable || len(keys) > 2 || !slices.Contains(known, keys[0])
 			if unknown {
-				err = fmt.Errorf("unknown table [%s]; tables are [%s] and [%s.%q]",
-					strings.Join(keys, "."), defaults, servers, "NAME")
+				err = fmt.Errorf("unknown table [%s]; tables are %s", strings.Join(keys, "."), tables)
 			}
 		case unstable.KeyValue:
 			if unknown {
@@ -110,7 +115,7 @@ func (c *FileSettings) parse(file string, text []byte) {
 	}
 }
 
-// set adds one value by its path: defaults.KEY, or server.PATTERN.KEY.
+// set adds one value by its path: defaults.KEY, server.PATTERN.KEY or client.NAME.KEY.
 func (c *FileSettings) set(keys []string, value *unstable.Node, v FileValue) error {
 	last := len(keys) - 1
 	v.key = keys[last]
@@ -118,8 +123,10 @@ func (c *FileSettings) set(keys []string, value *unstable.Node, v FileValue) err
 	case last == 1 && keys[0] == defaults:
 	case last == 2 && keys[0] == servers && keys[1] != "":
 		v.pattern = keys[1]
+	case last == 2 && keys[0] == clients && keys[1] != "":
+		return c.setClient(keys[1], v, value)
 	default:
-		return fmt.Errorf("%q belongs in [%s] or [%s.%q]", v.key, defaults, servers, "NAME")
+		return fmt.Errorf("%q belongs in one of %s", v.key, tables)
 	}
 	r := find(Run|Gateway, v.key)
 	switch {
@@ -146,21 +153,26 @@ func (c *FileSettings) set(keys []string, value *unstable.Node, v FileValue) err
 func (r *Row) texts(value *unstable.Node) (texts []string, err error) {
 	switch {
 	case r.List:
-		isList := value.Kind == unstable.Array
-		for it := value.Children(); isList && it.Next(); {
-			isList = it.Node().Kind == unstable.String
-			texts = append(texts, string(it.Node().Data))
-		}
-		if !isList {
-			return nil, fmt.Errorf(`%s is a list of texts in quotes: ["…"]`, r.Name)
-		}
-		return texts, nil
+		return list(r.Name, value)
 	case r.Switch() && value.Kind != unstable.Bool:
 		return nil, fmt.Errorf("%s is true or false, without quotes", r.Name)
 	case !r.Switch() && value.Kind != unstable.String && value.Kind != unstable.Integer: // 0 is a duration
 		return nil, fmt.Errorf("%s is text in quotes", r.Name)
 	}
 	return []string{string(value.Data)}, nil
+}
+
+// list returns the texts of a list.
+func list(key string, value *unstable.Node) (texts []string, err error) {
+	isList := value.Kind == unstable.Array
+	for it := value.Children(); isList && it.Next(); {
+		isList = it.Node().Kind == unstable.String
+		texts = append(texts, string(it.Node().Data))
+	}
+	if !isList {
+		return nil, fmt.Errorf(`%s is a list of texts in quotes: ["…"]`, key)
+	}
+	return texts, nil
 }
 
 // For returns the settings of a server. The most specific section wins, and of equally specific sections the

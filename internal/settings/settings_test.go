@@ -191,20 +191,41 @@ func TestMistakes(t *testing.T) {
 		{"[server.x]\nmatch = ['a']", "", []string{"2: match belongs in [defaults]: it is for gateways"}},
 		{"[defaults]\nconfig = ['a']", "", []string{`2: unknown key "config"`}},
 		{"[defaults]\nreport = { a = 1 }", "", []string{"2: report is text in quotes"}},
-		{"pids-max = 1", "", []string{`1: "pids-max" belongs in [defaults] or [server."NAME"]`}},
-		{"[server]\npids-max = 1", "", []string{`2: "pids-max" belongs in [defaults] or [server."NAME"]`}},
-		{"[servers.x]\npids-max = 1", "", []string{`1: unknown table [servers.x]; tables are [defaults] and [server."NAME"]`}},
+		{"pids-max = 1", "", []string{`1: "pids-max" belongs in one of [defaults], [server."NAME"] and [client.NAME]`}},
+		{"[server]\npids-max = 1", "", []string{`2: "pids-max" belongs in one of [defaults], `}},
+		{"[servers.x]\npids-max = 1", "", []string{`1: unknown table [servers.x]; tables are [defaults], [server."NAME"] and [client.NAME]`}},
 		{"[server.a.b]\npids-max = 1", "", []string{"1: unknown table [server.a.b]; "}},
 		{"[server.'']\npids-max = 1", "", []string{`2: "pids-max" belongs in`}},
 		{"[[server]]\npids-max = 1", "", []string{"1: unknown table [server]; "}},
 		{"[defaults]\npids-max = 1\npids-max = 2", "pids-max=2@3", nil},
 		{"[defaults]\npids-max = 1\n\nrequire = tru\n", "", []string{"4: not TOML, so the file is ignored: "}},
+		{"[client.x]\npath = '~/x.json'\npids-max = 1", "", []string{`3: unknown key "pids-max"; [client.NAME] has`}},
+		{"[client.x]\nformat = 'ini'\nservers = []", "", []string{`2: format: "ini" is none of json, toml, yaml`, "3: servers has the keys", "2: [client.x] has no path"}},
+		{"[client.'a b']\npath = '/x'", "", []string{"2: the name of a client has letters"}},
+		{"client.x.path = '../x'", "", []string{`1: path: "../x" is not the path of a file`, "1: [client.x] has no path"}},
+		{"client.x.path = 1", "", []string{"1: path is text in quotes", "1: [client.x] has no path"}},
 		{"\xff", "", []string{"1: not TOML, so the file is ignored: "}},
 	} {
 		got := ParseFiles([]FilePlace{write(t, c.text)})
 		if !slices.EqualFunc(said(got), c.want, strings.HasPrefix) || texts(got, "x") != c.left {
 			t.Errorf("%.60q: %q, %q; want %q, %q", c.text, said(got), texts(got, "x"), c.want, c.left)
 		}
+	}
+}
+
+// A client's keys can be in several files, of which the last one wins.
+func TestClients(t *testing.T) {
+	c := ParseFiles([]FilePlace{
+		write(t, "[client.own]\npath = '~/.own/mcp.json'\nservers = ['mcp', '*']\n[client.b]\npath = 'b.yaml'"),
+		write(t, "[client.own]\npath = '/etc/own/*.conf'\nformat = 'toml'"),
+	})
+	var got []string
+	for _, f := range c.Clients {
+		got = append(got, fmt.Sprintf("%s %s %s %q", f.Name, f.Path, f.Format, f.Servers))
+	}
+	want := []string{`own /etc/own/*.conf toml ["mcp" "*"]`, `b b.yaml  ["mcpServers"]`}
+	if len(c.Problems) > 0 || !slices.Equal(got, want) {
+		t.Errorf("%q, %q; want %q", got, said(c), want)
 	}
 }
 

@@ -7,7 +7,12 @@
 // verified.
 package known
 
-import "github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
+import (
+	"strings"
+
+	"github.com/mcpscope/mcpscope/internal/clientconfig/splice"
+	"github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
+)
 
 // A Client is one that starts servers.
 type Client struct {
@@ -16,13 +21,29 @@ type Client struct {
 	files []pattern
 }
 
+// New returns a client that is not built in, with the keys on the way to its servers. The path of its file is
+// absolute, begins with "~/" or is below a project, and can have wildcards. The format is "json", "toml",
+// "yaml" or, for that of the file's name, "".
+func New(id, path, format string, servers []string) Client {
+	p := pattern{base: project, glob: path, places: []wrapping.Place{servers}}
+	if rest, below := strings.CutPrefix(path, "~/"); below {
+		p.base, p.glob = "~", rest
+	}
+	if rest, absolute := strings.CutPrefix(path, "/"); absolute {
+		p.base, p.glob = "/", rest
+	}
+	p.format = splice.Format(strings.ToUpper(format))
+	return Client{ID: id, Title: id, files: []pattern{p}}
+}
+
 // pattern is where files of a client may be.
 type pattern struct {
 	variable string // of the environment, which has the directory
 	base     string // the directory if that is not set; "~" is the home; "" a project's
 	glob     string
 	places   []wrapping.Place
-	readOnly string // why it must not be edited
+	readOnly string        // why it must not be edited
+	format   splice.Format // "" for that of the file's name
 }
 
 // Why files are shown and left alone.

@@ -3,6 +3,7 @@
 package known
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"os"
@@ -30,13 +31,17 @@ type File struct {
 type Finder struct {
 	Getenv func(string) string
 	Home   string
-	Dir    string // the working directory
+	Dir    string   // the working directory
+	Own    []Client // beside the known ones
 }
+
+// Clients are the known ones, and those of the user.
+func (f Finder) Clients() []Client { return append(All(), f.Own...) }
 
 // All are the files of every client that are there.
 func (f Finder) All() []File {
 	var found []File
-	for _, c := range All() {
+	for _, c := range f.Clients() {
 		found = append(found, f.Files(c)...)
 	}
 	return found
@@ -100,15 +105,19 @@ func (f Finder) ancestors() []string {
 
 // Find returns what an argument means: the files of a client, or one by its path.
 func (f Finder) Find(arg string) ([]File, error) {
-	for _, c := range All() {
-		if c.ID != arg {
-			continue
+	var files []File
+	title := ""
+	for _, c := range f.Clients() { // a user can add files to a known client
+		if c.ID == arg {
+			title = cmp.Or(title, c.Title)
+			files = append(files, f.Files(c)...)
 		}
-		files := f.Files(c)
-		if len(files) == 0 {
-			return nil, fmt.Errorf("%s has no configuration here", c.Title)
-		}
+	}
+	switch {
+	case len(files) > 0:
 		return files, nil
+	case title != "":
+		return nil, fmt.Errorf("%s has no configuration here", title)
 	}
 	path, err := filepath.Abs(arg)
 	if err != nil {
@@ -116,7 +125,7 @@ func (f Finder) Find(arg string) ([]File, error) {
 	}
 	if _, err := os.Stat(path); err != nil {
 		if !strings.ContainsAny(arg, "./") {
-			return nil, unknownClient(arg)
+			return nil, f.unknownClient(arg)
 		}
 		return nil, err
 	}
@@ -126,9 +135,9 @@ func (f Finder) Find(arg string) ([]File, error) {
 }
 
 // unknownClient suggests the clients whose names are similar, or lists all.
-func unknownClient(arg string) error {
+func (f Finder) unknownClient(arg string) error {
 	var ids, near []string
-	for _, c := range All() {
+	for _, c := range f.Clients() {
 		ids = append(ids, c.ID)
 		if isSimilar(arg, c.ID) {
 			near = append(near, c.ID)
@@ -166,7 +175,7 @@ func (f Finder) byPath(path string) File {
 			return file
 		}
 	}
-	for _, c := range All() {
+	for _, c := range f.Clients() {
 		for _, p := range c.files {
 			if p.base == project && inProject(path, p.glob) {
 				return p.file(c, path)
@@ -178,7 +187,7 @@ func (f Finder) byPath(path string) File {
 
 func (p pattern) file(c Client, path string) File {
 	return File{
-		Client: c.ID, Title: c.Title, Path: path, Format: formatOf(path),
+		Client: c.ID, Title: c.Title, Path: path, Format: cmp.Or(p.format, formatOf(path)),
 		Places: p.places, ReadOnly: p.readOnly, Project: p.base == project,
 	}
 }
