@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
+)
+
+// homeUser is a home with a configuration of Cursor, and a directory with an mcpscope.
+type homeUser struct {
+	*testing.T
+	home, config, program string
+}
+
+const cursor = `{"mcpServers": {"time": {"command": "uvx", "args": ["some-server"], "env": {"KEY": "hunter2"}}}}`
+
+func newUser(t *testing.T) *homeUser {
+	t.Helper()
+	home := t.TempDir()
+	u := &homeUser{t, home, filepath.Join(home, ".cursor/mcp.json"), filepath.Join(home, "bin/mcpscope")}
+	for _, variable := range []string{"XDG_CONFIG_HOME", "XDG_STATE_HOME", "CLAUDE_CONFIG_DIR", "SUDO_UID"} {
+		t.Setenv(variable, "")
+	}
+	t.Setenv("HOME", home)
+	t.Chdir(home)
+	u.write(u.config, cursor)
+	u.write(u.program, "#!/bin/sh\n")
+	return u
+}
+
+func (u *homeUser) write(path, text string) {
+	u.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		u.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
+		u.Fatal(err)
+	}
+}
+
+// wants runs a command, and compares its status and parts of its output.
+func (u *homeUser) wants(status int, parts []string, command ...string) {
+	u.Helper()
+	var out, failed bytes.Buffer
+	got := run(command, cli.Stdio{Out: &out, Err: &failed})
+	text := out.String() + failed.String()
+	if got != status {
+		u.Errorf("%q: status %d, want %d\n%s", command, got, status, text)
+	}
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			u.Errorf("%q does not print %q:\n%s", command, part, text)
+		}
+	}
+	if strings.Contains(text, "hunter2") && command[len(command)-1] != "--dry-run" {
+		u.Errorf("%q prints a secret", command)
+	}
+}
+
+func (u *homeUser) wantsFile(want string) {
+	u.Helper()
+	got, err := os.ReadFile(u.config)
+	if err != nil || string(got) != want {
+		u.Errorf("%s, %v\nwant\n%s", got, err, want)
+	}
+}
+
+// wrapped is the configuration with that prefix.
+func wrapped(program, flags string) string {
+	return strings.Replace(cursor, `"uvx", "args": [`, `"`+program+`", "args": ["run", `+flags+`"--name", "time", "--", "uvx", `, 1)
+}
+
+func TestWrapAgainWithAFlag(t *testing.T) {
+	u := newUser(t)
+	u.wants(0, []string{"Wrapped 1 server"}, "wrap", "--program", u.program, "--yes")
+	u.wants(0, []string{"nothing to wrap"}, "wrap", "--program", u.program, "--yes")
+	u.wants(0, []string{"Wrapped 1 server", "--idle-freeze 10m --name time -- uvx (1 argument)"},
+		"wrap", "--program", u.program, "--yes", "--idle-freeze", "10m")
+	u.wantsFile(wrapped(u.program, `"--idle-freeze", "10m", `))
+	u.wants(2, []string{"--idle-freeze: "}, "wrap", "--program", u.program, "--idle-freeze", "soon")
+	u.wants(0, []string{"Unwrapped 1 server"}, "unwrap", "--yes")
+	u.wantsFile(cursor)
+}
+
+func TestWrapRepairsWhatIsBroken(t *testing.T) {
+	u := newUser(t)
+	old := filepath.Join(u.home, "old/mcpscope")
+	u.write(old, "#!/bin/sh\n")
+	u.wants(0, nil, "wrap", "--program", old, "--yes")
+	u.wants(0, []string{"wrapped"}, "wrap", "--list")
+	if err := os.Remove(old); err != nil {
+		t.Fatal(err)
+	}
+	u.wants(1, []string{"broken: " + old + " is not there; mcpscope wrap repairs it"}, "wrap", "--list")
+	u.wants(1, []string{"would change 1 file"}, "wrap", "--program", u.program, "--check")
+	u.wants(0, []string{"Wrapped 1 server"}, "wrap", "--program", u.program, "--yes")
+	u.wantsFile(wrapped(u.program, ""))
+}
+
+func TestUnwrapWithoutABackup(t *testing.T) {
+	u := newUser(t)
+	u.write(u.config, wrapped(u.program, ""))
+	u.wants(0, []string{"Unwrapped 1 server"}, "unwrap", "--yes")
+	u.wantsFile(cursor)
+	if _, err := os.Stat(filepath.Join(u.home, ".local")); err == nil {
+		t.Error("there is a backup")
+	}
+}
+
+func TestCheckAndDryRunChangeNothing(t *testing.T) {
+	u := newUser(t)
+	u.wants(1, []string{"+ " + u.program + " run --name time -- uvx (1 argument)"}, "wrap", "--program", u.program, "--check")
+	u.wants(0, []string{"\n-" + cursor, "\n+" + wrapped(u.program, "")}, "wrap", "--program", u.program, "--dry-run")
+	u.wantsFile(cursor)
+	u.wants(0, nil, "wrap", "--program", u.program, "--yes")
+	u.wants(0, []string{"nothing to wrap"}, "wrap", "--program", u.program, "--check")
+	u.wants(0, []string{"\n+" + cursor}, "unwrap", "--dry-run")
+	u.wantsFile(wrapped(u.program, ""))
+}
+
+func TestNamesAndFilesThatAreWrong(t *testing.T) {
+	u := newUser(t)
+	u.wants(1, []string{`there is no client "claude"; did you mean claude-code or claude-desktop?`}, "wrap", "--program", u.program, "claude")
+	u.wants(1, []string{`did you mean vscode?`}, "wrap", "--program", u.program, "VS-Code")
+	other := filepath.Join(u.home, "settings.json")
+	u.write(other, `{"theme": "dark"}`)
+	u.wants(0, []string{other + ": no servers", "nothing to wrap"}, "wrap", "--program", u.program, other)
+	u.write(other, strings.Repeat(" ", 64<<20)+`{"mcpServers": {}}`)
+	u.wants(1, []string{other, "it is larger than 64 MiB"}, "wrap", "--program", u.program, other)
+	u.wants(1, []string{"is not called mcpscope"}, "wrap", "--program", "/bin/sh")
+}
+
+func TestAnUnreadableBackupIsANote(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root reads everything")
+	}
+	u := newUser(t)
+	u.wants(0, nil, "wrap", "--program", u.program, "--yes")
+	below := filepath.Join(u.home, ".local/state/mcpscope/backups", u.home)
+	if err := os.Chmod(below, 0); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = os.Chmod(below, 0o700) }() // else it cannot be removed
+	u.wants(0, []string{"note: cannot read the backup", "wrapped"}, "wrap", "--list")
+	u.wants(0, []string{"note: cannot read the backup", "Unwrapped 1 server"}, "unwrap", "--yes")
+	u.wantsFile(cursor)
+}
+
+// Without HOME the home is that of the password database, so a configuration of this user is found or none is:
+// the command does not fail.
+func TestListWithoutHome(t *testing.T) {
+	u := newUser(t)
+	t.Setenv("HOME", "")
+	u.wants(0, []string{"["}, "wrap", "--list", "--json", u.config)
+}
