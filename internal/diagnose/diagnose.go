@@ -19,26 +19,27 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/settings"
+	"github.com/mcpscope/mcpscope/internal/units"
 )
 
 // diagnosis is the result of doctor, in JSON too; fields are only added.
 type diagnosis struct {
-	Version     int                  `json:"version"`
-	Mcpscope    string               `json:"mcpscope"`
-	UID         int                  `json:"uid"`
-	Backend     protocol.Backend     `json:"backend"`  // of run, or ""
-	Group       bool                 `json:"group"`    // the server has its own control group
-	Backends    []Trial              `json:"backends"` // in the order of auto
-	Host        host                 `json:"host"`
-	Advice      []advice             `json:"advice,omitempty"`
-	Gateways    []string             `json:"gateways,omitempty"` // running gateways
-	Uncontained []uncontainedGateway `json:"uncontained,omitempty"`
-	Changed     []changedGateway     `json:"changed,omitempty"`    // services with an outdated drop-in
-	Configured  []string             `json:"configured,omitempty"` // servers that run without mcpscope
-	Leaks       int                  `json:"leaks,omitempty"`      // leaked servers
-	Settings    []string             `json:"settings,omitempty"`   // mistakes in settings files
-	Limits      []string             `json:"limits,omitempty"`     // of settings files that cannot be applied
-	Selftest    []testCase           `json:"selftest,omitempty"`
+	Version     int                        `json:"version"`
+	Mcpscope    string                     `json:"mcpscope"`
+	UID         int                        `json:"uid"`
+	Backend     protocol.Backend           `json:"backend"`  // of run, or ""
+	Group       bool                       `json:"group"`    // the server has its own control group
+	Backends    []Trial                    `json:"backends"` // in the order of auto
+	Host        host                       `json:"host"`
+	Advice      []advice                   `json:"advice,omitempty"`
+	Gateways    []string                   `json:"gateways,omitempty"` // running gateways
+	Uncontained []units.UncontainedGateway `json:"uncontained,omitempty"`
+	Changed     []changedGateway           `json:"changed,omitempty"`    // services with an outdated drop-in
+	Configured  []string                   `json:"configured,omitempty"` // servers without mcpscope
+	Leaks       int                        `json:"leaks,omitempty"`      // leaked servers
+	Settings    []string                   `json:"settings,omitempty"`   // mistakes in settings files
+	Limits      []string                   `json:"limits,omitempty"`     // of settings files that cannot be applied
+	Selftest    []testCase                 `json:"selftest,omitempty"`
 
 	limitsMayFail bool // limits = "best-effort"
 }
@@ -46,7 +47,7 @@ type diagnosis struct {
 func Diagnose(by programs) *diagnosis {
 	d := &diagnosis{
 		Version: 1, Mcpscope: cli.Version(), UID: os.Getuid(), Host: readHost(), Gateways: gateways(),
-		Uncontained: uncontainedGateways(),
+		Uncontained: units.UncontainedGateways(),
 		Changed:     changedGateways(),
 		Configured:  clientconfig.FindCoverage().Lines(),
 		Settings:    settingsProblems(), Leaks: leftover.CountLeaks(os.Getuid()),

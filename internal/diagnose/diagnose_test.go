@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/units"
 )
 
 // sample is a gateway in a service of the system with User=.
@@ -125,7 +126,7 @@ func TestDoctorGivesControllers(t *testing.T) {
 // A gateway that contains nothing is listed with its remedy, and makes doctor fail.
 func TestDoctorListsUncontainedGateways(t *testing.T) {
 	d := sample()
-	d.Uncontained = []uncontainedGateway{{Unit: "g.service", Reason: "user gw may make no cgroup here", Remedy: "add Delegate=yes"}}
+	d.Uncontained = []units.UncontainedGateway{{Unit: "g.service", Reason: "user gw may make no cgroup here", Remedy: "add Delegate=yes"}}
 	text := printed(d)
 	for _, want := range []string{"g: its servers are NOT contained: user gw may make no cgroup here\n", "→ add Delegate=yes\n"} {
 		if !strings.Contains(text, want) {

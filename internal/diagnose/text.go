@@ -65,7 +65,7 @@ func (d *diagnosis) Print(to io.Writer) {
 		line("gateway", text)
 	}
 	for _, g := range d.Uncontained {
-		line("gateway", g.text())
+		line("gateway", uncontainedText(g))
 		if g.Remedy != "" {
 			line("", "→ "+g.Remedy)
 		}

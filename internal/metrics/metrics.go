@@ -20,6 +20,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/selection"
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
 	"github.com/mcpscope/mcpscope/internal/show"
+	"github.com/mcpscope/mcpscope/internal/units"
 )
 
 // measureAll measures all servers.
@@ -43,6 +44,7 @@ type source struct {
 	servers     func() ([]show.Server, error)
 	leaks       func() int
 	uncontained func() int
+	gateways    func() int // whose servers are not contained
 }
 
 func sourceOf(f *selection.Filter) source {
@@ -50,6 +52,7 @@ func sourceOf(f *selection.Filter) source {
 		func() ([]show.Server, error) { return measureAll(f) },
 		func() int { return leftover.CountLeaks(selection.Whose(f.AllUsers)) },
 		func() int { return containment.Servers(selection.Whose(f.AllUsers)) },
+		func() int { return len(units.UncontainedGateways()) },
 	}
 }
 
@@ -147,6 +150,8 @@ var (
 		"Server processes outside any group whose client exited, see mcpscope sweep.", nil, nil)
 	outside = prometheus.NewDesc("mcpscope_uncontained_servers",
 		"Servers of gateways that could not be contained, see mcpscope ls.", nil, nil)
+	outsideGateways = prometheus.NewDesc("mcpscope_uncontained_gateways",
+		"Running gateways whose servers are not contained, see mcpscope doctor.", nil, nil)
 )
 
 // collector reads the figures anew for each scrape.
@@ -184,6 +189,7 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 	to <- prometheus.MustNewConstMetric(surplus, prometheus.GaugeValue, float64(duplicates))
 	to <- prometheus.MustNewConstMetric(leaked, prometheus.GaugeValue, float64(c.leaks()))
 	to <- prometheus.MustNewConstMetric(outside, prometheus.GaugeValue, float64(c.uncontained()))
+	to <- prometheus.MustNewConstMetric(outsideGateways, prometheus.GaugeValue, float64(c.gateways()))
 	for state, n := range states {
 		to <- prometheus.MustNewConstMetric(byState, prometheus.GaugeValue, float64(n), string(state))
 	}

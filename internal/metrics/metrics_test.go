@@ -37,7 +37,7 @@ func someViews() []show.Server {
 
 func TestMetrics(t *testing.T) {
 	some := func() ([]show.Server, error) { return append(someViews(), someViews()[0]), nil } // one of them twice
-	of := source{some, func() int { return 3 }, func() int { return 2 }}
+	of := source{some, func() int { return 3 }, func() int { return 2 }, func() int { return 1 }}
 	var out bytes.Buffer
 	if err := write(of, &out); err != nil {
 		t.Fatal(err)
@@ -51,7 +51,7 @@ func TestMetrics(t *testing.T) {
 		`mcpscope_server_start_time_seconds{backend="systemd-user",client="hermes",id="k3x9w2ab",name="time"} 1.7951616005e+09` + "\n",
 		`client="` + "\ufffd" + `",id="p0vv3khv",name="evil?[31m?\"\\"`,
 		`mcpscope_servers{state="orphan"} 1.0` + "\n",
-		"mcpscope_duplicate_servers 1.0\n", "mcpscope_leaks 3.0\n", "mcpscope_uncontained_servers 2.0\n",
+		"mcpscope_duplicate_servers 1.0\n", "mcpscope_leaks 3.0\n", "mcpscope_uncontained_servers 2.0\n", "mcpscope_uncontained_gateways 1.0\n",
 	} {
 		if !strings.Contains(open, want) {
 			t.Errorf("%q is not in\n%s", want, open)
@@ -70,7 +70,7 @@ func TestMetricsServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	server := metricsServer(source{func() ([]show.Server, error) { return someViews()[:1], nil },
-		func() int { return 0 }, func() int { return 0 }})
+		func() int { return 0 }, func() int { return 0 }, func() int { return 0 }})
 	done := make(chan error)
 	go func() { done <- server.Serve(listener) }()
 	defer func() {

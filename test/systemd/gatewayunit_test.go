@@ -216,6 +216,7 @@ func TestDoctorListsGatewaysWithoutGuard(t *testing.T) {
 	if !pace.Eventually(escape.Patience, listed) {
 		t.Errorf("it says %s", said)
 	}
+	want(t, host.Must(t, host.Current(t).Command(host.Root, mcpscope, "metrics", "--all-users")), "\nmcpscope_uncontained_gateways 1.0\n")
 	control(t, host.Root, "restart", "unguarded")
 	g.wantContained()
 }

@@ -37,26 +37,52 @@ func leaksOf(t *testing.T, u host.User, pid int, more ...string) (found []leak) 
 	return found
 }
 
+// startLeak leaves a server of root's or a user's configuration behind, without its client.
+func startLeak(t *testing.T, u host.User) (pid int) {
+	t.Helper()
+	m := escape.NewMembers(t)
+	t.Cleanup(m.Kill)
+	argv := []string{programs.Zoo, "--register", m.Address, "ignore-both"}
+	unit := startClientUnit(t, u, host.Service{User: u, Properties: []string{"KillMode=process"}}, argv, nil)
+	client := unit.first.attach(t)
+	if err := m.UntilReady(patience); err != nil {
+		t.Fatal(err)
+	}
+	main, _ := m.Main()
+	placeServer(t, u, argv)
+	client.Own.Signal(unix.SIGKILL)
+	if !client.Own.Ended(patience) {
+		t.Error("the client outlived SIGKILL")
+	}
+	return main.PID
+}
+
+// placeServer puts a server into a configuration of the user.
+func placeServer(t *testing.T, u host.User, argv []string) {
+	t.Helper()
+	config, err := json.Marshal(map[string]any{"mcpServers": map[string]any{
+		"zoo": map[string]any{"command": argv[0], "args": argv[1:]},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	place(t, u, u.Home+"/.claude.json", string(config))
+}
+
 // A server whose client was killed is listed, and stopped with all that it has started; it is not as long as its client
 // lives, nor to another user. In a unit of the user's manager that manager adopts it.
 func TestLeaks(t *testing.T) {
 	host.Both(t, func(t *testing.T, u host.User) {
 		m := escape.NewMembers(t)
 		t.Cleanup(m.Kill)
-		unit := startClientUnit(t, u, host.Service{User: u, Properties: []string{"KillMode=process"}},
-			[]string{programs.Zoo, "--register", m.Address, "ignore-both"}, nil)
+		argv := []string{programs.Zoo, "--register", m.Address, "ignore-both"}
+		unit := startClientUnit(t, u, host.Service{User: u, Properties: []string{"KillMode=process"}}, argv, nil)
 		client := unit.first.attach(t)
 		if err := m.UntilReady(patience); err != nil {
 			t.Fatal(err)
 		}
 		main, _ := m.Main()
-		config, err := json.Marshal(map[string]any{"mcpServers": map[string]any{
-			"zoo": map[string]any{"command": programs.Zoo, "args": []string{"--register", m.Address, "ignore-both"}},
-		}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		place(t, u, u.Home+"/.claude.json", string(config))
+		placeServer(t, u, argv)
 		if found := leaksOf(t, u, main.PID); len(found) > 0 {
 			t.Errorf("its client lives: %+v", found)
 		}

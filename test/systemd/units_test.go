@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/mcpscope/mcpscope/test/host"
 	"github.com/mcpscope/mcpscope/test/pace"
@@ -116,21 +115,28 @@ func TestSweepService(t *testing.T) {
 func TestMetricsService(t *testing.T) {
 	host.Both(t, func(t *testing.T, u host.User) {
 		install(t, u, mcpscope)
+		leaked := startLeak(t, u)
 		c := launch(t, host.Tester, "measured", "plain", "--eof-grace", "1m")
 		control(t, u, "start", "mcpscope-metrics.service")
 		t.Cleanup(func() { control(t, u, "stop", "mcpscope-metrics.service") })
 		const page = "http://127.0.0.1:9500/metrics"
-		answer, err := http.Get(page)
-		for deadline := pace.Now().Add(patience); err != nil && pace.Until(deadline) > 0; answer, err = http.Get(page) {
-			time.Sleep(time.Millisecond) // no event shows when it listens
+		text := ""
+		complete := func() bool {
+			answer, err := http.Get(page)
+			if err != nil { // no event shows when it listens
+				return false
+			}
+			defer answer.Body.Close()
+			all, _ := io.ReadAll(answer.Body) // the text is checked below
+			text = string(all)
+			return strings.Contains(text, `name="measured"`) && strings.Contains(text, "mcpscope_server_memory_bytes{") &&
+				strings.Contains(text, "\nmcpscope_leaks 1\n") // a process is a leak when it is ten seconds old
 		}
-		if err != nil {
-			t.Fatal(err)
+		if !pace.Eventually(patience, complete) {
+			t.Errorf("the server or the leak is not in\n%s", text)
 		}
-		defer answer.Body.Close()
-		text, _ := io.ReadAll(answer.Body) // the text is checked below
-		if !strings.Contains(string(text), `name="measured"`) || !strings.Contains(string(text), "mcpscope_server_memory_bytes{") {
-			t.Errorf("the server is not in\n%s", text)
+		if found := leaksOf(t, u, leaked, "--dry-run"); len(found) != 1 {
+			t.Errorf("sweep finds %+v", found)
 		}
 		c.ends()
 	})

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package units
+
+import (
+	"os"
+	"slices"
+
+	"github.com/mcpscope/mcpscope/internal/containment"
+	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
+)
+
+// UncontainedGateway is a running gateway whose servers are not contained.
+type UncontainedGateway struct {
+	Unit   string `json:"unit"` // or the path of its control group, outside of any unit
+	Reason string `json:"reason"`
+	Remedy string `json:"remedy,omitempty"`
+}
+
+const noGroup = "no server of it can get a group; its log has the reason"
+
+// UncontainedGateways lists services with a drop-in of mcpscope, and other gateways. Root sees those of all
+// users.
+func UncontainedGateways() (all []UncontainedGateway) {
+	var services []string
+	if dir, err := Dir(); err == nil { // without one there are no services
+		services = Gateways(dir)
+	}
+	running, _ := RunningGateways(systemd.Own()) // none, without a manager
+	services = append(services, running...)
+	slices.Sort(services)
+	services = slices.Compact(services)
+	for _, unit := range services {
+		c, err := LookAtContainment(systemd.Own(), unit)
+		if err == nil && c.State == containment.Uncontained { // others do not run
+			all = append(all, UncontainedGateway{Unit: unit, Reason: c.Reason, Remedy: c.Remedy})
+		}
+	}
+	for _, group := range containment.UncontainedGroups(os.Getuid()) {
+		name := group
+		if unit, _, ok := systemd.UnitOf(group, os.Getuid()); ok {
+			name = unit
+		}
+		if !slices.Contains(services, name) {
+			all = append(all, UncontainedGateway{Unit: name, Reason: noGroup})
+		}
+	}
+	return all
+}
