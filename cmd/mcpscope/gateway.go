@@ -111,8 +111,7 @@ func configureServer(flags []string, name string) *gateway.Server {
 
 // warnUncontained is before the gateway runs: then its stderr is its own.
 func (v *gatewayRun) warnUncontained(command string, why error) {
-	text := fmt.Sprintf("the servers of %q are NOT contained: %v", command, why)
-	v.note(text)
+	v.note(cli.NotContained(command, why))
 	v.Hint(cli.Hint(protocol.Auto, why))
 }
 

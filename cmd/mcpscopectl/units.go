@@ -36,6 +36,7 @@ The units of root are for the system manager (/etc/systemd/system), those of
 other users for their own manager (~/.config/systemd/user).`,
 	}, func([]string) int { return f.Run(io) })
 	fs := c.Flags()
+	c.PreRun = func(*cobra.Command, []string) { f.Gateway = fs.Changed("unit") }
 	fs.StringVar(&f.Unit, "unit", "", "print the drop-in for gateway service `UNIT`")
 	fs.BoolVar(&f.Install, "install", false, "write the files; an edited file is kept")
 	fs.BoolVar(&f.Remove, "remove", false, "remove the files; an edited file is kept")

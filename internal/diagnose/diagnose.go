@@ -35,10 +35,10 @@ type diagnosis struct {
 	Gateways    []string                   `json:"gateways,omitempty"` // running gateways
 	Uncontained []units.UncontainedGateway `json:"uncontained,omitempty"`
 	Changed     []changedGateway           `json:"changed,omitempty"`    // services with an outdated drop-in
-	Configured  []string                   `json:"configured,omitempty"` // servers without mcpscope
+	Configured  []string                   `json:"configured,omitempty"` // without mcpscope
 	Leaks       int                        `json:"leaks,omitempty"`      // leaked servers
 	Settings    []string                   `json:"settings,omitempty"`   // mistakes in settings files
-	Limits      []string                   `json:"limits,omitempty"`     // of settings files that cannot be applied
+	Limits      []string                   `json:"limits,omitempty"`     // that cannot be applied
 	Selftest    []testCase                 `json:"selftest,omitempty"`
 
 	limitsMayFail bool // limits = "best-effort"

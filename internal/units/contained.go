@@ -3,6 +3,7 @@
 package units
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -140,6 +141,11 @@ func whyUncontained(s service) (reason, remedy string) {
 	if s.startedBefore() {
 		return "it was started before the drop-in was installed", restart
 	}
+	if missing := s.forbiddenCalls(); len(missing) > 0 {
+		reason = "its SystemCallFilter= forbids system calls that mcpscope needs"
+		remedy = "add SystemCallFilter=" + strings.Join(missing, " ") + " (" + edit + "); then: " + restart
+		return reason, remedy
+	}
 	if s.ReadOnly {
 		reason = "its control groups are read-only (ProtectControlGroups=yes)"
 		return reason, "add ProtectControlGroups=no (" + edit + "); then: " + restart
@@ -185,10 +191,6 @@ func (s service) startedBefore() bool {
 	return false
 }
 
-// gatewayNote begins the line that `mcpscope gateway` writes to the stderr of a gateway that it cannot
-// contain.
-const gatewayNote = "mcpscope: note: the servers are not contained: "
-
 // noteInJournal returns what the gateway has written since its last start, or "": its stderr may be
 // elsewhere.
 func noteInJournal(s service) string {
@@ -201,9 +203,7 @@ func noteInJournal(s service) string {
 	out, _ := exec.Command("journalctl", args...).Output()
 	note := ""
 	for line := range strings.Lines(string(out)) {
-		if text, found := strings.CutPrefix(strings.TrimSpace(line), gatewayNote); found {
-			note = text
-		}
+		note = cmp.Or(cli.WhyNotContained(line), note)
 	}
 	return note
 }

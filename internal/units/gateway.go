@@ -55,9 +55,18 @@ func explainNoService(err error, unit string) error {
 	if !errors.Is(err, systemd.ErrNoService) {
 		return err
 	}
-	list := systemctlStep("list-units", "--type=service")
-	return fmt.Errorf("there is no %s (%s lists the services)", unit, list)
+	return &noServiceError{unit}
 }
+
+// noServiceError is systemd.ErrNoService with its remedy.
+type noServiceError struct{ Unit string }
+
+func (e *noServiceError) Error() string {
+	list := systemctlStep("list-units", "--type=service")
+	return fmt.Sprintf("there is no %s (%s lists the services)", e.Unit, list)
+}
+
+func (e *noServiceError) Unwrap() error { return systemd.ErrNoService }
 
 // service is the service of a gateway, as its manager and its files have it.
 type service struct {
@@ -122,7 +131,8 @@ func (s service) forbiddenCalls() (missing []string) {
 
 // delegation has the manager give the unit's control group to the service's user. That user may have no
 // manager of its own, or one that starts after the service.
-const delegation = `# Servers get groups below that of the unit if their user has no systemd manager.
+const delegation = `# Servers get groups below that of the unit: their user may have no systemd manager,
+# or the unit has settings that act on its control group.
 Delegate=yes
 `
 
@@ -154,23 +164,37 @@ func (s service) logLine(file File) string {
 
 // killModeNote describes the drop-in's change of KillMode=, or is "" if it does not change it.
 func (s service) killModeNote(file File) string {
-	before := cmp.Or(s.written().LastValues["KillMode"], "control-group")
-	if before == "mixed" || !strings.Contains(file.Text, killMode) {
+	w := s.written()
+	before := cmp.Or(w.LastValues["KillMode"], "control-group")
+	if before == "mixed" || !strings.Contains(file.Text, killMode) || w.SetLater["KillMode"] != "" {
 		return ""
 	}
 	const text = "KillMode %s → mixed: when the gateway has exited, its other processes get SIGKILL"
 	return fmt.Sprintf(text, before)
 }
 
+// overriddenNotes name the settings of the drop-in that another one replaces: it sorts after ours.
+func (s service) overriddenNotes(file File) (notes []string) {
+	later := s.written().SetLater
+	for _, a := range parseUnit(file.Text) {
+		other, isSet := later[a.Key]
+		if a.Section == "Service" && isSet {
+			notes = append(notes, fmt.Sprintf("%s sets %s= and sorts after %s: %s=%s does not apply",
+				other, a.Key, dropInName, a.Key, a.Value))
+		}
+	}
+	return notes
+}
+
 // written has the settings in the files of a service, without those of mcpscope.
 type written struct {
 	Commands   []string          // the values of ExecStart= that apply
 	LastValues map[string]string // of each other key in [Service], the last value
-	SetLater   string            // the drop-in that sets ExecStart= after ours would, or ""
+	SetLater   map[string]string // of each key, the drop-in that sets it after ours would
 }
 
 func (s service) written() written {
-	w := written{LastValues: map[string]string{}}
+	w := written{LastValues: map[string]string{}, SetLater: map[string]string{}}
 	for _, f := range s.Files {
 		if IsDropIn(f.Path, f.Text) {
 			continue
@@ -178,6 +202,9 @@ func (s service) written() written {
 		for _, a := range parseUnit(f.Text) {
 			if a.Section != "Service" {
 				continue
+			}
+			if isDropInPath(f.Path) && path.Base(f.Path) > dropInName {
+				w.SetLater[a.Key] = f.Path
 			}
 			if a.Key != "ExecStart" {
 				w.LastValues[a.Key] = a.Value
@@ -187,9 +214,6 @@ func (s service) written() written {
 				w.Commands = nil
 			} else {
 				w.Commands = append(w.Commands, a.Value)
-			}
-			if isDropInPath(f.Path) && path.Base(f.Path) > dropInName {
-				w.SetLater = f.Path
 			}
 		}
 	}
@@ -232,16 +256,16 @@ func dropIn(s service, by Programs, flags ...string) (File, error) {
 			"add SystemCallFilter=%s"
 		return file, fmt.Errorf(text, s.Name, strings.Join(missing, " "))
 	}
-	if w.SetLater != "" {
+	if later := w.SetLater["ExecStart"]; later != "" {
 		const text = "%s sets ExecStart= and sorts after %s: rename it"
-		return file, fmt.Errorf(text, w.SetLater, dropInName)
+		return file, fmt.Errorf(text, later, dropInName)
 	}
 	line, err := w.execStart(s.Name)
 	if err != nil {
 		return file, err
 	}
 	delegated := ""
-	if s.runsAsUser() && !isDelegated(w.LastValues["Delegate"]) {
+	if (s.runsAsUser() || usesDelegation(flags)) && !isDelegated(w.LastValues["Delegate"]) {
 		delegated = delegation
 	}
 	killed := killMode

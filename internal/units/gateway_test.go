@@ -57,7 +57,8 @@ func TestDropIn(t *testing.T) {
 	}
 }
 
-// A user of a system service makes groups in the unit's own control group. Root and a user's manager need none.
+// A user of a system service makes groups in the unit's own control group. Root and a user's manager need
+// none.
 func TestDropInDelegates(t *testing.T) {
 	for name, c := range map[string]struct {
 		manager systemd.Kind
@@ -92,7 +93,8 @@ func TestDropInRefusesForking(t *testing.T) {
 	}
 }
 
-// A filter of system calls that would kill the gateway or its watcher is named, with the line that is missing.
+// A filter of system calls that would kill the gateway or its watcher is named, with the line that is
+// missing.
 func TestDropInCallFilter(t *testing.T) {
 	needed := []string{"pidfd_getfd", "pidfd_open", "process_vm_readv", "seccomp", "read"}
 	for _, c := range []struct {

@@ -41,6 +41,10 @@ func (f *Request) runGateway(dir string, io cli.Stdio) int {
 		again := fmt.Sprintf("mcpscope units --unit %s --remove --now, then install it again", f.Unit)
 		return io.CannotWithHint("keep the flags of the drop-in", err, again)
 	}
+	flags, kept := s.keepInGroup(flags)
+	if kept != "" {
+		about = append(about, kept)
+	}
 	file, err := dropIn(s, InstalledPrograms(), flags...)
 	if err != nil {
 		return io.Cannot("run "+f.Unit+" below mcpscope", err)
@@ -108,6 +112,9 @@ func (f *Request) installDropIn(s service, file File, dir string, io cli.Stdio, 
 	if note := s.killModeNote(file); note != "" && result != Unchanged {
 		io.Note(note)
 	}
+	for _, note := range s.overriddenNotes(file) {
+		io.Note(note)
+	}
 	reload := systemctlStep("daemon-reload")
 	if f.Now {
 		if status := runSteps([]step{reload}, io); status != cli.ExitOK {
@@ -133,7 +140,7 @@ func (f *Request) installDropIn(s service, file File, dir string, io cli.Stdio, 
 	}
 	steps := []step{reload}
 	if !s.isJob() {
-		steps = append(steps, systemctlStep("restart", f.Unit))
+		steps = append(steps, systemctlStep("try-restart", f.Unit))
 	}
 	if result != Unchanged || replaced {
 		fmt.Fprintf(io.Out, "now: %s\n", joinSteps(steps))
@@ -155,7 +162,15 @@ func (f *Request) startWithDropIn(s service, outdated bool, io cli.Stdio) int {
 		io.Hint("after its next start: " + journalCommand(s.Manager) + " -u " + s.Name)
 		return cli.ExitOK
 	}
+	if s.ActiveState == "inactive" { // a person has stopped it, or has never started it
+		io.Note(s.Name + " does not run, and was not started: it is not known whether its servers " +
+			"can be contained")
+		start := systemctlStep("start", f.Unit).String()
+		io.Hint(start + " && mcpscope units --unit " + f.Unit + " --install --now")
+		return cli.ExitOK
+	}
 	if status := runSteps([]step{systemctlStep("restart", f.Unit)}, io); status != cli.ExitOK {
+		io.Hint("the drop-in stays; to undo it: mcpscope units --unit " + f.Unit + " --remove --now")
 		return status
 	}
 	return f.check(io)
@@ -185,22 +200,63 @@ func checkInForce(before, after service) error {
 	return nil
 }
 
-// removeDropIn removes the drop-ins of this version and of former ones.
+// removeDropIn removes the drop-ins of this version and of former ones, also those for other names of the
+// unit.
 func (f *Request) removeDropIn(unit, dir string, io cli.Stdio) int {
-	files := []File{{Name: dropInOf(unit)}}
-	if former := (File{Name: formerDropInOf(unit)}); former.exists(dir) {
-		files = append(files, former)
+	s, err := readService(systemd.Own(), unit)
+	files := dropInsToRemove(unit, dir, s)
+	if errors.Is(err, systemd.ErrNoService) && !files[0].exists(dir) && len(files) == 1 {
+		return io.Cannot("remove the drop-in of "+f.Unit, err)
 	}
 	steps := []step{systemctlStep("daemon-reload")}
-	s, err := readService(systemd.Own(), unit)
-	if err != nil || !(service{Service: s}).isJob() { // without systemd, files are removed and steps printed
+	hasUnit := !errors.Is(err, systemd.ErrNoService)
+	if hasUnit && !(service{Service: s}).isJob() { // without systemd, files are removed and steps printed
 		steps = append(steps, systemctlStep("try-restart", f.Unit)) // a removal starts no service
 	}
 	status, changed := change(files, dir, io, "remove", File.Remove)
 	if !changed && (status != cli.ExitOK || !removalIsPending(service{Service: s})) {
 		return status
 	}
-	return f.finish(status, steps, io)
+	if !hasUnit {
+		io.Note("there is no unit file of " + f.Unit + ": a process of it that still runs is below " +
+			"mcpscope until it ends")
+	}
+	status = f.finish(status, steps, io)
+	if !f.Now || status != cli.ExitOK || !hasUnit {
+		return status
+	}
+	return f.checkRemoved(unit, io)
+}
+
+// dropInsToRemove lists the drop-in of a unit, and all others of mcpscope that its manager has read for it.
+func dropInsToRemove(unit, dir string, s systemd.Service) []File {
+	files := []File{{Name: dropInOf(unit)}}
+	if former := (File{Name: formerDropInOf(unit)}); former.exists(dir) {
+		files = append(files, former)
+	}
+	for _, path := range s.DropIns {
+		name, err := filepath.Rel(dir, path)
+		file := File{Name: name}
+		if err == nil && isDropInName(path) && file.exists(dir) && !slices.Contains(files, file) {
+			files = append(files, file)
+		}
+	}
+	if len(files) > 1 && !files[0].exists(dir) {
+		files = files[1:]
+	}
+	return files
+}
+
+// checkRemoved reports a service that still has mcpscope in its command.
+func (f *Request) checkRemoved(unit string, io cli.Stdio) int {
+	s, err := readService(systemd.Own(), unit)
+	if err != nil || !(service{Service: s}).runsMcpscope() {
+		return cli.ExitOK
+	}
+	files := strings.Join(append([]string{s.Fragment}, s.DropIns...), ", ")
+	err = errors.New("its command is still mcpscope gateway, by one of " + files)
+	hint := systemctlCommand(systemd.Own()) + " cat " + f.Unit
+	return io.CannotWithHint("take "+f.Unit+" out of mcpscope", err, hint)
 }
 
 // removalIsPending reports whether the manager has yet to read that the drop-in of a service was removed. An

@@ -17,7 +17,8 @@ import (
 // user's.
 type Request struct {
 	Install, Remove, Now bool
-	Unit                 string   // the service of a gateway, or "" for the units of mcpscope
+	Gateway              bool     // the request is for the service of a gateway
+	Unit                 string   // its name
 	GatewayFlags         []string // of `mcpscope gateway`, each with its value in one word
 }
 
@@ -26,11 +27,13 @@ func (f *Request) Run(io cli.Stdio) int {
 	switch {
 	case f.Install && f.Remove:
 		return io.Mistake("units", "--install and --remove exclude each other")
+	case f.Gateway && f.Unit == "":
+		return io.Mistake("units", "--unit needs the name of a service")
 	case f.Now && !f.Install && !f.Remove:
 		return io.Mistake("units", "--now is for --install and --remove")
 	}
 	if len(f.GatewayFlags) > 0 {
-		if f.Unit == "" || f.Remove {
+		if !f.Gateway || f.Remove {
 			return io.Mistake("units", "flags of mcpscope gateway are for --unit UNIT, and not for --remove")
 		}
 		if _, _, err := settings.Defaults().FromArguments(settings.Gateway, f.GatewayFlags); err != nil {
@@ -46,7 +49,7 @@ func (f *Request) Run(io cli.Stdio) int {
 			return io.CannotWithHint("reach systemd", err, managerHint())
 		}
 	}
-	if f.Unit != "" {
+	if f.Gateway {
 		return f.runGateway(dir, io)
 	}
 	files := All(systemd.Own(), InstalledPrograms())

@@ -34,7 +34,7 @@ func TestFormerDropIn(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out, errors bytes.Buffer
-		f := &Request{Install: true, Unit: "g"}
+		f := &Request{Install: true, Gateway: true, Unit: "g"}
 		status := f.installDropIn(serviceOf(), gatewayOf(both), dir, cli.Stdio{Out: &out, Err: &errors})
 		entries, err := os.ReadDir(dropIns)
 		if err != nil {
@@ -77,7 +77,7 @@ func TestHintForAChangedFile(t *testing.T) {
 			},
 		} {
 			var out, errors bytes.Buffer
-			status := run(&Request{Unit: "g"}, cli.Stdio{Out: &out, Err: &errors})
+			status := run(&Request{Gateway: true, Unit: "g"}, cli.Stdio{Out: &out, Err: &errors})
 			if status != cli.ExitFailure || !strings.HasSuffix(errors.String(), want) {
 				t.Errorf("%s %s: status %d, %s, want %s", verb, name, status, &errors, want)
 			}
@@ -106,7 +106,7 @@ func TestKillModeNote(t *testing.T) {
 		}
 		for _, want := range []string{want, ""} {
 			var out, errors bytes.Buffer
-			f := &Request{Install: true, Unit: "g"}
+			f := &Request{Install: true, Gateway: true, Unit: "g"}
 			status := f.installDropIn(s, file, dir, cli.Stdio{Out: &out, Err: &errors})
 			if status != cli.ExitOK || errors.String() != want {
 				t.Errorf("%q: status %d, %s, want %s", line, status, &errors, want)

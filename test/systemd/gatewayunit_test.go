@@ -75,6 +75,7 @@ func (g *gatewayUnit) installNow(flags ...string) (said string, status int) {
 			g.t.Errorf("--remove: status %d: %s", status, said)
 		}
 	})
+	_ = host.Current(g.t).Manage(g.user, "systemctl", "start", g.name).Run() // --now starts no service that was stopped
 	return g.units(append(flags, "--install", "--now")...)
 }
 
@@ -121,6 +122,7 @@ func TestGatewayUnitThatContainsNothing(t *testing.T) {
 	if status != 1 {
 		t.Errorf("status %d: %s", status, said)
 	}
+	want(t, said, "zzz.conf sets Delegate= and sorts after zz-mcpscope.conf: Delegate=yes does not apply")
 	const reason = "NOT contained: user nolinger may make no cgroup here"
 	want(t, said, reason, "Delegate=yes", "loginctl enable-linger nolinger")
 	want(t, doctor(t), "closed: its servers are "+reason, "loginctl enable-linger nolinger")
@@ -273,7 +275,8 @@ func TestGatewayUnitKinds(t *testing.T) {
 	t.Run("user's manager", func(t *testing.T) { contained(t, newGatewayUnit(t, host.Tester, "kind-user")) })
 	t.Run("oneshot", func(t *testing.T) {
 		g := newGatewayUnit(t, host.Root, "kind-oneshot", "Type=oneshot")
-		said, status := g.installNow()
+		said, status := g.units("--install", "--now")
+		t.Cleanup(func() { g.units("--remove", "--now") })
 		want(t, said, "kind-oneshot is Type=oneshot: it was not started", "journalctl -u kind-oneshot.service")
 		if state := control(t, host.Root, "show", "--value", "--property=ActiveState", g.name); status != 0 || state != "inactive" {
 			t.Errorf("status %d, the service is %s", status, state)
@@ -304,6 +307,82 @@ func TestGatewayUnitKinds(t *testing.T) {
 		t.Errorf("status %d: %s", status, said)
 	}
 	want(t, said, "there is no kind-absent.service (systemctl ")
+}
+
+// A service that a person has stopped is not started, neither by an installation nor by a removal.
+func TestGatewayUnitThatWasStopped(t *testing.T) {
+	g := newGatewayUnit(t, host.Root, "stopped")
+	said, status := g.units("--install", "--now")
+	want(t, said, "stopped.service does not run, and was not started", "hint: systemctl start stopped && mcpscope units --unit stopped --install --now\n")
+	removed, removal := g.units("--remove", "--now")
+	if state := control(t, host.Root, "show", "--value", "--property=ActiveState", g.name); status != 0 || removal != 0 || state != "inactive" {
+		t.Errorf("status %d and %d, the service is %s: %s", status, removal, state, removed)
+	}
+}
+
+// Settings that act on the control group of a unit act on the servers, too: they stay below that group.
+func TestGatewayUnitKeepsWhatItsGroupHas(t *testing.T) {
+	for name, user := range map[string]host.User{"sandboxed-root": host.Root, "sandboxed-lingering": host.Tester} {
+		t.Run(name, func(t *testing.T) {
+			g := newGatewayUnit(t, host.Root, name, "IPAddressDeny=any", "DevicePolicy=closed", "User="+user.Name)
+			said, status := g.installNow()
+			if status != 0 {
+				t.Fatalf("status %d: %s", status, said)
+			}
+			want(t, said, "--backend=delegated: servers get groups below that of the unit, on which its DevicePolicy=, IPAddressDeny= act")
+			g.wantContained()
+			if groups, err := filepath.Glob(g.group() + "/mcp-" + g.server + "-*"); err != nil || len(groups) != 1 {
+				t.Errorf("below the unit are %q, %v", groups, err)
+			}
+			said, _ = g.units("--install", "--now", "--backend", "systemd-system")
+			want(t, said, "will not act on its servers: with --backend=systemd-system they are outside of its group")
+		})
+	}
+}
+
+// An alias stands for its unit, and a removal says so if another drop-in is left.
+func TestGatewayUnitByAnAlias(t *testing.T) {
+	g := newGatewayUnit(t, host.Root, "aliased")
+	alias := *g
+	alias.name = "alias"
+	host.Must(t, exec.Command("ln", "-s", g.file(), alias.file()))
+	t.Cleanup(func() { host.Must(t, exec.Command("rm", "-r", alias.file())) })
+	control(t, host.Root, "daemon-reload")
+	if said, status := alias.installNow(); status != 0 {
+		t.Fatalf("status %d: %s", status, said)
+	}
+	host.Must(t, exec.Command("test", "-e", g.file()+".d/zz-mcpscope.conf"))
+	if said, status := alias.units("--remove", "--now"); status != 0 || strings.Contains(words(t, g.name), " gateway -- ") {
+		t.Errorf("status %d, the words are %q: %s", status, words(t, g.name), said)
+	}
+	if said, status := alias.units("--install", "--now"); status != 0 {
+		t.Fatalf("status %d: %s", status, said)
+	}
+	host.Must(t, exec.Command("cp", "-r", g.file()+".d", alias.file()+".d"))
+	t.Cleanup(func() { host.Must(t, exec.Command("rm", "-r", alias.file()+".d")) })
+	said, status := g.units("--remove", "--now")
+	if status != 1 {
+		t.Errorf("status %d: %s", status, said)
+	}
+	want(t, said, "cannot take aliased out of mcpscope: its command is still mcpscope gateway, by one of ", alias.file()+".d/zz-mcpscope.conf")
+	host.Must(t, exec.Command("rm", alias.file()+".d/zz-mcpscope.conf"))
+	said, status = (&gatewayUnit{t: t, user: host.Root, name: "no-such"}).units("--remove", "--now")
+	if status != 1 {
+		t.Errorf("status %d: %s", status, said)
+	}
+	want(t, said, "there is no no-such.service")
+}
+
+// A drop-in that sorts later can undo a setting of ours. That is said, and no note claims the setting.
+func TestGatewayUnitWithALaterDropIn(t *testing.T) {
+	g := newGatewayUnit(t, host.Root, "overridden")
+	place(t, host.Root, g.file()+".d/zzz.conf", "[Service]\nKillMode=control-group\nExecStopPost=\n")
+	control(t, host.Root, "daemon-reload")
+	said, status := g.installNow()
+	if status != 0 || strings.Contains(said, "→") {
+		t.Errorf("status %d: %s", status, said)
+	}
+	want(t, said, "zzz.conf sets KillMode= and sorts after zz-mcpscope.conf: KillMode=mixed does not apply", "zzz.conf sets ExecStopPost= ")
 }
 
 // A flag of the command is one of the gateway: it contains a server that nothing else shows to be one.

@@ -15,7 +15,7 @@ import (
 
 // Service is a service as its manager has it. That may differ from its files.
 type Service struct {
-	Name        string
+	Name        string   // the name of its unit file, also if it was asked for by an alias
 	Fragment    string   // the path of its unit file
 	DropIns     []string // paths, in the order in which they apply
 	Outdated    bool     // its files have changed since the manager read them
@@ -103,7 +103,7 @@ func (m *Manager) service(name string) (Service, error) {
 	started, _ := service["ExecMainStartTimestamp"].Value().(uint64)
 	invocation, _ := unit["InvocationID"].Value().([]byte)
 	return Service{
-		Name:        name,
+		Name:        text(unit["Id"]),
 		Fragment:    text(unit["FragmentPath"]),
 		DropIns:     dropIns,
 		Outdated:    outdated,
