@@ -15,9 +15,10 @@ import (
 
 // Running is a gateway that has a watcher.
 type Running struct {
-	Name string
-	PID  int
-	Said Said // by its watcher
+	Name    string
+	PID     int
+	Watcher int
+	Said    Said // by its watcher
 }
 
 // Living are the servers that are not contained and have not ended.
@@ -41,7 +42,7 @@ func List(uid int) (all []Running) {
 		if slices.ContainsFunc(all, func(r Running) bool { return r.PID == gateway }) {
 			return true // it has two watchers for a moment
 		}
-		one := Running{Name: nameOf(gateway, argv[3]), PID: gateway}
+		one := Running{Name: nameOf(gateway, argv[3]), PID: gateway, Watcher: pid}
 		if dir, err := openGroupOf(pid); err == nil {
 			one.Said = readSaid(dir, gateway)
 			one.Name = cmp.Or(one.Name, one.Said.Name) // it has ended

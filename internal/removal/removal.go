@@ -21,6 +21,10 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/clientconfig"
+	gw "github.com/mcpscope/mcpscope/internal/gateway"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
+	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
+	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/settings"
 	"github.com/mcpscope/mcpscope/internal/units"
 )
@@ -43,19 +47,27 @@ func Report(own bool, to cli.Stdio) int {
 	}
 	f := &finding{runner: runner}
 	if os.Getuid() == 0 && !own {
-		f.addUnits("/etc/systemd/system", "sudo ")
-		f.addUnits("/etc/systemd/user", "sudo ")
+		for _, dir := range unitDirectories {
+			f.addUnits(dir, "sudo ")
+		}
+		f.addGateways(group.Everyone, "sudo ")
 		var passwd []byte
 		if passwd, err = os.ReadFile("/etc/passwd"); err == nil {
 			err = f.addUsers(string(passwd))
 		}
 	} else {
 		err = f.addOwn()
+		if !own { // otherwise root lists the gateways of all users
+			f.addGateways(os.Getuid(), "")
+		}
 	}
 	for _, line := range f.lines {
 		fmt.Fprintln(to.Out, cli.OneLine(line))
 	}
 	for _, remedy := range slices.Compact(f.remedies) {
+		if remedy == "" {
+			continue
+		}
 		fmt.Fprintf(to.Out, "  first: %s\n", cli.OneLine(remedy))
 	}
 	switch {
@@ -95,6 +107,49 @@ func (f *finding) addOwn() error {
 	return nil
 }
 
+// unitDirectories are those of systemd.unit(5). /lib can be a link to /usr/lib, or a directory.
+var unitDirectories = []string{
+	"/etc/systemd/system", "/etc/systemd/user", "/run/systemd/system", "/run/systemd/user",
+	"/usr/local/lib/systemd/system", "/usr/local/lib/systemd/user",
+	"/usr/lib/systemd/system", "/usr/lib/systemd/user", "/lib/systemd/system",
+}
+
+// addGateways finds gateways that run below this mcpscope, however they were started: by a script, for
+// example.
+func (f *finding) addGateways(uid int, sudo string) {
+	for _, g := range gw.List(uid) {
+		if !f.isRunBy(g.Watcher) {
+			continue
+		}
+		where, _ := proc.ReadCgroup(g.PID) // "" if it has ended
+		place := where
+		remedy := ""
+		if unit, _, ok := systemd.UnitOf(where, os.Getuid()); ok {
+			place = unit
+			remedy = sudo + "systemctl cat " + unit
+		}
+		isListed := func(line string) bool {
+			return strings.Contains(line, "/"+place+".d/") || strings.Contains(line, "/"+place+":")
+		}
+		if !slices.ContainsFunc(f.lines, isListed) {
+			running := fmt.Sprintf("%s[%d] in %s", g.Name, g.PID, place)
+			f.add(running, "a gateway that runs below mcpscope", remedy)
+		}
+	}
+}
+
+// isRunBy reports whether a process executes the runner, also one that an upgrade has replaced.
+func (f *finding) isRunBy(pid int) bool {
+	link := "/proc/" + strconv.Itoa(pid) + "/exe"
+	path, err := os.Readlink(link)
+	if err == nil && strings.TrimSuffix(path, " (deleted)") == f.runner {
+		return true
+	}
+	executes, errA := os.Stat(link)
+	runner, errB := os.Stat(f.runner)
+	return errA == nil && errB == nil && os.SameFile(executes, runner)
+}
+
 // isStartedBy reports whether a command is the runner. A name without a slash may be the runner.
 func (f *finding) isStartedBy(command string) bool {
 	if !strings.Contains(command, "/") {
@@ -106,7 +161,23 @@ func (f *finding) isStartedBy(command string) bool {
 }
 
 // execLine is a line of a unit that executes a command. systemd ignores a failure if the prefix has a dash.
-var execLine = regexp.MustCompile(`(?m)^[ \t]*Exec[A-Za-z]*[ \t]*=[ \t]*[@:+!|]*"?([^\s"@:+!|-][^\s"]*)`)
+var execLine = regexp.MustCompile(`(?m)^[ \t]*Exec[A-Za-z]*[ \t]*=[ \t]*[@:+!|]*([^\s@:+!|-].*)`)
+
+// startsIt reports whether a command, or a word of it that can be one of a shell, is the runner with a
+// subcommand.
+func (f *finding) startsIt(command string) bool {
+	words := strings.FieldsFunc(command, func(r rune) bool { return strings.ContainsRune(" \t\"';&|()", r) })
+	for i, word := range words {
+		isCommand := i == 0 || i+1 < len(words) && slices.Contains(runnerCommands, words[i+1])
+		if isCommand && f.isStartedBy(word) {
+			return true
+		}
+	}
+	return false
+}
+
+// runnerCommands are the subcommands of the runner in scripts.
+var runnerCommands = []string{"run", "gateway", "detach"}
 
 // addUnits finds units and drop-ins. The units that mcpscope itself installs go with it.
 func (f *finding) addUnits(dir, sudo string) {
@@ -119,7 +190,7 @@ func (f *finding) addUnits(dir, sudo string) {
 		}
 		text, _ := os.ReadFile(file) // what can't be read starts nothing
 		commands := execLine.FindAllStringSubmatch(string(text), -1)
-		starts := slices.ContainsFunc(commands, func(m []string) bool { return f.isStartedBy(m[1]) })
+		starts := slices.ContainsFunc(commands, func(m []string) bool { return f.startsIt(m[1]) })
 		switch {
 		case !starts:
 		case units.IsDropIn(file, string(text)):
@@ -127,11 +198,15 @@ func (f *finding) addUnits(dir, sudo string) {
 			// without --now it runs on with this mcpscope
 			remedy := sudo + "mcpscope units --unit " + unit + " --remove --now"
 			f.add(file, "a drop-in that starts the service under mcpscope", remedy)
-		case !strings.Contains(string(text), units.Written):
+		case strings.Contains(string(text), units.Written), slices.Contains(ownUnits, filepath.Base(file)):
+		default:
 			f.add(file, "a unit that starts mcpscope", sudo+"editor "+file)
 		}
 	}
 }
+
+// ownUnits are those that a package or make install has installed: they are removed with mcpscope.
+var ownUnits = []string{"mcpscope-metrics.service", "mcpscope-sweep.service"}
 
 // searchWithin bounds the search of one user's files.
 const searchWithin = 10 * time.Second

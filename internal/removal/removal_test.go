@@ -53,6 +53,7 @@ func TestUnitsThatStartIt(t *testing.T) {
 	for name, line := range map[string]string{
 		"a.service": "ExecStart=mcpscope run -- x", "b.service": "ExecStopPost=-mcpscope sweep",
 		"c.service": "ExecStart = +:mcpscope gateway -- x", "d.service": "ExecStart=/bin/x mcpscope",
+		"e.service": "ExecStart=/bin/sh -c 'exec mcpscope gateway -- x'", "mcpscope-metrics.service": "ExecStart=mcpscope metrics",
 	} {
 		if err := os.WriteFile(dir+"/"+name, []byte("[Service]\n"+line+"\n"), 0o600); err != nil {
 			t.Fatal(err)
@@ -60,7 +61,7 @@ func TestUnitsThatStartIt(t *testing.T) {
 	}
 	f := &finding{}
 	f.addUnits(dir, "")
-	want := []string{dir + "/a.service: a unit that starts mcpscope", dir + "/c.service: a unit that starts mcpscope"}
+	want := []string{dir + "/a.service: a unit that starts mcpscope", dir + "/c.service: a unit that starts mcpscope", dir + "/e.service: a unit that starts mcpscope"}
 	if !slices.Equal(f.lines, want) {
 		t.Errorf("%q, want %q", f.lines, want)
 	}

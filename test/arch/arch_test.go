@@ -74,7 +74,7 @@ var rules = map[string]rule{
 	"internal/diagnose":                {[]string{"internal/cli", "internal/clientconfig", "internal/containment", "internal/gateway", "internal/leftover", "internal/selection", "internal/settings", "internal/units", "internal/kernel/proc", "internal/kernel/systemd", room + "backend", room + "fleet", room + "group", room + "protocol"}, "it runs the programs that users run, and reads what they report"},
 	"internal/metrics":                 {[]string{"internal/cli", "internal/containment", "internal/leftover", "internal/selection", "internal/show", "internal/units", room + "fleet"}, "figures, in the formats of Prometheus"},
 	"internal/clientconfig":            {[]string{"internal/cli", "internal/clientconfig/configfile", "internal/clientconfig/known", "internal/clientconfig/splice", "internal/clientconfig/wrapping", "internal/settings"}, "files of clients: it starts none of their servers"},
-	"internal/removal":                 {[]string{"internal/cli", "internal/clientconfig", "internal/settings", "internal/units"}, "it finds what starts mcpscope, and changes nothing"},
+	"internal/removal":                 {[]string{"internal/cli", "internal/clientconfig", "internal/gateway", "internal/kernel/proc", "internal/kernel/systemd", room + "group", "internal/settings", "internal/units"}, "it finds what starts mcpscope, and changes nothing"},
 	"internal/manual":                  {[]string{"internal/cli", "internal/settings"}, "it writes pages of words that others have"},
 	"internal/detach":                  {[]string{"internal/cli", room + "backend", room + "protocol"}, "what it starts is no server"},
 	"cmd/mcpscopectl":                  {[]string{"*"}, "flags, a call and output: what commands do is elsewhere"},
