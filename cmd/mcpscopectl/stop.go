@@ -5,6 +5,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -61,6 +62,9 @@ func (f *stopFlags) run(operands []string, io cli.Stdio) int {
 		return io.Cannot("stop", err)
 	}
 	defer selection.Close(servers)
+	if len(servers) == 0 && f.Client != "" { // it can be a typing error
+		return io.CannotWithHint("stop", errors.New("there are "+f.None()), "mcpscope ls")
+	}
 	if len(servers) == 0 {
 		io.None(f.None())
 	} else if f.all && !f.yes {

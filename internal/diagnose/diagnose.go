@@ -61,6 +61,10 @@ func Diagnose(by programs) *diagnosis {
 		d.Backends = append(d.Backends, t)
 	}
 	d.readLimits()
+	d.Changed = slices.DeleteFunc(d.Changed, func(g changedGateway) bool { // its remedy is there already
+		sameUnit := func(u units.UncontainedGateway) bool { return u.Unit == g.Unit }
+		return slices.ContainsFunc(d.Uncontained, sameUnit)
+	})
 	d.Advice = d.advise()
 	return d
 }
@@ -89,9 +93,10 @@ func settingsProblems() (lines []string) {
 
 // gateways lists the programs that mcpscope gateway runs, with the number of their servers.
 func gateways() (lines []string) {
-	servers, _ := fleet.List(os.Getuid()) // none
+	uid := selection.Whose(os.Getuid() == 0) // root sees those of all users
+	servers, _ := fleet.List(uid)            // none
 	defer selection.Close(servers)
-	for _, g := range gw.List(os.Getuid()) {
+	for _, g := range gw.List(uid) {
 		count := 0
 		for _, s := range servers {
 			if s.Client.PID == g.PID {
@@ -108,5 +113,5 @@ func gateways() (lines []string) {
 		lines = append(lines, "sudo and other setuid programs do not work below a gateway of a user "+
 			"(no_new_privs); where they are needed, wrap the servers instead: mcpscope wrap")
 	}
-	return append(lines, containment.Lines(os.Getuid())...)
+	return append(lines, containment.Lines(uid)...)
 }

@@ -5,8 +5,10 @@ package metrics
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -60,6 +62,11 @@ func sourceOf(f *selection.Filter) source {
 func Write(f *selection.Filter, to io.Writer) error { return write(sourceOf(f), to) }
 
 func write(of source, to io.Writer) error {
+	servers, err := of.servers() // the library's error would have its own words around this one
+	if err != nil {
+		return err
+	}
+	of.servers = func() ([]show.Server, error) { return servers, nil }
 	families, err := registry(of).Gather()
 	if err != nil {
 		return err
@@ -80,7 +87,11 @@ func write(of source, to io.Writer) error {
 
 // WriteFile replaces a file in Prometheus' text format, for node_exporter.
 func WriteFile(f *selection.Filter, path string) error {
-	return prometheus.WriteToTextfile(path, registry(sourceOf(f)))
+	err := prometheus.WriteToTextfile(path, registry(sourceOf(f)))
+	if failed, ok := errors.AsType[*os.PathError](err); ok { // it has the name of a temporary file
+		return fmt.Errorf("replace %s: %w", path, failed.Err)
+	}
+	return err
 }
 
 // registry has the servers alone: figures of this process are of no interest to anyone.

@@ -133,6 +133,9 @@ func notRunning(s systemd.Service) error {
 // whyUncontained returns a reason in plain words, and a remedy.
 func whyUncontained(s service) (reason, remedy string) {
 	if !s.runsMcpscope() {
+		if later := s.laterCommand(); later != "" {
+			return later + " sets ExecStart= and sorts after " + dropInName, "rename " + later
+		}
 		again := "mcpscope units --unit " + s.Name + " --install --now"
 		return "its manager starts it without mcpscope", again
 	}
@@ -168,6 +171,15 @@ func whyUncontained(s service) (reason, remedy string) {
 		reason = "the log of the gateway has the reason"
 	}
 	return reason, remedy
+}
+
+// laterCommand returns the drop-in that replaces the command of ours, or "".
+func (s service) laterCommand() string {
+	s, err := loadFiles(s)
+	if err != nil || !slices.ContainsFunc(s.DropIns, isDropInName) {
+		return ""
+	}
+	return s.written().SetLater["ExecStart"]
 }
 
 // runsMcpscope reports whether the command that the manager has is `mcpscope gateway`.

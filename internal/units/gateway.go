@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -158,6 +159,12 @@ func (s service) logLine(file File) string {
 	}
 	if strings.Contains(identifier, "%") {
 		return ""
+	}
+	for _, stream := range []string{"StandardOutput", "StandardError"} {
+		kind, _, _ := strings.Cut(s.written().LastValues[stream], ":")
+		if slices.Contains([]string{"file", "append", "truncate", "null", "tty", "socket"}, kind) {
+			return "" // the journal does not have all of it
+		}
 	}
 	return "log: " + journalCommand(s.Manager) + " -t " + shellWord(identifier)
 }

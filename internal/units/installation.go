@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/containment"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
@@ -103,7 +105,11 @@ func (f *Request) installDropIn(s service, file File, dir string, io cli.Stdio, 
 	}
 	result, err := file.Install(dir)
 	if err != nil {
-		return io.CannotWithHint("install "+target, err, file.hintForChanged(err, dir))
+		hint := file.hintForChanged(err, dir)
+		if errors.Is(err, unix.EROFS) {
+			hint = "mcpscope units --unit " + f.Unit + " prints the drop-in, for another place of units"
+		}
+		return io.CannotWithHint("install "+target, err, hint)
 	}
 	fmt.Fprintf(io.Out, "%s %s\n", result, cli.OneLine(target))
 	for _, line := range about {

@@ -30,10 +30,14 @@ func (s step) run() error {
 	cmd := exec.Command(s.argv[0], s.argv[1:]...)
 	cmd.Env = managerEnvironment()
 	out, err := cmd.CombinedOutput()
-	if err != nil && !s.mayFail {
-		return fmt.Errorf("%w: %s", err, strings.TrimSpace(string(out)))
+	text := strings.TrimSpace(string(out))
+	switch {
+	case err == nil || s.mayFail:
+		return nil
+	case text == "": // it was not executed
+		return err
 	}
-	return nil
+	return fmt.Errorf("%w: %s", err, text)
 }
 
 func (s step) String() string { return strings.Join(s.argv, " ") }

@@ -55,9 +55,17 @@ var serviceName = regexp.MustCompile(`^[A-Za-z0-9:_\\@-][A-Za-z0-9:_.\\@-]*\.ser
 
 const nameMost = 252 // with .d behind it, it names a directory, by at most 255 bytes
 
+// otherUnits are the endings of units that run no command of their own (systemd.unit(5)).
+var otherUnits = []string{
+	".automount", ".device", ".mount", ".path", ".scope", ".slice", ".socket", ".swap", ".target", ".timer",
+}
+
 // CheckService completes the name of a service, from which a path is made.
 func CheckService(name string) (string, error) {
 	full := strings.TrimSuffix(name, ".service") + ".service"
+	if slices.Contains(otherUnits, path.Ext(name)) {
+		return "", fmt.Errorf("%q is no service, and a gateway is one", name)
+	}
 	if len(full) > nameMost || !serviceName.MatchString(full) {
 		return "", fmt.Errorf("%q is not the name of a service", name)
 	}

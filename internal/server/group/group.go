@@ -359,7 +359,9 @@ func (g *ControlGroup) Engine() string {
 }
 
 // ErrOthers: only root sees other users' servers.
-func ErrOthers() error { return fmt.Errorf("look at other users' servers: %w", unix.EPERM) }
+func ErrOthers() error {
+	return fmt.Errorf("only root may look at the servers of other users: %w", unix.EPERM)
+}
 
 // Populated takes an unreadable state for populated: a member that does not exist costs time, and the
 // opposite mistake leaves a process alive.
