@@ -48,7 +48,7 @@ func (w *watcher) consider(r *notify.Request, stdin file, piped bool) {
 	if own != nil && w.considerPart(own, pid, verdict, why, argv, r) {
 		return
 	}
-	w.act(&candidate{pid: pid, stdin: stdin, argv: argv}, verdict, why, piped, r)
+	w.act(&candidate{pid: pid, stdin: stdin, stdout: fileAt(pid, 1), argv: argv}, verdict, why, piped, r)
 }
 
 // judge is Decide, and knows commands that the watcher has seen before.
@@ -61,7 +61,7 @@ func (w *watcher) judge(pid int, stdin file, piped bool, argv []string) (verdict
 	if verdict == Left || !linux.Ended(w.gateway) {
 		return verdict, why
 	}
-	if verdict == Candidate || !abandoned(pid) {
+	if verdict == Candidate || w.startedAfterGateway(pid) || !abandoned(pid) {
 		return Left, "the gateway has ended"
 	}
 	return Taken, why // the gateway held its stdin until it ended
@@ -115,8 +115,8 @@ func (w *watcher) act(c *candidate, verdict Verdict, why string, piped bool, r *
 	}
 	c.pidfd = pidfd
 	if verdict == Named {
-		message := mcp.Find(c.unread())
-		if message != "" {
+		message, _ := mcp.Find(c.unread())
+		if message != "" && w.hasClient(c) {
 			verdict = Taken
 			why = wrote + message
 		}
@@ -128,9 +128,23 @@ func (w *watcher) act(c *candidate, verdict Verdict, why string, piped bool, r *
 	case Named:
 		w.place(c, why, r)
 	default:
+		if !w.mayAttend() {
+			_ = unix.Close(pidfd) // a pidfd
+			w.sayUnseen("the user may have too few processes (ulimit -u)")
+			return
+		}
 		w.candidates.enter(c)
 		go w.attend(c, newPeeker())
 	}
+}
+
+// startedAfterGateway reports whether a process is younger than the end of the gateway, which so never was
+// its client: a script that the gateway has left has started it.
+func (w *watcher) startedAfterGateway(pid int) bool {
+	ended := w.ended.Load()
+	st, err := proc.ReadStat(pid)
+	const tick = int64(time.Second / 100) // USER_HZ
+	return err == nil && ended != 0 && int64(st.StartTime)*tick > ended
 }
 
 // abandoned: the gateway was its client. Servers have each other's pipes until their execve. A program of a

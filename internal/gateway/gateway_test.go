@@ -97,6 +97,8 @@ func TestDecide(t *testing.T) {
 func TestReadsProgram(t *testing.T) {
 	for line, want := range map[string]bool{
 		"bash": true, "bash -l": true, "bash -s": true, "bash -e": true, "sh -": true, "python3": true, "python3 -": true,
+		"sh -o errexit": true, "bash +o posix": true, "bash --rcfile /dev/null": true, "python3 -W ignore": true, "python3 -X utf8": true,
+		"bash -o pipefail run.sh": false, "python3 -W ignore srv.py": false,
 		"python3 -u": true, "node": true, "node -": true, "bash --norc": true,
 		"bash -c x": false, "bash -lc x": false, "bash run.sh": false, "python3 -m server": false, "python3 -u srv.py": false,
 		"node index.js": false, "node -e x": false, "node --eval x": false, "node --require x index.js": false,

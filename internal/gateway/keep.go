@@ -130,7 +130,9 @@ func (w *watcher) goOn(t *launcher.Taken) {
 		w.followed.Go(func() { w.release(t) })
 		return
 	}
-	c := &candidate{pid: pid, pidfd: pidfd, stdin: fileAt(pid, 0), argv: arguments(pid)}
+	c := &candidate{pid: pid, pidfd: pidfd, argv: arguments(pid)}
+	c.stdin = fileAt(pid, 0)
+	c.stdout = fileAt(pid, 1)
 	w.await(c, t)
 }
 

@@ -14,7 +14,8 @@ import (
 )
 
 // peeker copies what is unread on a candidate's stdin, and takes nothing out of it. It has a copy of stdin
-// open while it waits, and so a client that writes to a program that has just died may get no error for it.
+// open while it waits, and so a client that writes to a program that has just died, or has just closed its
+// stdin, may get no error for it.
 // With a set of epoll(7), which would hold nothing, it would be too slow to see a message.
 type peeker struct {
 	tap *tap // of stdin, or nil without one that can be opened
@@ -25,6 +26,8 @@ type peeker struct {
 	answerUntil  time.Time
 	answerPipe   [2]int // for tee(2), or -1
 	peer         peer
+	stdinLook    time.Time // the next look whether the program still has its stdin
+	stdinPause   time.Duration
 }
 
 // answerWithin is how long a peeker looks for an answer.
@@ -62,22 +65,46 @@ func (p *peeker) closeAnswer() {
 	p.answerPipe = [2]int{-1, -1}
 }
 
-// reopen opens the stdin of a candidate, unless that is open already and the program still has it.
-func (p *peeker) reopen(c *candidate) {
+// reopen opens the stdin of a candidate, unless that is open already and the program still has it. It is
+// false if there are too few descriptors.
+func (p *peeker) reopen(c *candidate) bool {
 	if p.tap != nil && fileAt(c.pid, 0) == c.stdin {
-		return
+		return true
 	}
 	p.closeTap()
+	if c.stdin.Kind == unix.S_IFIFO && !c.stdin.isPipe() {
+		return true // while a named FIFO is open here, its writers do not wait for the program
+	}
 	fd := c.openStdinToWait()
 	if fd < 0 {
-		return
+		return true
 	}
 	t, err := openTap(fd, c.stdin.Kind == unix.S_IFSOCK)
-	if err != nil { // too many descriptors
+	if err != nil {
 		closeAll(fd)
-		return
+		return false
 	}
 	p.tap = t
+	return true
+}
+
+// A program can close its stdin, and no event reports that. Its client sees it when the copy here is closed,
+// too: so the watcher looks again and again, soon at first.
+const (
+	firstStdinPause = 20 * time.Millisecond
+	lastStdinPause  = time.Second
+)
+
+// nextLook returns the time of the next check of a stdin that is open here, the zero time without one.
+func (p *peeker) nextLook() time.Time {
+	if p.tap == nil {
+		return time.Time{}
+	}
+	if now := time.Now(); !now.Before(p.stdinLook) {
+		p.stdinPause = min(max(2*p.stdinPause, firstStdinPause), lastStdinPause)
+		p.stdinLook = now.Add(p.stdinPause)
+	}
+	return p.stdinLook
 }
 
 // openStdin returns a descriptor of a candidate's stdin, or -1.
@@ -162,8 +189,9 @@ const (
 // await waits for the client's next write, for the program's answer, or for an exit; until is the zero time,
 // or that of the candidate's next look.
 func (p *peeker) await(program, gateway int, until time.Time) arrival {
-	if p.answer >= 0 && (until.IsZero() || p.answerUntil.Before(until)) {
-		until = p.answerUntil
+	until = earlier(until, p.nextLook())
+	if p.answer >= 0 {
+		until = earlier(until, p.answerUntil)
 	}
 	var timeout *unix.Timespec
 	if !until.IsZero() {
@@ -188,7 +216,7 @@ func (p *peeker) await(program, gateway int, until time.Time) arrival {
 			{Fd: int32(stdin), Events: unix.POLLIN},
 		}
 		n, err := unix.Ppoll(polls, timeout, nil)
-		if n == 0 {
+		if n == 0 && !time.Now().Before(p.answerUntil) {
 			p.closeAnswer()
 		}
 		if err != nil || n == 0 {
@@ -204,6 +232,14 @@ func (p *peeker) await(program, gateway int, until time.Time) arrival {
 		}
 		stdin = -1 // it is unread, and so there will be a copy
 	}
+}
+
+// earlier returns the earlier of two times. The zero time is never.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // openAnswer opens the other end of a candidate's stdout, to look for the answer to the input that it has

@@ -64,7 +64,7 @@ func TestAwait(t *testing.T) {
 			p := newPeeker()
 			p.reopen(c)
 			arrived := make(chan arrival)
-			wait := func() { arrived <- p.await(c.pidfd, -1, time.Time{}) }
+			wait := func() { arrived <- awaitEvent(p, c) }
 			go wait()
 			if _, err := ours.WriteString("x"); err != nil {
 				t.Fatal(err)
@@ -104,7 +104,7 @@ func TestClosed(t *testing.T) {
 			}
 			_ = ours.Close() // the test's end of it
 			for _, want := range []unread{{[]byte("x"), false}, {nil, true}} {
-				if got := p.await(c.pidfd, -1, time.Time{}); got != inputArrived {
+				if got := awaitEvent(p, c); got != inputArrived {
 					t.Fatalf("%v", got)
 				}
 				got := p.tap.receive()
@@ -114,6 +114,58 @@ func TestClosed(t *testing.T) {
 				if !want.closed {
 					takeByte(t, c)
 				}
+			}
+		})
+	}
+}
+
+// awaitEvent goes on after the looks whether the program still has its stdin.
+func awaitEvent(p *peeker, c *candidate) (what arrival) {
+	for what == nothingArrived {
+		what = p.await(c.pidfd, -1, time.Time{})
+	}
+	return what
+}
+
+// The copy of a stdin that its program has closed is closed, too, so that its client sees the end.
+func TestProgramClosesItsStdin(t *testing.T) {
+	for name, open := range kinds {
+		t.Run(name, func(t *testing.T) {
+			fds, err := open()
+			if err != nil {
+				t.Fatal(err)
+			}
+			theirs, ours := os.NewFile(uintptr(fds[0]), "stdin"), os.NewFile(uintptr(fds[1]), "ours")
+			defer ours.Close()
+			cmd := exec.Command("sh", "-c", "read -r _; exec </dev/null; exec sleep infinity")
+			cmd.Stdin = theirs
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				_ = cmd.Process.Kill() // it sleeps
+				_ = cmd.Wait()         // killed
+			}()
+			_ = theirs.Close() // the child has it
+			c := &candidate{pid: cmd.Process.Pid, stdin: fileAt(cmd.Process.Pid, 0)}
+			if c.pidfd, err = unix.PidfdOpen(c.pid, 0); err != nil {
+				t.Fatal(err)
+			}
+			defer closeAll(c.pidfd)
+			p := newPeeker()
+			defer p.close()
+			p.reopen(c)
+			if _, err := ours.WriteString("\n"); err != nil {
+				t.Fatal(err)
+			}
+			for p.tap != nil {
+				if p.await(c.pidfd, -1, time.Time{}) == inputArrived {
+					p.tap.receive()
+				}
+				p.reopen(c)
+			}
+			if _, err := ours.WriteString("x"); !errors.Is(err, unix.EPIPE) {
+				t.Errorf("a write to a stdin that was closed: %v", err)
 			}
 		})
 	}

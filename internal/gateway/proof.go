@@ -46,6 +46,7 @@ func (w *watcher) await(c *candidate, t *launcher.Taken) {
 	p := newPeeker()
 	p.reopen(c)
 	p.ask()
+	w.attended.Add(1)
 	w.followed.Go(func() { w.attend(c, p) })
 }
 

@@ -103,10 +103,16 @@ func readsProgram(argv []string) bool {
 	if kind != name.Shell && kind != name.Interpreter {
 		return false
 	}
+	isValue := false // of the flag before it
 	for _, arg := range argv[1:] {
 		switch {
+		case isValue:
+			isValue = false
+		case takesValue(kind, arg):
+			isValue = true
 		case arg == "-", kind == name.Shell && arg == "-s":
 			return true
+		case kind == name.Shell && strings.HasPrefix(arg, "+"): // a flag that is off
 		case !strings.HasPrefix(arg, "-"): // a file
 			return false
 		case givesProgram(kind, arg):
@@ -114,6 +120,14 @@ func readsProgram(argv []string) bool {
 		}
 	}
 	return true
+}
+
+// takesValue reports whether the next argument is the value of a flag of a shell or an interpreter.
+func takesValue(kind name.Kind, flag string) bool {
+	if kind == name.Shell {
+		return slices.Contains([]string{"-o", "+o", "-O", "+O", "--rcfile", "--init-file"}, flag)
+	}
+	return slices.Contains([]string{"-W", "-X", "--check-hash-based-pycs"}, flag) // of Python
 }
 
 // givesProgram reports whether a flag of a shell or an interpreter names a program or a module, or has one.

@@ -68,6 +68,14 @@ func (w *watcher) sayUnlimited(t *launcher.Taken, s *Server) {
 	}
 }
 
+// sayUnseen reports, once, that it is not known of some programs whether they are servers.
+func (w *watcher) sayUnseen(why string) {
+	w.unseen.Do(func() {
+		w.say("it is not known of some programs whether they are servers, and they are not contained: " +
+			why)
+	})
+}
+
 // sayOutside reports that a server is not contained.
 func (w *watcher) sayOutside(pid int, argv []string, why error) {
 	text := protocol.OneLine(why)

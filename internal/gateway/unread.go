@@ -3,9 +3,11 @@
 package gateway
 
 import (
+	"os"
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -33,8 +35,12 @@ const (
 type candidate struct {
 	pid, pidfd int
 	stdin      file
+	stdout     file            // when it was executed: a shell can have another one for its commands
 	group      *launcher.Taken // of one that is known by its name alone, see place; or nil
 	holder     holder
+
+	hasInput      atomic.Bool  // some was seen
+	withoutClient atomic.Int32 // messages of a process that is no client
 
 	mu   sync.Mutex
 	argv []string
@@ -110,22 +116,31 @@ func (all *candidates) setUnproven(id string, is bool) {
 // attend reads the input of a candidate until it is decided. It has a thread of its own: to be woken by the
 // runtime's poller takes longer than a server takes to read a message.
 func (w *watcher) attend(c *candidate, p *peeker) {
+	defer w.attended.Add(-1)
 	defer w.candidates.forget(c)
 	runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
 	defer p.close()
-	for range looks {
-		p.reopen(c)
-		switch p.await(c.pidfd, w.gateway, w.lookForHolder(c)) {
+	for count := 0; count < looks && !c.isDecided(); {
+		if !p.reopen(c) {
+			w.sayUnseen("too many open files (ulimit -n)")
+		}
+		arrived := p.await(c.pidfd, w.gateway, w.lookForHolder(c))
+		if arrived != nothingArrived {
+			count++
+		}
+		switch arrived {
 		case programEnded:
 			w.conclude(c, "it has ended")
 			return
 		case gatewayEnded:
+			w.lookAt(c, nil, nil) // the message may lie there, and the copy of it be on its way
 			w.conclude(c, "the gateway has ended")
 			return
 		case answerArrived:
 			if message := mcp.FindAnswer(p.peekAnswer()); message != "" {
-				w.accept(c, "it answers its client in MCP: "+message, nil, nil)
-				return
+				if w.recognize(c, "it answers its client in MCP: "+message, nil, nil) {
+					return
+				}
 			}
 		case inputMissed:
 			p.openAnswer(c, w.PID)
@@ -135,8 +150,7 @@ func (w *watcher) attend(c *candidate, p *peeker) {
 				w.conclude(c, "its stdin was closed before its client wrote MCP")
 				return
 			}
-			if message := mcp.Find(input.text); message != "" {
-				w.accept(c, wrote+message, nil, nil)
+			if w.readInput(c, input.text, nil, nil) {
 				return
 			}
 			if len(input.text) > 0 { // what is no message stays until it is read
@@ -145,6 +159,61 @@ func (w *watcher) attend(c *candidate, p *peeker) {
 		}
 	}
 	w.leaveAlone(c, "its client wrote no MCP that could be seen before it was read")
+}
+
+// mayAttend reports whether there may be threads for one more candidate, and counts it. The threads count for
+// the limit of the user's processes (RLIMIT_NPROC), which is the gateway's, too: it has to be able to fork.
+func (w *watcher) mayAttend() bool {
+	const threads = 2 // that of attend, and that of the tap
+	var limit unix.Rlimit
+	_ = unix.Getrlimit(unix.RLIMIT_NPROC, &limit) // it can't fail
+	if w.attended.Add(1) <= int64(min(limit.Cur, 1<<32)/threads/threadsShare) || os.Geteuid() == 0 {
+		return true
+	}
+	w.attended.Add(-1)
+	return false
+}
+
+// threadsShare is the part of the processes that a user may have which the watcher leaves to others: it uses
+// one in so many.
+const threadsShare = 16
+
+// readInput decides by the input of a candidate, if that shows something.
+func (w *watcher) readInput(c *candidate, text []byte, argv []string, r *notify.Request) (decided bool) {
+	message, isOther := mcp.Find(text)
+	switch {
+	case message != "":
+		return w.recognize(c, wrote+message, argv, r)
+	case isOther && c.group == nil && !c.hasInput.Load(): // later input may begin within a message
+		w.leaveAlone(c, "its input does not begin with MCP")
+		return true
+	case len(text) > 0:
+		c.hasInput.Store(true)
+	}
+	return false
+}
+
+// recognize accepts a candidate by its messages, if it has a client. Else it may have one at its next
+// message: /proc is read while processes fork.
+func (w *watcher) recognize(c *candidate, why string, argv []string, r *notify.Request) (decided bool) {
+	if w.hasClient(c) {
+		w.accept(c, why, argv, r)
+		return true
+	}
+	if c.withoutClient.Add(1) < clientLooks {
+		return false
+	}
+	w.leaveAlone(c, "no process writes its input and reads its output, as a client does: "+why)
+	return true
+}
+
+const clientLooks = 3
+
+// isDecided reports whether another thread has decided about a candidate.
+func (c *candidate) isDecided() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.over
 }
 
 func (all *candidates) enter(c *candidate) {
@@ -168,8 +237,7 @@ func (all *candidates) forget(c *candidate) {
 // lookAt looks for a message in the execve r of a candidate's process, by which that executes argv, or of a
 // process that it has started: then r is nil.
 func (w *watcher) lookAt(c *candidate, argv []string, r *notify.Request) {
-	if message := mcp.Find(c.unread()); message != "" {
-		w.accept(c, wrote+message, argv, r)
+	if w.readInput(c, c.unread(), argv, r) {
 		return
 	}
 	if r != nil {
@@ -207,6 +275,15 @@ func (c *candidate) unread() []byte {
 	return copyNow(fd, c.stdin.Kind == unix.S_IFSOCK, pipe)
 }
 
+// isPipe is false for a named FIFO, which is a file of another file system.
+func (f file) isPipe() bool {
+	pipe := [2]int{-1, -1}
+	_ = unix.Pipe2(pipe[:], unix.O_CLOEXEC) // without one it counts as a FIFO
+	defer closeAll(pipe[0], pipe[1])
+	own, _ := client.Identify(pipe[0], "")
+	return f.Kind == unix.S_IFIFO && f.Dev == own.Dev
+}
+
 // file identifies the file of a descriptor.
 type file struct {
 	protocol.File
@@ -220,6 +297,8 @@ func fileOf(fd int, link string) file {
 }
 
 func fileAt(pid, number int) file { return fileOf(unix.AT_FDCWD, proc.DescriptorPath(pid, number)) }
+
+func (f file) isSocket() bool { return f.Kind == unix.S_IFSOCK }
 
 // piped: another process may have the other end.
 func (f file) piped() bool { return f.Kind == unix.S_IFIFO || f.Kind == unix.S_IFSOCK }

@@ -63,11 +63,14 @@ type watcher struct {
 	followed   sync.WaitGroup
 	resting    atomic.Bool // nothing becomes a server any more
 	saying     sync.Mutex  // of Said
+	unseen     sync.Once   // see sayUnseen
+	attended   atomic.Int64
 	ends       ends
 	service    *cgroup.Group     // in which the gateway was when this watcher began, or nil
 	identity   protocol.Identity // of the gateway; zero if that has ended before this watcher began
 	session    int               // of the gateway
 	program    protocol.File     // of the gateway; zero if that had ended
+	ended      atomic.Int64      // when the gateway did, in ns since the boot; 0 until then
 	first      bool              // no other watcher was before
 }
 
@@ -260,10 +263,15 @@ func (w *watcher) age() time.Duration {
 	if w.identity.PID == 0 && w.first {
 		return 0
 	}
+	const tick = time.Second / 100 // USER_HZ
+	return time.Duration(sinceBoot()) - time.Duration(w.identity.Start)*tick
+}
+
+// sinceBoot is the time in nanoseconds since the boot, as that of processes.
+func sinceBoot() int64 {
 	var now unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) // it can't fail
-	const tick = time.Second / 100                   // USER_HZ
-	return time.Duration(now.Nano()) - time.Duration(w.identity.Start)*tick
+	return now.Nano()
 }
 
 // watch answers until no process is left that has the filter, or only ones that no server needs.
@@ -286,6 +294,7 @@ func (w *watcher) watch() error {
 	}()
 	go func() {
 		if ends.Next(time.Time{}) == loop.TokenClient {
+			w.ended.Store(sinceBoot())
 			lived = w.age()
 			go func() { // what it has started may still be on the way to its execve
 				select {

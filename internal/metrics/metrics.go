@@ -62,7 +62,7 @@ func sourceOf(f *selection.Filter) source {
 func Write(f *selection.Filter, to io.Writer) error { return write(sourceOf(f), to) }
 
 func write(of source, to io.Writer) error {
-	servers, err := of.servers() // the library's error would have its own words around this one
+	servers, err := of.servers() // the library puts its own words around an error
 	if err != nil {
 		return err
 	}

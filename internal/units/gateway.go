@@ -122,13 +122,17 @@ func (s service) isJob() bool { return s.Type == "oneshot" }
 // forbiddenCalls are those that mcpscope needs and the service must not use. @system-service lacks two.
 // With the default action, systemd's filter would kill the gateway, or its watcher at the first server.
 func (s service) forbiddenCalls() (missing []string) {
-	for _, name := range []string{"pidfd_getfd", "pidfd_open", "process_vm_readv", "seccomp"} {
+	needed := []string{"memfd_create", "pidfd_getfd", "pidfd_open", "process_vm_readv", "seccomp", "tee"}
+	for _, name := range needed {
 		if !s.Calls.Allows(name) {
 			missing = append(missing, name)
 		}
 	}
 	return missing
 }
+
+// addressLeast is the address space in bytes that the runtime of Go reserves at its start.
+const addressLeast = 1 << 30
 
 // delegation has the manager give the unit's control group to the service's user. That user may have no
 // manager of its own, or one that starts after the service.
@@ -163,7 +167,7 @@ func (s service) logLine(file File) string {
 	for _, stream := range []string{"StandardOutput", "StandardError"} {
 		kind, _, _ := strings.Cut(s.written().LastValues[stream], ":")
 		if slices.Contains([]string{"file", "append", "truncate", "null", "tty", "socket"}, kind) {
-			return "" // the journal does not have all of it
+			return "" // the journal has a part of the output
 		}
 	}
 	return "log: " + journalCommand(s.Manager) + " -t " + shellWord(identifier)
@@ -257,6 +261,10 @@ func dropIn(s service, by Programs, flags ...string) (File, error) {
 		const text = "%s is Type=forking: its command exits early, and servers stop with it; " +
 			"start the gateway in the foreground (Type=simple, exec or notify)"
 		return file, fmt.Errorf(text, s.Name)
+	}
+	if s.AddressMost > 0 && s.AddressMost < addressLeast {
+		const text = "LimitAS= of %s is %d MB, and mcpscope needs 1 GB: MemoryMax= limits the memory in use"
+		return file, fmt.Errorf(text, s.Name, s.AddressMost>>20)
 	}
 	if missing := s.forbiddenCalls(); len(missing) > 0 {
 		const text = "SystemCallFilter= of %s forbids system calls that mcpscope needs; " +

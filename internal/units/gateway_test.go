@@ -96,14 +96,14 @@ func TestDropInRefusesForking(t *testing.T) {
 // A filter of system calls that would kill the gateway or its watcher is named, with the line that is
 // missing.
 func TestDropInCallFilter(t *testing.T) {
-	needed := []string{"pidfd_getfd", "pidfd_open", "process_vm_readv", "seccomp", "read"}
+	needed := []string{"pidfd_getfd", "pidfd_open", "process_vm_readv", "seccomp", "read", "memfd_create", "tee"}
 	for _, c := range []struct {
 		filter systemd.CallFilter
 		want   string
 	}{
 		{systemd.CallFilter{}, ""},
 		{systemd.CallFilter{AllowsOnly: true, Names: needed}, ""},
-		{systemd.CallFilter{AllowsOnly: true, Names: needed[1:3]}, "add SystemCallFilter=pidfd_getfd seccomp"},
+		{systemd.CallFilter{AllowsOnly: true, Names: needed[1:3]}, "add SystemCallFilter=memfd_create pidfd_getfd seccomp tee"},
 		{systemd.CallFilter{Names: []string{"pidfd_getfd:1", "ptrace"}}, "add SystemCallFilter=pidfd_getfd"},
 		{systemd.CallFilter{Names: []string{"ptrace"}}, ""},
 	} {

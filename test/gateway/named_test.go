@@ -182,7 +182,7 @@ func TestServerBelowANamedProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	// the hub writes to its server what a test writes to the FIFO
-	hub := w.script("mcp-hub", `cat <"$1" | "$2" "$3" "$4" "$5" | cat >/dev/null`)
+	hub := w.script("mcp-hub", `bash -c 'coproc S { exec "$@"; }; cat <"$0" >&${S[1]}' "$@"`)
 	inner := escape.NewMembers(t)
 	t.Cleanup(inner.Kill)
 	g.Tell("quiet hub %s %s %s --register %s ignore-both", hub, fifo, w.named("inner-mcp"), inner.Address)

@@ -21,9 +21,31 @@ const LineMost = 64 << 10
 // Find returns the name of the first MCP message in the input, or "". The input may begin in the middle of a
 // line. The last line need not be complete: many clients write the newline separately, and an object has its
 // own end.
-func Find(unread []byte) (message string) { return find(unread, judge) }
+//
+// isOther reports that a line before it is of no message at all, such as a line of a script that has MCP in
+// its text. A client of MCP writes nothing but messages.
+func Find(unread []byte) (message string, isOther bool) {
+	isFirst := true
+	for line := range bytes.SplitSeq(unread, []byte("\n")) {
+		line = bytes.TrimSpace(line)
+		isEnd := isFirst && bytes.HasSuffix(line, []byte("}")) // of a message that was read in part
+		isFirst = isFirst && len(line) == 0
+		isMessage := len(line) > 0 && bytes.IndexByte([]byte("{["), line[0]) >= 0 // of several
+		switch {
+		case len(line) > 0 && !isMessage && !isEnd:
+			return "", true
+		case !isMessage || len(line) > LineMost:
+			continue
+		}
+		if message = judge(line); message != "" {
+			return message, false
+		}
+	}
+	return "", false
+}
 
-// FindAnswer is Find for a server's output: an answer, or a message that only servers send.
+// FindAnswer is Find for a server's output: an answer, or a message that only servers send. Its other lines
+// may be anything.
 func FindAnswer(unread []byte) (message string) { return find(unread, judgeAnswer) }
 
 func find(unread []byte, judge func(line []byte) string) (message string) {

@@ -53,10 +53,25 @@ func TestFind(t *testing.T) {
 		"a ping":                        {`{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n", false},
 		"an answer":                     {`{"jsonrpc":"2.0","id":1,"result":{}}` + "\n", false},
 		"a request with a list":         {`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":[]}` + "\n", false},
-		"MCP behind a line that's long": {strings.Repeat("x", LineMost+1) + "\n" + announced + "\n", true},
+		"MCP behind a line that's long": {strings.Repeat("x", LineMost+1) + "}\n" + announced + "\n", true},
+		"MCP in a script":               {"cat <<'EOF'\n" + init2025 + "\nEOF\n", false},
+		"MCP in a script of Python":     {"X = \"\"\"\n" + listed + "\n\"\"\"\n", false},
+		"lines without text before it":  {"\n\r\n" + init2025 + "\n", true},
 	} {
-		if got := Find([]byte(c.in)); (got != "") != c.want {
+		if got, _ := Find([]byte(c.in)); (got != "") != c.want {
 			t.Errorf("%s: %q", what, got)
+		}
+	}
+}
+
+// An input that has anything but messages is no client's.
+func TestFindOther(t *testing.T) {
+	for in, want := range map[string]bool{
+		"": false, "\n": false, "hello\n": true, "echo {}\n" + init2025: false, "set -e\n" + init2025: true, stream: false,
+		`{"half`: false, `half"}`: false, `[{"a":1}]`: false, stream + "\nhello": true, "Content-Length: 9\r\n\r\n{}": true,
+	} {
+		if message, isOther := Find([]byte(in)); isOther != want || isOther && message != "" {
+			t.Errorf("%q: %q, %v", in, message, isOther)
 		}
 	}
 }
@@ -71,16 +86,16 @@ func FuzzFind(f *testing.F) {
 		f.Add([]byte(line))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		found := Find(b)
+		found, _ := Find(b)
 		if strings.ContainsAny(found, "\n\x1b") {
 			t.Errorf("found %q", found)
 		}
-		if again := Find(append(bytes.Clone(b), "\nhello\n"...)); again != found {
+		if again, _ := Find(append(bytes.Clone(b), "\nhello\n"...)); again != found {
 			t.Errorf("found %q, and with a line behind it %q", found, again)
 		}
 		if json.Valid(b) { // nothing that is carried within a message counts
 			one := bytes.ReplaceAll(b, []byte("\n"), []byte(" "))
-			if found := Find([]byte(`{"type":"x","message":` + string(one) + "}\n")); found != "" {
+			if found, _ := Find([]byte(`{"type":"x","message":` + string(one) + "}\n")); found != "" {
 				t.Errorf("carried: %s", found)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -29,6 +30,7 @@ type Service struct {
 	Delegated   bool
 	ReadOnly    bool       // its processes see the control groups read-only (ProtectControlGroups=)
 	Calls       CallFilter // SystemCallFilter=
+	AddressMost uint64     // the limit of its address space in bytes (LimitAS=), 0 without one
 	MainPID     int        // 0 while it does not run
 	Started     time.Time  // when the main process was started
 	Invocation  string     // the id of its last start, as journalctl spells it
@@ -101,6 +103,10 @@ func (m *Manager) service(name string) (Service, error) {
 	exitStatus, _ := service["ExecMainStatus"].Value().(int32)
 	mainPID, _ := service["MainPID"].Value().(uint32)
 	started, _ := service["ExecMainStartTimestamp"].Value().(uint64)
+	addressMost, _ := service["LimitAS"].Value().(uint64)
+	if addressMost == math.MaxUint64 { // infinity
+		addressMost = 0
+	}
 	invocation, _ := unit["InvocationID"].Value().([]byte)
 	return Service{
 		Name:        text(unit["Id"]),
@@ -117,6 +123,7 @@ func (m *Manager) service(name string) (Service, error) {
 		Delegated:   delegated,
 		ReadOnly:    readOnly,
 		Calls:       callFilter(service["SystemCallFilter"]),
+		AddressMost: addressMost,
 		MainPID:     int(mainPID),
 		Started:     time.UnixMicro(int64(started)),
 		Invocation:  hex.EncodeToString(invocation),

@@ -87,6 +87,44 @@ func (in *Side) HeldIn(ends Ends) bool {
 	return ends[end]
 }
 
+// End is the other end of a pipe or socket, which a peer has.
+type End struct {
+	file   protocol.File
+	socket bool
+	known  bool // false if it was not found
+}
+
+// EndOpposite returns the other end of a pipe, or of a UNIX socket.
+func EndOpposite(f protocol.File, socket bool) End {
+	if !socket {
+		return End{file: f, known: f != protocol.File{}}
+	}
+	s, _ := findSocket(f.Ino) // none, if the kernel does not know it
+	f.Ino = uint64(s.peer)
+	return End{file: f, socket: true, known: s.peer != 0}
+}
+
+// HasEnds reports whether a process can write to one end, and read from another one. An unknown end
+// counts as had: it may be a socket of another kind.
+func HasEnds(pid int, in, out End) (writes, reads bool, err error) {
+	writes = !in.known
+	reads = !out.known
+	err = proc.EachNumber(fmt.Sprintf("/proc/%d/fd", pid), func(fd int) bool {
+		link := proc.DescriptorPath(pid, fd)
+		f, _ := Identify(unix.AT_FDCWD, link)
+		writes = writes || f == in.file && (in.socket || isWritable(link))
+		reads = reads || f == out.file && (out.socket || isReadable(link))
+		return !writes || !reads
+	})
+	return writes, reads, err
+}
+
+// isReadable is isWritable for the other direction.
+func isReadable(link string) bool {
+	var st unix.Stat_t
+	return unix.Lstat(link, &st) == nil && st.Mode&0o400 != 0
+}
+
 // FindPeer finds the descriptor of a process that is the other end of a UNIX socket with that inode number.
 func FindPeer(pid int, ino uint64) (number int, found bool) {
 	s, _ := findSocket(ino) // none, if the kernel does not know it

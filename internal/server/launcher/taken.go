@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -289,9 +290,21 @@ func (t *Taken) Release() {
 	if g := t.Group; g != nil {
 		t.Leave()
 		t.dismiss()
-		_ = g.Remove() // a sweeper removes what can't be removed now
+		_ = removeSoon(g) // a sweep removes a group with members that can't be moved
 	}
 	t.Close()
+}
+
+// removeSoon tries again while the kernel counts a process as a member that has ended, or was moved.
+func removeSoon(g *group.ControlGroup) error {
+	const longest = 100 * time.Millisecond
+	for pause := time.Millisecond; ; pause *= 2 {
+		err := g.Remove()
+		if !errors.Is(err, unix.EBUSY) || pause > longest {
+			return err
+		}
+		time.Sleep(pause)
+	}
 }
 
 // GiveBack moves what is in the group to where its client is, so that the end of the client's unit reaches it
