@@ -71,7 +71,7 @@ func TestMistakes(t *testing.T) {
 		{[]string{"npx"}, cli.ExitUsage, "mcpscope: unknown command \"npx\"\nmcpscope: hint: mcpscope run -- npx …, or mcpscope help\n"},
 		{[]string{"help", "nope"}, cli.ExitUsage, "mcpscope: help: unknown command \"nope\"\nmcpscope: hint: mcpscope help\n"},
 		{[]string{"set", "demo", "foo=1"}, cli.ExitUsage, "mcpscope: set: \"foo\" is not a file of a cgroup, such as memory.max\nmcpscope: hint: mcpscope help set\n"},
-		{[]string{"wrap", "--list", "nope"}, cli.ExitFailure, "mcpscope: cannot find configurations: there is no client and no file \"nope\"; clients are claude-code, claude-desktop, codex, cursor, vscode, windsurf, zed, gemini, qwen, mcporter, copilot, goose, hermes, cline, continue, librechat, opencode, crush, kiro, lmstudio, amp, vibe, 1mcp\n"},
+		{[]string{"wrap", "--list", "nope"}, cli.ExitFailure, "mcpscope: cannot find configurations: there is no client and no file \"nope\"; clients are claude-code, claude-desktop, codex, cursor, vscode, devcontainer, windsurf, zed, gemini, qwen, mcporter, copilot, goose, hermes, cline, continue, librechat, opencode, crush, kiro, lmstudio, amp, vibe, 1mcp, antigravity, kilo, kimi, factory, qoder, trae, openclaw, augment, junie, jetbrains, jan, roo, zoo\n"},
 		{[]string{"wrap", "claude", "--program", "/bin/true"}, cli.ExitFailure, "mcpscope: cannot wrap: /bin/true is not called mcpscope: unwrap would not recognize it\nmcpscope: hint: install both programs permanently, or select an installed one: mcpscope wrap --program PATH\n"},
 	} {
 		if s := say(c.args...); s.status != c.status || s.out != "" || s.err != c.want {

@@ -50,6 +50,8 @@ type pattern struct {
 const (
 	managed = "an administrator manages it"
 	plugin  = "it belongs to a plugin, whose next update would replace it"
+	flatpak = "its client is a Flatpak, which cannot start mcpscope of the host"
+	inside  = "its servers run in a container: install mcpscope there, and wrap the files there"
 )
 
 const config = "XDG_CONFIG_HOME"

@@ -144,6 +144,8 @@ func TestGolden(t *testing.T) {
 			}
 			if files[0].ReadOnly == "" {
 				wrapped += golden(t, files[0])
+			} else {
+				wrapped++
 			}
 		}
 		if wrapped == 0 {

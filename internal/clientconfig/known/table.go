@@ -4,12 +4,17 @@ package known
 
 import "github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
 
-const clineSettings = "globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json"
+const (
+	clineSettings = "globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json"
+	rooSettings   = "globalStorage/rooveterinaryinc.roo-cline/settings/mcp_settings.json"
+	zooSettings   = "globalStorage/zoocodeorganization.zoo-code/settings/mcp_settings.json"
+)
 
 // All returns the known clients. A variable would slow down every start of the program.
 func All() []Client {
 	mcpServers, underscored := place("mcpServers"), place("mcp_servers")
 	servers, mcp := place("servers"), place("mcp")
+	devContainer := place("customizations", "vscode", "mcp", "servers")
 	return []Client{
 		{"claude-code", "Claude Code", []pattern{
 			in("~", ".claude.json", []wrapping.Place{{"mcpServers"}, {"projects", "*", "mcpServers"}}).
@@ -38,7 +43,12 @@ func All() []Client {
 			in("~/.config", "Code*/User/profiles/*/mcp.json", servers).or(config),
 			in("~/.config", "Code*/User/settings.json", place("mcp", "servers")).or(config),
 			in("~", ".vscode-server*/data/User/mcp.json", servers),
+			in("~/.var/app", "com.visualstudio.code/config/Code/User/mcp.json", servers).leftAlone(flatpak),
 			in(project, ".vscode/mcp.json", servers),
+		}},
+		{"devcontainer", "Dev Containers", []pattern{
+			in(project, ".devcontainer/devcontainer.json", devContainer).leftAlone(inside),
+			in(project, ".devcontainer.json", devContainer).leftAlone(inside),
 		}},
 		{"windsurf", "Windsurf", []pattern{
 			in("~/.codeium", "windsurf*/mcp_config.json", mcpServers),
@@ -123,6 +133,67 @@ func All() []Client {
 		}},
 		{"1mcp", "1mcp", []pattern{
 			in("~/.config", "1mcp/mcp.json", mcpServers).or(config),
+		}},
+		{"antigravity", "Antigravity", []pattern{
+			in("~/.gemini", "config/mcp_config.json", mcpServers),
+			in(project, ".agents/mcp_config.json", mcpServers),
+		}},
+		{"kilo", "Kilo Code", []pattern{
+			in("~/.config", "kilo/kilo.json", mcp).or(config),
+			in("~/.config", "kilo/kilo.jsonc", mcp).or(config),
+			in("~/.kilocode", "cli/global/settings/mcp_settings.json", mcpServers),
+			in(project, "kilo.json", mcp),
+			in(project, "kilo.jsonc", mcp),
+			in(project, ".kilo/kilo.json", mcp),
+			in(project, ".kilo/kilo.jsonc", mcp),
+			in(project, ".kilocode/mcp.json", mcpServers),
+		}},
+		{"kimi", "Kimi", []pattern{
+			in("~/.kimi", "mcp.json", mcpServers).or("KIMI_SHARE_DIR"),
+			in("~/.kimi-code", "mcp.json", mcpServers).or("KIMI_CODE_HOME"),
+			in(project, ".kimi-code/mcp.json", mcpServers),
+		}},
+		{"factory", "Factory", []pattern{
+			in("~/.factory", "mcp.json", mcpServers),
+			in(project, ".factory/mcp.json", mcpServers),
+		}},
+		{"qoder", "Qoder", []pattern{
+			in("~/.qoder", "settings.json", mcpServers),
+			in(project, ".qoder/settings.local.json", mcpServers),
+		}},
+		{"trae", "Trae", []pattern{
+			in("~/.config", "Trae*/User/mcp.json", mcpServers).or(config),
+			in(project, ".trae/mcp.json", mcpServers),
+		}},
+		{"openclaw", "OpenClaw", []pattern{
+			in("~/.openclaw", "openclaw.json", place("mcp", "servers")).or("OPENCLAW_STATE_DIR"),
+		}},
+		{"augment", "Augment", []pattern{
+			in("~/.augment", "settings.json", mcpServers),
+			in(project, ".augment/settings.json", mcpServers),
+			in(project, ".augment/settings.local.json", mcpServers),
+		}},
+		{"junie", "Junie", []pattern{
+			in("~/.junie", "mcp/mcp.json", mcpServers),
+			in(project, ".junie/mcp/mcp.json", mcpServers),
+		}},
+		{"jetbrains", "JetBrains AI Assistant", []pattern{
+			in("~/.ai", "mcp/mcp.json", mcpServers),
+			in(project, ".ai/mcp/mcp.json", mcpServers),
+		}},
+		{"jan", "Jan", []pattern{
+			in("~/.local/share", "Jan/data/mcp_config.json", mcpServers).or("XDG_DATA_HOME"),
+			in("~/.var/app", "ai.jan.Jan/data/Jan/data/mcp_config.json", mcpServers).leftAlone(flatpak),
+		}},
+		{"roo", "Roo Code", []pattern{
+			in("~/.config", "*/User/"+rooSettings, mcpServers).or(config),
+			in("~", ".*-server*/data/User/"+rooSettings, mcpServers),
+			in(project, ".roo/mcp.json", mcpServers),
+		}},
+		{"zoo", "Zoo Code", []pattern{
+			in("~/.config", "*/User/"+zooSettings, mcpServers).or(config),
+			in("~", ".*-server*/data/User/"+zooSettings, mcpServers),
+			in(project, ".zoo/mcp.json", mcpServers),
 		}},
 	}
 }
