@@ -139,12 +139,19 @@ func (w *watcher) act(c *candidate, verdict Verdict, why string, piped bool, r *
 }
 
 // startedAfterGateway reports whether a process is younger than the end of the gateway, which so never was
-// its client: a script that the gateway has left has started it.
+// its client: a script that the gateway has left has started it. The kernel counts starts in ticks. In the
+// tick of the end, the process has a parent below the gateway that made its stdin.
 func (w *watcher) startedAfterGateway(pid int) bool {
-	ended := w.ended.Load()
-	st, err := proc.ReadStat(pid)
 	const tick = int64(time.Second / 100) // USER_HZ
-	return err == nil && ended != 0 && int64(st.StartTime)*tick > ended
+	st, err := proc.ReadStat(pid)
+	ended := w.ended.Load() / tick // 0, if the watcher has not noticed it yet
+	started := int64(st.StartTime)
+	if err != nil || ended != 0 && started != ended {
+		return err == nil && started > ended
+	}
+	parent, err := proc.ReadStatus(st.PPID)
+	isBelow := err == nil && parent.Filtered // init and managers, which adopt orphans, have no filter
+	return isBelow && fileAt(st.PPID, 0) != fileAt(pid, 0)
 }
 
 // abandoned: the gateway was its client. Servers have each other's pipes until their execve. A program of a

@@ -127,6 +127,11 @@ func notRunning(s systemd.Service) error {
 			return fmt.Errorf(text, s.Name)
 		}
 	}
+	const notExecuted = 203 // EXIT_EXEC of systemd.exec(5)
+	if s.Result == "exit-code" && s.ExitStatus == notExecuted {
+		const text = "%s does not run: systemd could not execute mcpscope there, as its user sees files"
+		return fmt.Errorf(text, s.Name)
+	}
 	return fmt.Errorf("%s does not run: it is %s, its result is %s", s.Name, s.ActiveState, s.Result)
 }
 

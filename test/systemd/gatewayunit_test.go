@@ -173,7 +173,7 @@ func TestGatewayUnitThatDoesNotRun(t *testing.T) {
 	if status != 1 {
 		t.Errorf("status %d: %s", status, said)
 	}
-	want(t, said, "hidden.service does not run: it is failed, its result is exit-code",
+	want(t, said, "hidden.service does not run: systemd could not execute mcpscope there",
 		"mcpscope units --unit hidden --remove --now && systemctl start hidden")
 }
 
