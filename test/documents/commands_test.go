@@ -149,6 +149,7 @@ func newStage(t *testing.T) *stage {
 	s := &stage{t: t, host: host.Current(t)}
 	s.acts = map[string]func(){
 		"start claude":          s.startClient,
+		"my-gateway runs":       func() { s.sh(host.Root, "systemctl start my-gateway") },
 		"wrap and start claude": func() { s.sh(host.Tester, "mcpscope wrap --yes"); s.startClient() },
 		"end claude":            func() { s.endClient(false) },
 		"kill claude":           func() { s.endClient(true) },
