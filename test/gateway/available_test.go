@@ -89,8 +89,12 @@ func TestSweepOutside(t *testing.T) {
 		g.Answers("a")
 		w.kill(w.watchers)
 	}
+	guard := w.await(w.guards)
 	g.Tell("exit 1")
 	s.UntilDead(escape.Patience)
+	if !guard.Ended(escape.Patience) { // while it lives the group has a guard
+		t.Error("the guard outlives its namespace")
+	}
 	w.run("sweep") // the kernel has ended all in the namespace, the guard too
 	s.Gone(t)
 }
