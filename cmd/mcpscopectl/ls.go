@@ -64,7 +64,7 @@ func (f *lsFlags) note(io cli.Stdio) {
 
 // uncovered returns lines about configured servers that run without mcpscope, where others are wrapped.
 func uncovered() []string {
-	if coverage := clientconfig.FindCoverage(); coverage.Wrapped > 0 {
+	if coverage := clientconfig.FindCoverage(); coverage.Wrapped+len(coverage.Broken) > 0 {
 		return coverage.Lines()
 	}
 	return nil

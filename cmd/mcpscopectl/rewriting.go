@@ -74,6 +74,10 @@ func (r *rewriting) run(operands []string) int {
 			plan = append(plan, change)
 		}
 	}
+	if len(found.Files) == 0 && clientconfig.IsSudo() {
+		return r.io.CannotWithHint(r.verb, errors.New(noConfiguration+"; sudo uses the home of root"),
+			"mcpscope "+r.verb+", without sudo")
+	}
 	if len(found.Files) == 0 {
 		fmt.Fprintln(r.io.Out, noConfiguration)
 	}
@@ -171,8 +175,12 @@ func (r *rewriting) showUnchanged(c *clientconfig.File, s *wrapping.Server, isWr
 			fmt.Fprintf(r.io.Out, "      %s\n", cli.OneLine(line))
 		}
 	}
-	if r.runner == nil && isWrapped {
-		return r.io.Cannot(fmt.Sprintf("unwrap %q in %s", s.Name, c.Where()), errors.New(s.Reason))
+	isNamed := slices.Contains(r.servers, s.Name)
+	if r.runner == nil && isWrapped || r.runner != nil && isNamed && s.State == wrapping.NotEditable {
+		return r.io.Cannot(fmt.Sprintf("%s %q in %s", r.verb, s.Name, c.Where()), errors.New(s.Reason))
+	}
+	if r.check && s.State == wrapping.Broken {
+		return cli.ExitFailure
 	}
 	return cli.ExitOK
 }

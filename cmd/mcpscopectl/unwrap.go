@@ -23,9 +23,9 @@ clients: of the given clients and files, or of all files with a wrapped server.
 Shows the changes, and asks before writing. The diff of --dry-run shows lines of
 the file, which may contain keys.
 
-A file that has not changed since 'mcpscope wrap' is restored byte for byte, and
-its backup is removed. In a file that has changed, only the commands change, and
-the backup is kept. Restart running clients to use the change.`,
+A file that has not changed since 'mcpscope wrap', or in one place, is restored
+byte for byte, and its backup is removed. In any other file, only the commands
+change, and the backup is kept. Restart running clients to use the change.`,
 	}, func(operands []string) int {
 		r := rewriting{choice: f, io: io, verb: "unwrap"}
 		return r.run(operands)

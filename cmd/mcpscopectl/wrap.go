@@ -53,11 +53,12 @@ and a backup is found anywhere. A file of a project that git tracks stays as it
 is, because other people get it: name the file, or use --shared.
 
 A server is bare, wrapped, not editable (with a reason) or broken. The command
-of a broken server contains an mcpscope that does not exist. With --list, the
-exit status is 1 if a server is broken or a file cannot be read. With --check,
-it is 1 if mcpscope wrap would change a server. The diff of --dry-run shows
-lines of the file, which may contain keys. In YAML, mcpscope edits no server
-with an anchor or a command of several lines: it prints the lines to write.`,
+of a broken server contains an mcpscope that does not exist, or flags that it
+refuses. With --list, the exit status is 1 if a server is broken or a file
+cannot be read. With --check, it is 1 if a server is bare or broken. The diff of
+--dry-run shows lines of the file, which may contain keys. In YAML, mcpscope
+edits no server with an anchor or a command of several lines: it prints the
+lines to write.`,
 	}, func(operands []string) int { return f.run(operands, io) })
 	addChange(c.Flags(), &f.choice)
 	c.Flags().StringVar(&f.program, "program", "",
@@ -72,6 +73,9 @@ with an anchor or a command of several lines: it prints the lines to write.`,
 }
 
 func (f *wrapFlags) run(operands []string, io cli.Stdio) int {
+	if f.list && f.check {
+		return io.Mistake("wrap", "--list and --check exclude each other")
+	}
 	if f.list {
 		return listConfigured(&f.choice, f.json, operands, io)
 	}

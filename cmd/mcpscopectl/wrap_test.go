@@ -161,3 +161,35 @@ func TestListWithoutHome(t *testing.T) {
 	t.Setenv("HOME", "")
 	u.wants(0, []string{"["}, "wrap", "--list", "--json", u.config)
 }
+
+// A flag that mcpscope run refuses makes a server that can never start.
+func TestAMistakeInAFlag(t *testing.T) {
+	u := newUser(t)
+	u.write(u.config, wrapped(u.program, `"--memory-max", "1 GB", `))
+	u.wants(1, []string{`broken: mcpscope run would refuse --memory-max "1 GB"`}, "wrap", "--list")
+	u.wants(1, []string{"nothing to wrap"}, "wrap", "--program", u.program, "--check")
+	u.wants(0, []string{"Unwrapped 1 server"}, "unwrap", "--yes")
+	u.wantsFile(cursor)
+	u.wants(2, []string{"--list and --check exclude each other"}, "wrap", "--list", "--check")
+}
+
+// A wrapped file is found again without the section that named its client, and one that is broken now is reported.
+func TestUnwrapFindsWhatNoClientHas(t *testing.T) {
+	u := newUser(t)
+	settings := filepath.Join(u.home, ".config/mcpscope/mcpscope.toml")
+	own := filepath.Join(u.home, ".mytool/mcp.json")
+	u.write(settings, "[client.mytool]\npath = '~/.mytool/mcp.json'\nservers = ['tools', 'mcp']\n")
+	if err := os.Chmod(settings, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	u.write(own, `{"tools": {"mcp": {"mine": {"command": "uvx"}}}}`)
+	u.wants(0, []string{"Wrapped 1 server"}, "wrap", "--program", u.program, "mytool", "--yes")
+	if err := os.Remove(settings); err != nil {
+		t.Fatal(err)
+	}
+	u.wants(1, []string{"cannot read " + own + ": it starts mcpscope where no known client has its servers", "restore "}, "unwrap", "--yes")
+	u.write(u.config, cursor)
+	u.wants(0, nil, "wrap", "--program", u.program, "cursor", "--yes")
+	u.write(u.config, wrapped(u.program, "")+"}")
+	u.wants(1, []string{"mcp.json: a file that was wrapped, and cannot be read"}, "removal", "--own")
+}

@@ -6,6 +6,7 @@ package main
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
@@ -75,8 +76,8 @@ func complain(io cli.Stdio, found clientconfig.Found) int {
 		io.Note("cannot " + cli.ErrorLine(err))
 	}
 	for _, c := range found.Files {
-		if c.BackupErr != nil {
-			io.Note("cannot " + cli.ErrorLine(c.BackupErr))
+		if c.BackupErr != nil && slices.ContainsFunc(c.Servers, isWrappedServer) {
+			io.Note("cannot " + cli.ErrorLine(c.BackupErr) + ": unwrap does not restore the file to the byte")
 		}
 		if c.Err != nil {
 			status = io.Cannot("read "+c.Where(), c.Err)
@@ -84,6 +85,8 @@ func complain(io cli.Stdio, found clientconfig.Found) int {
 	}
 	return status
 }
+
+func isWrappedServer(s wrapping.Server) bool { return s.IsWrapped() }
 
 func stateText(s wrapping.Server) string {
 	if reason := reasonText(s); reason != "" {
@@ -95,6 +98,8 @@ func stateText(s wrapping.Server) string {
 // reasonText returns why a server cannot be changed or started.
 func reasonText(s wrapping.Server) string {
 	switch {
+	case s.Mistake != "":
+		return "mcpscope run would refuse " + s.Mistake + ": edit the file"
 	case s.State == wrapping.Broken && s.Reason == "":
 		return s.Argv[0] + " is not there; mcpscope wrap repairs it"
 	case s.State == wrapping.Broken:

@@ -35,8 +35,13 @@ func (s Stdio) Confirmed(question string) bool {
 	return answer == "y" || answer == "yes"
 }
 
-// Unconfirmed reports that a command did nothing, and returns its status. line is the command for a script.
+// Unconfirmed reports that a command did nothing, and returns its status. line is the command for a script. A
+// person who has answered no needs none.
 func (s Stdio) Unconfirmed(goal, line string) int {
+	if s.CanAsk() {
+		fmt.Fprintln(s.Out, "nothing was done")
+		return ExitFailure
+	}
 	return s.CannotWithHint(goal, errors.New("not confirmed"), line)
 }
 

@@ -6,7 +6,10 @@
 package clientconfig
 
 import (
+	"bytes"
 	"cmp"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -41,6 +44,15 @@ func finder() (known.Finder, error) {
 		f.Own = append(f.Own, known.New(c.Name, c.Path, c.Format, c.Servers))
 	}
 	return f, err
+}
+
+// mistakes are those of mcpscope.toml, which can name clients.
+func mistakes() error {
+	var all []error
+	for _, p := range settings.ReadFiles().Problems {
+		all = append(all, p)
+	}
+	return errors.Join(all...)
 }
 
 // backups are those of the calling user.
@@ -80,7 +92,7 @@ func Find(args []string) (Found, error) {
 	for _, arg := range args {
 		found, err := f.Find(arg)
 		if err != nil {
-			return Found{}, err
+			return Found{}, errors.Join(err, mistakes())
 		}
 		files = append(files, found...)
 	}
@@ -105,10 +117,27 @@ func Everywhere() (Found, error) {
 	}
 	all := slices.DeleteFunc(readAll(files), func(c *File) bool {
 		isClients := slices.ContainsFunc(clientFiles, func(f known.File) bool { return f.Path == c.Path })
-		return !isClients && c.Err == nil && !slices.ContainsFunc(c.Servers, isWrapped)
+		if isClients || c.Err != nil || slices.ContainsFunc(c.Servers, isWrapped) {
+			return false
+		}
+		if c.mentionsRunner() {
+			const text = "it starts mcpscope where no known client has its servers: " +
+				"name the client in mcpscope.toml ([client.NAME]), or restore %s"
+			c.Err = fmt.Errorf(text, backups().Path(c.content))
+		}
+		return c.Err == nil
 	})
 	return Found{Files: all, Notes: unreadable}, nil
 }
+
+// mentionsRunner reports whether the text of a file has the words that begin a wrapped command.
+func (c *File) mentionsRunner() bool {
+	text := c.content.Data
+	return bytes.Contains(text, []byte(wrapping.Program)) && bytes.Contains(text, []byte("run"))
+}
+
+// HasBackup reports whether mcpscope has wrapped the file before.
+func (c *File) HasBackup() bool { return c.backup != nil }
 
 func isWrapped(s wrapping.Server) bool { return s.IsWrapped() }
 

@@ -47,8 +47,8 @@ func (c Coverage) Lines() (lines []string) {
 			cli.Counted(n, "configured server"), verb(n, "runs", "run"), some(c.Bare)))
 	}
 	if n := len(c.Broken); n > 0 {
-		lines = append(lines, fmt.Sprintf("%s %s an mcpscope that is not there: %s: mcpscope wrap",
-			cli.Counted(n, "configured server"), verb(n, "needs", "need"), some(c.Broken)))
+		lines = append(lines, fmt.Sprintf("%s cannot start: %s: mcpscope wrap repairs it, or has the reason",
+			cli.Counted(n, "configured server"), some(c.Broken)))
 	}
 	return lines
 }

@@ -60,10 +60,15 @@ func sameDirectory(a, b string) bool {
 // IsOfSudoUser reports whether sudo runs this program, and the file belongs to the user who called sudo.
 // Root's backup of it would be where that user does not find it.
 func (c *File) IsOfSudoUser() bool {
-	uid, err := strconv.ParseUint(os.Getenv("SUDO_UID"), 10, 32)
-	if err != nil || uid == 0 || os.Geteuid() != 0 || c.content == nil {
+	if !IsSudo() || c.content == nil {
 		return false
 	}
 	info, err := os.Stat(c.content.Target)
-	return err == nil && uint64(info.Sys().(*syscall.Stat_t).Uid) == uid
+	return err == nil && strconv.Itoa(int(info.Sys().(*syscall.Stat_t).Uid)) == os.Getenv("SUDO_UID")
+}
+
+// IsSudo reports whether sudo runs this program as root for another user.
+func IsSudo() bool {
+	uid, err := strconv.ParseUint(os.Getenv("SUDO_UID"), 10, 32)
+	return err == nil && uid != 0 && os.Geteuid() == 0
 }

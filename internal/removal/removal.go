@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -51,10 +52,11 @@ func Report(own bool, to cli.Stdio) int {
 			f.addUnits(dir, "sudo ")
 		}
 		f.addGateways(group.Everyone, "sudo ")
-		var passwd []byte
-		if passwd, err = os.ReadFile("/etc/passwd"); err == nil {
-			err = f.addUsers(string(passwd))
+		if !isHomeOfRoot(settings.Home(os.Getenv)) { // in a container it can be another one than in passwd(5)
+			err = f.addOwn()
 		}
+		passwd, errRead := os.ReadFile("/etc/passwd")
+		err = errors.Join(err, errRead, f.addUsers(string(passwd)))
 	} else {
 		err = f.addOwn()
 		if !own { // otherwise root lists the gateways of all users
@@ -89,7 +91,11 @@ func (f *finding) addOwn() error {
 	if err != nil {
 		return err
 	}
-	for _, c := range found.Files { // a file that cannot be read has not been wrapped, and has no servers
+	for _, c := range found.Files {
+		if c.Err != nil && c.HasBackup() {
+			f.add(c.Where(), "a file that was wrapped, and cannot be read: "+c.Err.Error(), unwrapAll)
+			continue
+		}
 		var names []string
 		for _, s := range c.Servers {
 			if s.IsWrapped() && f.isStartedBy(s.Argv[0]) {
@@ -148,6 +154,16 @@ func (f *finding) isRunBy(pid int) bool {
 	executes, errA := os.Stat(link)
 	runner, errB := os.Stat(f.runner)
 	return errA == nil && errB == nil && os.SameFile(executes, runner)
+}
+
+// isHomeOfRoot reports whether a directory is the home of root in passwd(5), or belongs to another user.
+func isHomeOfRoot(home string) bool {
+	root, err := user.LookupId("0")
+	if err == nil && root.HomeDir == home {
+		return true
+	}
+	info, err := os.Stat(home)
+	return err != nil || info.Sys().(*syscall.Stat_t).Uid != 0
 }
 
 // isStartedBy reports whether a command is the runner. A name without a slash may be the runner.

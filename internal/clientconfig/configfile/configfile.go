@@ -30,7 +30,7 @@ type File struct {
 }
 
 // ErrChanged is a file that is another one than was read.
-var ErrChanged = errors.New("another program has changed it meanwhile")
+var ErrChanged = errors.New("another program has changed it meanwhile: run the command again")
 
 // largest is the size of a file in MiB that is read.
 const largest = 64

@@ -35,6 +35,54 @@ func Apply(data []byte, edits []Edit) ([]byte, error) {
 // Replace puts another way of writing in the place of a text.
 func (d *Document) Replace(n *Node, raw string) Edit { return Edit{n.Start, n.End, raw} }
 
+// Transplant makes the change of a person in the text before other edits. edits make after of before, and the
+// person has made now of after, in one place. It returns nil if that place has a part of an edit.
+func Transplant(before []byte, edits []Edit, after, now []byte) []byte {
+	start := commonPrefix(after, now)
+	rest := commonSuffix(after[start:], now[start:])
+	from, ok := positionBefore(edits, start)
+	to, alsoOK := positionBefore(edits, len(after)-rest)
+	if !ok || !alsoOK || from > to {
+		return nil
+	}
+	return slices.Concat(before[:from], now[start:len(now)-rest], before[to:])
+}
+
+// positionBefore returns the position that a position in the result of edits had before them. ok is false
+// within the text of an edit.
+func positionBefore(edits []Edit, position int) (before int, ok bool) {
+	edits = slices.Clone(edits)
+	slices.SortStableFunc(edits, func(a, b Edit) int { return a.Start - b.Start })
+	shift := 0 // by the edits so far
+	for _, e := range edits {
+		start := e.Start + shift
+		if position <= start {
+			break
+		}
+		if position < start+len(e.Text) {
+			return 0, false
+		}
+		shift += len(e.Text) - (e.End - e.Start)
+	}
+	return position - shift, true
+}
+
+func commonPrefix(a, b []byte) int {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
+func commonSuffix(a, b []byte) int {
+	n := 0
+	for n < len(a) && n < len(b) && a[len(a)-1-n] == b[len(b)-1-n] {
+		n++
+	}
+	return n
+}
+
 // RawIn is how a text is written as an item of a list: of a new one, if the list is nil.
 func (d *Document) RawIn(list, text *Node) string {
 	raw := d.Raw(text)

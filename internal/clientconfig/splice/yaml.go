@@ -5,6 +5,7 @@ package splice
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"unicode/utf8"
@@ -23,7 +24,7 @@ func parseYAML(data []byte) (root *Node, obstacle string, err error) {
 	case errors.Is(err, io.EOF) || err == nil && len(first.Content) == 0: // there are only comments
 		return &Node{Kind: Map}, "", nil
 	case err != nil:
-		return nil, "", malformed(YAML)
+		return nil, "", malformedYAML(err)
 	}
 	if !errors.Is(decoder.Decode(&second), io.EOF) {
 		obstacle = SeveralDocuments
@@ -38,6 +39,16 @@ func parseYAML(data []byte) (root *Node, obstacle string, err error) {
 		}
 	}
 	return r.value(first.Content[0], false), obstacle, nil
+}
+
+// malformedYAML has the line of an error of the library, and none of its text.
+func malformedYAML(err error) *SyntaxError {
+	e := malformed(YAML)
+	if _, text, found := strings.Cut(err.Error(), "yaml: line "); found {
+		_, _ = fmt.Sscanf(text, "%d:", &e.Line) // 0 without one
+		e.Column = 1
+	}
+	return e
 }
 
 // yamlReader finds the places of values. The library has the line and column at which each begins, and counts

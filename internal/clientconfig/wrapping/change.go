@@ -18,6 +18,8 @@ type Change struct {
 	Servers []Server // as they were
 	After   []Server // as they are then
 	Changed []bool   // which of them are different now
+
+	edits []splice.Edit
 }
 
 // Count is how many servers are different.
@@ -46,6 +48,9 @@ func (r Reader) Wrap(d *splice.Document, backup []byte, runner Runner, wanted fu
 	}
 	c := r.wrap(d, prefix)
 	c.Backup = backup
+	if origin := r.origin(d, backup); origin != nil {
+		c.Backup = origin.Data // with the changes since
+	}
 	if backup == nil || !anyWrapped(c.Servers) {
 		c.Backup = d.Data
 	}
@@ -64,6 +69,7 @@ func (r Reader) Unwrap(d *splice.Document, backup []byte, wanted func(string) bo
 		c.Backup = c.Data
 	}
 	if old := r.origin(d, backup); old != nil && c.Count() > 0 {
+		c.Backup = old.Data
 		c.Data = r.wrap(old, func(i int, _ *Server) []string {
 			if c.Changed[i] {
 				return nil
@@ -74,27 +80,46 @@ func (r Reader) Unwrap(d *splice.Document, backup []byte, wanted func(string) bo
 	return c
 }
 
-// origin parses a backup from which d differs in wrapped servers and in nothing else. For any other it is
-// nil.
+// origin parses the content that d would be without mcpscope: the backup or, if d was changed in one place
+// since, the backup with that change. It is nil if d cannot be made of it by a wrap.
 func (r Reader) origin(d *splice.Document, backup []byte) *splice.Document {
-	servers := r.Servers(d)
-	if backup == nil || !anyWrapped(servers) {
+	if backup == nil || !anyWrapped(r.Servers(d)) {
 		return nil
 	}
 	old, err := splice.Parse(d.Format, backup)
 	if err != nil || anyWrapped(r.Servers(old)) {
 		return nil
 	}
-	again := r.wrap(old, func(i int, _ *Server) []string {
-		if i >= len(servers) {
-			return nil
-		}
-		return servers[i].Prefix()
-	})
-	if !bytes.Equal(again.Data, d.Data) {
+	again := r.wrapLike(old, d)
+	if bytes.Equal(again.Data, d.Data) {
+		return old
+	}
+	changed, err := splice.Parse(d.Format, splice.Transplant(backup, again.edits, again.Data, d.Data))
+	if err != nil || anyWrapped(r.Servers(changed)) {
 		return nil
 	}
-	return old
+	if again = r.wrapLike(changed, d); !bytes.Equal(again.Data, d.Data) {
+		return nil
+	}
+	return changed
+}
+
+// wrapLike gives each server of old the prefix that the server of the same name has in d.
+func (r Reader) wrapLike(old, d *splice.Document) *Change {
+	prefixes := map[string][][]string{} // of servers of one name, in the order of the file
+	for _, s := range r.Servers(d) {
+		prefixes[s.Name] = append(prefixes[s.Name], s.Prefix())
+	}
+	prefix := make([][]string, 0)
+	for _, s := range r.Servers(old) {
+		var words []string
+		if same := prefixes[s.Name]; len(same) > 0 {
+			words = same[0]
+			prefixes[s.Name] = same[1:]
+		}
+		prefix = append(prefix, words)
+	}
+	return r.wrap(old, func(i int, _ *Server) []string { return prefix[i] })
 }
 
 func anyWrapped(servers []Server) bool {
@@ -136,6 +161,7 @@ func (r Reader) change(
 		}
 	}
 	var err error
+	c.edits = edits
 	if c.Data, err = splice.Apply(d.Data, edits); err == nil {
 		c.After, err = r.onlyMeant(d, c, isRight)
 	}

@@ -28,7 +28,7 @@ type State string
 const (
 	Bare        State = "bare"         // it can be wrapped
 	Wrapped     State = "wrapped"      // it is
-	Broken      State = "broken"       // it is, by an mcpscope that no client can start
+	Broken      State = "broken"       // it is, by an mcpscope that no client can start, or with wrong flags
 	NotEditable State = "not editable" // for the reason
 )
 
@@ -41,6 +41,8 @@ type Server struct {
 	Listens bool // it is started by its command, and reached by HTTP
 	// Env are the variables that the file sets for it, with the text of the file.
 	Env map[string]string
+	// Mistake is that in the flags of mcpscope run, or "".
+	Mistake string
 
 	entry
 	unnamed bool // Name is only for people
@@ -133,7 +135,7 @@ func (r Reader) server(name string, n *splice.Node, why string) Server {
 	case s.Reason != "":
 	case s.startsRunner():
 		s.State, s.Reason = Wrapped, cmp.Or(s.findOwn(r), why)
-		if !r.Starts(s.Argv[0]) {
+		if s.Mistake != "" || !r.Starts(s.Argv[0]) {
 			s.State = Broken
 		}
 	case why != "":
@@ -203,7 +205,15 @@ func (s *Server) IsWrapped() bool { return s.State == Wrapped || s.State == Brok
 // findOwn finds the server's own command behind the prefix. The result is why it can't be had.
 func (s *Server) findOwn(r Reader) string {
 	own, err := r.Operands(s.Argv[2:])
-	if err != nil || len(own) == 0 {
+	end := slices.Index(s.Argv, "--")
+	switch {
+	case err != nil && end > 0:
+		own = s.Argv[end+1:]
+		s.Mistake = err.Error()
+	case err != nil:
+		own = nil
+	}
+	if len(own) == 0 {
 		return "its own command cannot be told from the flags before it"
 	}
 	s.prefix = len(s.Argv) - len(own)
@@ -224,7 +234,7 @@ func (r Reader) WrappedPrefix(s *Server, runner Runner) ([]string, error) {
 	if s.IsWrapped() {
 		words = slices.Clone(s.Argv[:2])
 		flags = s.Argv[2:s.prefix]
-		if s.State == Broken || runner.Chosen {
+		if !r.Starts(words[0]) || runner.Chosen {
 			words[0] = runner.Program
 		}
 	} else {

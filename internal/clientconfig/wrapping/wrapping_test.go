@@ -170,8 +170,8 @@ func TestNotEditable(t *testing.T) {
 	}
 }
 
-// A second wrap changes flags and a program that no longer exists, keeps flags that were written by hand, and unwrap still
-// returns to the bytes before the first.
+// A second wrap changes flags and a program that no longer exists, keeps flags that were written by hand, and
+// unwrap still returns to the bytes before the first.
 func TestWrapAgain(t *testing.T) {
 	chosen := wrapping.Runner{Program: "/new/mcpscope", Chosen: true}
 	for _, c := range []struct {
@@ -213,6 +213,40 @@ func TestUnwrapAfterSeveralWraps(t *testing.T) {
 	back := everywhere.Unwrap(parse(t, splice.JSON, string(change.Data)), change.Backup, all)
 	if string(back.Data) != bare {
 		t.Errorf("came back as %s", back.Data)
+	}
+}
+
+// A server that was added between two wraps is in the backup, and unwrap returns to the bytes that a file
+// without mcpscope would have.
+func TestAServerThatWasAddedLater(t *testing.T) {
+	for _, c := range []struct {
+		format      splice.Format
+		bare, added string
+		where       string // before that text
+	}{
+		{splice.JSON, `{"mcpServers": {"a": {"command": "x"}}}`, `, "b": {"command": "y"}`, "}}"},
+		{splice.JSON, `{"mcpServers": {"a": {"command": "x"}}}`, `"b": {"command": "y"}, `, `"a"`},
+		{splice.TOML, "[mcp_servers.a]\ncommand = 'x'\n", "[mcp_servers.b]\ncommand = 'y'\n", ""},
+		{splice.YAML, "mcp_servers:\n  a: {command: x}\n", "  b: {command: y}\n", ""},
+		{splice.JSON, `{"mcpServers": {"a": {"command": "x", "env": {"K": "v"}}}}`, `w`, `"}}}}`},
+	} {
+		change := func(text string) string {
+			i := len(text)
+			if c.where != "" {
+				i = strings.Index(text, c.where)
+			}
+			return text[:i] + c.added + text[i:]
+		}
+		there := everywhere.Wrap(parse(t, c.format, c.bare), nil, plain, all)
+		changed := change(string(there.Data))
+		again := everywhere.Wrap(parse(t, c.format, changed), there.Backup, plain, all)
+		if want := change(c.bare); string(again.Backup) != want {
+			t.Errorf("the backup is\n%s\nwant\n%s\nof\n%s", again.Backup, want, again.Data)
+		}
+		back := everywhere.Unwrap(parse(t, c.format, string(again.Data)), again.Backup, all)
+		if want := change(c.bare); string(back.Data) != want || string(back.Backup) != want {
+			t.Errorf("came back as\n%s\nwant\n%s", back.Data, want)
+		}
 	}
 }
 
@@ -272,12 +306,12 @@ func oneBackup(t *testing.T, runner wrapping.Runner, prefix ...string) {
 func TestUnwrapKeepsWhatWasChangedSince(t *testing.T) {
 	const bare = `{"mcpServers": {"a": {"command": "x"}}}`
 	there := everywhere.Wrap(parse(t, splice.JSON, bare), nil, plain, all)
-	changed := strings.Replace(string(there.Data), "{", `{"theirs": 1, `, 1)
+	changed := strings.Replace(string(there.Data), "{", `{"theirs": 1, `, 1) + "\n" // in two places
 	if again := everywhere.Wrap(parse(t, splice.JSON, changed), there.Backup, plain, all); string(again.Backup) != bare {
 		t.Errorf("after another wrap the backup is %s", again.Backup)
 	}
 	back := everywhere.Unwrap(parse(t, splice.JSON, changed), there.Backup, all)
-	if want := `{"theirs": 1, "mcpServers": {"a": {"command": "x", "args": []}}}`; string(back.Data) != want || string(back.Backup) != bare {
+	if want := `{"theirs": 1, "mcpServers": {"a": {"command": "x", "args": []}}}` + "\n"; string(back.Data) != want || string(back.Backup) != bare {
 		t.Errorf("%s\nwant\n%s\nwith the backup %s", back.Data, want, back.Backup)
 	}
 }
