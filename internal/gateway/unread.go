@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/gateway/mcp"
 	"github.com/mcpscope/mcpscope/internal/gateway/notify"
+	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/client"
 	"github.com/mcpscope/mcpscope/internal/server/launcher"
@@ -196,7 +197,8 @@ func (w *watcher) readInput(c *candidate, text []byte, argv []string, r *notify.
 // recognize accepts a candidate by its messages, if it has a client. Else it may have one at its next
 // message: /proc is read while processes fork.
 func (w *watcher) recognize(c *candidate, why string, argv []string, r *notify.Request) (decided bool) {
-	if w.hasClient(c) {
+	wasGateway := linux.Ended(w.gateway) && abandoned(c.pid) // its client, which has ended
+	if wasGateway || w.hasClient(c) {
 		w.accept(c, why, argv, r)
 		return true
 	}
