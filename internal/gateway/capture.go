@@ -61,8 +61,11 @@ func (w *watcher) judge(pid int, stdin file, piped bool, argv []string) (verdict
 	if verdict == Left || !linux.Ended(w.gateway) {
 		return verdict, why
 	}
-	if verdict == Candidate || w.startedAfterGateway(pid) || !abandoned(pid) {
+	if w.startedAfterGateway(pid) || !abandoned(pid) {
 		return Left, "the gateway has ended"
+	}
+	if verdict == Candidate { // its unread input shows it
+		return verdict, why
 	}
 	return Taken, why // the gateway held its stdin until it ended
 }
