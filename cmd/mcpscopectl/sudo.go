@@ -32,15 +32,19 @@ func undoSudo() error {
 			}
 		}
 	}
-	uid, gid := int(owner.Uid), int(owner.Gid)
-	if err = syscall.Setgroups(groups); err == nil {
-		err = syscall.Setresgid(gid, gid, gid)
-	}
-	if err == nil {
-		err = syscall.Setresuid(uid, uid, uid)
-	}
-	if err != nil {
-		return fmt.Errorf("become uid %d, which called sudo: %w", uid, err)
+	if err := become(int(owner.Uid), int(owner.Gid), groups); err != nil {
+		return fmt.Errorf("become uid %d, which called sudo: %w", owner.Uid, err)
 	}
 	return nil
+}
+
+// become gives up root for good. The user comes last: afterwards there is no right to change groups.
+func become(uid, gid int, groups []int) error {
+	if err := syscall.Setgroups(groups); err != nil {
+		return err
+	}
+	if err := syscall.Setresgid(gid, gid, gid); err != nil {
+		return err
+	}
+	return syscall.Setresuid(uid, uid, uid)
 }

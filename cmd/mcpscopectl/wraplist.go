@@ -6,7 +6,6 @@ package main
 
 import (
 	"cmp"
-	"slices"
 	"strconv"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
@@ -76,7 +75,7 @@ func complain(io cli.Stdio, found clientconfig.Found) int {
 		io.Note("cannot " + cli.ErrorLine(err))
 	}
 	for _, c := range found.Files {
-		if c.BackupErr != nil && slices.ContainsFunc(c.Servers, isWrappedServer) {
+		if c.BackupErr != nil && wrapping.AnyWrapped(c.Servers) {
 			io.Note("cannot " + cli.ErrorLine(c.BackupErr) + ": unwrap does not restore the file to the byte")
 		}
 		if c.Err != nil {
@@ -85,8 +84,6 @@ func complain(io cli.Stdio, found clientconfig.Found) int {
 	}
 	return status
 }
-
-func isWrappedServer(s wrapping.Server) bool { return s.IsWrapped() }
 
 func stateText(s wrapping.Server) string {
 	if reason := reasonText(s); reason != "" {

@@ -117,7 +117,7 @@ func Everywhere() (Found, error) {
 	}
 	all := slices.DeleteFunc(readAll(files), func(c *File) bool {
 		isClients := slices.ContainsFunc(clientFiles, func(f known.File) bool { return f.Path == c.Path })
-		if isClients || c.Err != nil || slices.ContainsFunc(c.Servers, isWrapped) {
+		if isClients || c.Err != nil || wrapping.AnyWrapped(c.Servers) {
 			return false
 		}
 		if c.mentionsRunner() {
@@ -138,8 +138,6 @@ func (c *File) mentionsRunner() bool {
 
 // HasBackup reports whether mcpscope has wrapped the file before.
 func (c *File) HasBackup() bool { return c.backup != nil }
-
-func isWrapped(s wrapping.Server) bool { return s.IsWrapped() }
 
 // readAll reads a file only once if several clients share it by links.
 func readAll(files []known.File) []*File {

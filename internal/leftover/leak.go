@@ -57,11 +57,11 @@ type Leak struct {
 // FindLeaks lists those of a user, or of everyone, the oldest first. Each has to be closed. unread are the
 // configurations that could not be read: leaks of their servers are not found.
 func FindLeaks(uid int, olderThan time.Duration) (leaks []*Leak, unread []error, err error) {
-	rules, unread := configured()
 	found, err := abandoned(uid, olderThan)
 	if len(found) == 0 {
-		return nil, unread, err
+		return nil, nil, err
 	}
+	rules, unread := configured()
 	servers, err := fleet.List(uid)
 	defer selection.Close(servers)
 	inside := grouped(servers)

@@ -51,7 +51,7 @@ func (r Reader) Wrap(d *splice.Document, backup []byte, runner Runner, wanted fu
 	if origin := r.origin(d, backup); origin != nil {
 		c.Backup = origin.Data // with the changes since
 	}
-	if backup == nil || !anyWrapped(c.Servers) {
+	if backup == nil || !AnyWrapped(c.Servers) {
 		c.Backup = d.Data
 	}
 	return c
@@ -83,11 +83,11 @@ func (r Reader) Unwrap(d *splice.Document, backup []byte, wanted func(string) bo
 // origin parses the content that d would be without mcpscope: the backup or, if d was changed in one place
 // since, the backup with that change. It is nil if d cannot be made of it by a wrap.
 func (r Reader) origin(d *splice.Document, backup []byte) *splice.Document {
-	if backup == nil || !anyWrapped(r.Servers(d)) {
+	if backup == nil || !AnyWrapped(r.Servers(d)) {
 		return nil
 	}
 	old, err := splice.Parse(d.Format, backup)
-	if err != nil || anyWrapped(r.Servers(old)) {
+	if err != nil || AnyWrapped(r.Servers(old)) {
 		return nil
 	}
 	again := r.wrapLike(old, d)
@@ -95,7 +95,7 @@ func (r Reader) origin(d *splice.Document, backup []byte) *splice.Document {
 		return old
 	}
 	changed, err := splice.Parse(d.Format, splice.Transplant(backup, again.edits, again.Data, d.Data))
-	if err != nil || anyWrapped(r.Servers(changed)) {
+	if err != nil || AnyWrapped(r.Servers(changed)) {
 		return nil
 	}
 	if again = r.wrapLike(changed, d); !bytes.Equal(again.Data, d.Data) {
@@ -122,7 +122,8 @@ func (r Reader) wrapLike(old, d *splice.Document) *Change {
 	return r.wrap(old, func(i int, _ *Server) []string { return prefix[i] })
 }
 
-func anyWrapped(servers []Server) bool {
+// AnyWrapped reports whether the command of one of the servers begins with mcpscope.
+func AnyWrapped(servers []Server) bool {
 	return slices.ContainsFunc(servers, func(s Server) bool { return s.IsWrapped() })
 }
 

@@ -30,14 +30,15 @@ func Find(unread []byte) (message string, isOther bool) {
 		line = bytes.TrimSpace(line)
 		isEnd := isFirst && bytes.HasSuffix(line, []byte("}")) // of a message that was read in part
 		isFirst = isFirst && len(line) == 0
-		isMessage := len(line) > 0 && bytes.IndexByte([]byte("{["), line[0]) >= 0 // of several
+		isMessage := len(line) > 0 && (line[0] == '{' || line[0] == '[') // a list of messages
 		switch {
 		case len(line) > 0 && !isMessage && !isEnd:
 			return "", true
 		case !isMessage || len(line) > LineMost:
 			continue
 		}
-		if message = judge(line); message != "" {
+		message = judge(line)
+		if message != "" {
 			return message, false
 		}
 	}
@@ -46,14 +47,12 @@ func Find(unread []byte) (message string, isOther bool) {
 
 // FindAnswer is Find for a server's output: an answer, or a message that only servers send. Its other lines
 // may be anything.
-func FindAnswer(unread []byte) (message string) { return find(unread, judgeAnswer) }
-
-func find(unread []byte, judge func(line []byte) string) (message string) {
+func FindAnswer(unread []byte) (message string) {
 	for line := range bytes.SplitSeq(unread, []byte("\n")) {
 		if len(line) > LineMost {
 			continue
 		}
-		message = judge(bytes.TrimSpace(line))
+		message = judgeAnswer(bytes.TrimSpace(line))
 		if message != "" {
 			return message
 		}
