@@ -37,19 +37,26 @@ func leaksOf(t *testing.T, u host.User, pid int, more ...string) (found []leak) 
 	return found
 }
 
-// startLeak leaves a server of root's or a user's configuration behind, without its client.
-func startLeak(t *testing.T, u host.User) (pid int) {
+// startConfigured starts a server without mcpscope, and then puts it into a configuration of the user.
+func startConfigured(t *testing.T, u host.User) (m *escape.Members, client *escape.Client) {
 	t.Helper()
-	m := escape.NewMembers(t)
+	m = escape.NewMembers(t)
 	t.Cleanup(m.Kill)
 	argv := []string{programs.Zoo, "--register", m.Address, "ignore-both"}
 	unit := startClientUnit(t, u, host.Service{User: u, Properties: []string{"KillMode=process"}}, argv, nil)
-	client := unit.first.attach(t)
+	client = unit.first.attach(t)
 	if err := m.UntilReady(patience); err != nil {
 		t.Fatal(err)
 	}
-	main, _ := m.Main()
 	placeServer(t, u, argv)
+	return m, client
+}
+
+// startLeak leaves a server of root's or a user's configuration behind, without its client.
+func startLeak(t *testing.T, u host.User) (pid int) {
+	t.Helper()
+	m, client := startConfigured(t, u)
+	main, _ := m.Main()
 	client.Own.Signal(unix.SIGKILL)
 	if !client.Own.Ended(patience) {
 		t.Error("the client outlived SIGKILL")
@@ -73,16 +80,8 @@ func placeServer(t *testing.T, u host.User, argv []string) {
 // lives, nor to another user. In a unit of the user's manager that manager adopts it.
 func TestLeaks(t *testing.T) {
 	host.Both(t, func(t *testing.T, u host.User) {
-		m := escape.NewMembers(t)
-		t.Cleanup(m.Kill)
-		argv := []string{programs.Zoo, "--register", m.Address, "ignore-both"}
-		unit := startClientUnit(t, u, host.Service{User: u, Properties: []string{"KillMode=process"}}, argv, nil)
-		client := unit.first.attach(t)
-		if err := m.UntilReady(patience); err != nil {
-			t.Fatal(err)
-		}
+		m, client := startConfigured(t, u)
 		main, _ := m.Main()
-		placeServer(t, u, argv)
 		if found := leaksOf(t, u, main.PID); len(found) > 0 {
 			t.Errorf("its client lives: %+v", found)
 		}
