@@ -29,6 +29,10 @@ func Lines(uid int) (lines []string) {
 		for _, note := range g.Said.Notes {
 			lines = append(lines, cli.OneLine(who+": "+note))
 		}
+		for _, daemon := range g.Daemons() {
+			const text = "%s: its daemon %s outlives it, with servers of its own, which are contained"
+			lines = append(lines, cli.OneLine(fmt.Sprintf(text, who, daemon)))
+		}
 	}
 	return lines
 }

@@ -3,6 +3,7 @@
 package gateway
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -30,7 +31,7 @@ func (w *watcher) consider(r *notify.Request, stdin file, piped bool) {
 	// group, which shows a capture meanwhile.
 	own := w.candidates.of(stdin)
 	status, err := proc.ReadStatus(int(r.TID)) // a thread is found by its number, too
-	if err != nil || status.Tgid == w.PID {
+	if err != nil || status.Tgid == w.starters.gateway.PID {
 		return
 	}
 	pid := status.Tgid
@@ -44,24 +45,35 @@ func (w *watcher) consider(r *notify.Request, stdin file, piped bool) {
 	if missing || !w.listener.Valid(r) {
 		return
 	}
-	verdict, why := w.judge(pid, stdin, piped, argv)
+	client := w.starters.gateway
+	verdict, why := w.judge(stdin, piped, argv)
+	if verdict != Left {
+		client = w.above(pid)
+	}
+	if verdict != Left && client.ended() {
+		verdict, why = judgeAfter(client, pid, verdict, why)
+	}
 	if own != nil && w.considerPart(own, pid, verdict, why, argv, r) {
 		return
 	}
-	w.act(&candidate{pid: pid, stdin: stdin, stdout: fileAt(pid, 1), argv: argv}, verdict, why, piped, r)
+	c := &candidate{pid: pid, client: client, stdin: stdin, stdout: fileAt(pid, 1), argv: argv}
+	w.act(c, verdict, why, piped, r)
 }
 
 // judge is Decide, and knows commands that the watcher has seen before.
-func (w *watcher) judge(pid int, stdin file, piped bool, argv []string) (verdict Verdict, why string) {
-	verdict, why = w.Decide(Caller{Stdio: piped, Inherited: stdin == w.Stdin, Argv: argv})
+func (w *watcher) judge(stdin file, piped bool, argv []string) (verdict Verdict, why string) {
+	caller := Caller{Stdio: piped, Inherited: w.starters.hasStdin(stdin), Argv: argv}
+	verdict, why = w.Decide(caller)
 	if verdict == Candidate && w.candidates.speaks(argv) {
 		verdict = Named
 		why = "its client wrote MCP to the same command before"
 	}
-	if verdict == Left || !linux.Ended(w.gateway) {
-		return verdict, why
-	}
-	if w.startedAfterGateway(pid) || !abandoned(pid) {
+	return verdict, why
+}
+
+// judgeAfter decides about a process whose client has ended.
+func judgeAfter(client *starter, pid int, verdict Verdict, why string) (Verdict, string) {
+	if startedAfter(client, pid) || !abandoned(pid) {
 		return Left, "the gateway has ended"
 	}
 	if verdict == Candidate { // its unread input shows it
@@ -109,7 +121,7 @@ func (w *watcher) act(c *candidate, verdict Verdict, why string, piped bool, r *
 		}
 		return
 	}
-	if verdict == Named && !launcher.IsBeside(c.pid, w.PID) {
+	if verdict == Named && !launcher.IsBeside(c.pid, c.client.PID) {
 		verdict = Candidate // it is in the group of its parent, or where a tool has put it on purpose
 	}
 	pidfd, err := unix.PidfdOpen(c.pid, 0)
@@ -141,13 +153,13 @@ func (w *watcher) act(c *candidate, verdict Verdict, why string, piped bool, r *
 	}
 }
 
-// startedAfterGateway reports whether a process is younger than the end of the gateway, which so never was
-// its client: a script that the gateway has left has started it. The kernel counts starts in ticks. In the
-// tick of the end, the process has a parent below the gateway that made its stdin.
-func (w *watcher) startedAfterGateway(pid int) bool {
+// startedAfter reports whether a process is younger than the end of a starter, which so never was its client:
+// a script that the starter has left has started it. The kernel counts starts in ticks. In the tick of the
+// end, the process has a parent below the gateway that made its stdin.
+func startedAfter(client *starter, pid int) bool {
 	const tick = int64(time.Second / 100) // USER_HZ
 	st, err := proc.ReadStat(pid)
-	ended := w.ended.Load() / tick // 0, if the watcher has not noticed it yet
+	ended := client.endedAt.Load() / tick // 0, if the watcher has not noticed it yet
 	started := int64(st.StartTime)
 	if err != nil || ended != 0 && started != ended {
 		return err == nil && started > ended
@@ -183,7 +195,7 @@ func (w *watcher) groupOf(pid int) membership {
 	if freeze.Tag(soft).IsTag() {
 		return ofServer
 	}
-	id := launcher.GroupOf(pid, w.PID)
+	id := launcher.GroupOf(pid, w.home())
 	switch {
 	case id == "":
 		return ofNone
@@ -193,13 +205,20 @@ func (w *watcher) groupOf(pid int) membership {
 	return ofServer
 }
 
+// home is the cgroup of the gateway, or the one in which that was before it ended.
+func (w *watcher) home() string {
+	now, _ := proc.ReadCgroup(w.starters.gateway.PID) // "", if it has ended
+	return cmp.Or(now, w.cgroup)
+}
+
 // newGroup puts a process into a group of its own, with all that it has started.
-func (w *watcher) newGroup(s *Server, pid, pidfd int) (*launcher.Taken, error) {
-	main, err := unix.FcntlInt(uintptr(pidfd), unix.F_DUPFD_CLOEXEC, 3) // until the server has ended
+func (w *watcher) newGroup(s *Server, c *candidate) (*launcher.Taken, error) {
+	pid := c.pid
+	main, err := unix.FcntlInt(uintptr(c.pidfd), unix.F_DUPFD_CLOEXEC, 3) // until the server has ended
 	if err != nil {
 		return nil, fmt.Errorf("copy a pidfd: %w", err)
 	}
-	t, err := s.Prepare(client.Child{PID: pid, PIDFD: main, ClientPIDFD: w.gateway})
+	t, err := s.Prepare(client.Child{PID: pid, PIDFD: main, ClientPIDFD: c.client.pidfd})
 	if err != nil {
 		return nil, err
 	}
@@ -215,15 +234,15 @@ func (w *watcher) newGroup(s *Server, pid, pidfd int) (*launcher.Taken, error) {
 	return t, nil
 }
 
-// newGroupFor is newGroup, also for a process whose gateway has just ended and is in no cgroup any more.
+// newGroupFor is newGroup, also for a process whose client has just ended and is in no cgroup any more.
 func (w *watcher) newGroupFor(s *Server, c *candidate) (*launcher.Taken, error) {
 	if err := w.room(); err != nil {
 		return nil, err
 	}
-	t, err := w.newGroup(s, c.pid, c.pidfd)
-	if err != nil && linux.Ended(w.gateway) {
+	t, err := w.newGroup(s, c)
+	if err != nil && c.client.ended() {
 		s.Client = c.pid
-		t, err = w.newGroup(s, c.pid, c.pidfd)
+		t, err = w.newGroup(s, c)
 	}
 	return t, err
 }
@@ -334,17 +353,31 @@ func (w *watcher) serverOf(c *candidate, r *notify.Request) *Server {
 	} else {
 		env = proc.EnvironmentOf(c.pid)
 	}
-	made.variables = difference(env, w.env)
-	s := w.server(w.serverName(made, w.Name))
+	made.variables = difference(env, w.environmentOf(c.client))
+	s := w.server(w.serverName(made, c.client.name()), c.client)
 	s.Recipe = made.number()
 	return s
 }
 
-// server is a server of this gateway; "" for the watcher's own place.
-func (w *watcher) server(name string) *Server {
+// environmentOf is the environment that a starter began with.
+func (w *watcher) environmentOf(s *starter) []string {
+	if s == w.starters.gateway {
+		return w.env
+	}
+	return proc.EnvironmentOf(s.PID)
+}
+
+// server is a server of that client; its name is "" for the watcher's own place.
+func (w *watcher) server(name string, client *starter) *Server {
 	s := w.Configure(w.Settings, name)
-	s.Name, s.Require, s.Report, s.Env, s.Client = name, true, -1, w.env, w.PID
-	s.ClientName, s.Executable, s.Guard = nameOf(w.PID, w.Name), early.Executable, int(w.page.GuardPID)
+	s.Name = name
+	s.Client = client.PID
+	s.ClientName = client.name()
+	s.Require = true
+	s.Report = -1
+	s.Env = w.env
+	s.Executable = early.Executable
+	s.Guard = int(w.page.GuardPID)
 	s.Hub = w.hub
 	s.StrictLimits = !s.Limits.BestEffort
 	s.Limits.BestEffort = true // without them it is contained at least

@@ -17,7 +17,7 @@ func (w *watcher) hasClient(c *candidate) bool {
 	in := c.stdin.opposite()
 	out := c.stdout.opposite()
 	seen := map[int]bool{c.pid: true, os.Getpid(): true}
-	for above := c.pid; above != w.PID && len(seen) < ancestorsMost; {
+	for above := c.pid; above != c.client.PID && len(seen) < ancestorsMost; {
 		st, err := proc.ReadStat(above)
 		if err != nil || st.PPID <= 1 || seen[st.PPID] {
 			break

@@ -13,6 +13,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/launcher"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
 // This file is how the servers of a gateway outlive its watcher and its guard.
@@ -44,7 +45,7 @@ const reserve = 128
 func (w *watcher) room() error {
 	var limit unix.Rlimit
 	_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) // it can't fail
-	next, err := unix.FcntlInt(uintptr(w.gateway), unix.F_DUPFD_CLOEXEC, 0)
+	next, err := unix.FcntlInt(uintptr(w.starters.gateway.pidfd), unix.F_DUPFD_CLOEXEC, 0)
 	if err == nil {
 		_ = unix.Close(next) // a copy
 		if uint64(next) < limit.Cur-min(reserve, limit.Cur/2) {
@@ -92,7 +93,10 @@ func (w *watcher) retake() (ended []int, err error) {
 		return nil, err
 	}
 	w.numbers.next = len(all)
-	heir := launcher.Heir{Hub: w.hub, ClientPIDFD: w.gateway, Env: w.env, Guard: int(w.page.GuardPID)}
+	heir := launcher.Heir{
+		Hub: w.hub, Env: w.env, Guard: int(w.page.GuardPID),
+		ClientPIDFD: func(c protocol.ClientFacts) int { return w.client(c).pidfd },
+	}
 	var failed []error
 	for number, kept := range all {
 		if kept.Payload == 0 {
@@ -130,7 +134,7 @@ func (w *watcher) goOn(t *launcher.Taken) {
 		w.followed.Go(func() { w.release(t) })
 		return
 	}
-	c := &candidate{pid: pid, pidfd: pidfd, argv: arguments(pid)}
+	c := &candidate{pid: pid, pidfd: pidfd, argv: arguments(pid), client: w.client(t.Config.Client)}
 	c.stdin = fileAt(pid, 0)
 	c.stdout = fileAt(pid, 1)
 	w.await(c, t)
@@ -165,7 +169,7 @@ func (w *watcher) forkOnce() error {
 		return err
 	}
 	before := w.page.Reign
-	next, err := fork(w.page, w.PID, w.Name, w.env, w.Require, true)
+	next, err := fork(w.page, w.starters.gateway.PID, w.starters.gateway.given, w.env, w.Require, true)
 	if err != nil {
 		return err
 	}

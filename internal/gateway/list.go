@@ -4,6 +4,7 @@ package gateway
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -19,6 +20,22 @@ type Running struct {
 	PID     int
 	Watcher int
 	Said    Said // by its watcher
+}
+
+// starts reports whether a process is the gateway, or another starter of its servers.
+func (r *Running) starts(pid int) bool {
+	isIt := func(s Starter) bool { return s.Process.PID == pid && group.Alive(s.Process) }
+	return r.PID == pid || slices.ContainsFunc(r.Said.Starters, isIt)
+}
+
+// Daemons describes the daemons of the gateway that live.
+func (r *Running) Daemons() (all []string) {
+	for _, s := range r.Said.Starters {
+		if s.IsDaemon && group.Alive(s.Process) {
+			all = append(all, fmt.Sprintf("%s[%d]", nameOf(s.Process.PID, ""), s.Process.PID))
+		}
+	}
+	return all
 }
 
 // Living are the servers that are not contained and have not ended.

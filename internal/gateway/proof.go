@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/mcpscope/mcpscope/internal/gateway/notify"
-	"github.com/mcpscope/mcpscope/internal/kernel/linux"
-	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/client"
 	"github.com/mcpscope/mcpscope/internal/server/launcher"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
@@ -53,7 +51,7 @@ func (w *watcher) await(c *candidate, t *launcher.Taken) {
 // prove makes a placed program a server. Its candidate is decided.
 func (w *watcher) prove(c *candidate, why string) {
 	t := c.group
-	s := w.server(t.Name())
+	s := w.server(t.Name(), c.client)
 	if err := t.Prove(s.Limits, "a server: "+why); err != nil {
 		w.sayOutside(c.pid, c.argv, err)
 		w.release(t)
@@ -90,8 +88,8 @@ func (w *watcher) lookForHolder(c *candidate) (next time.Time) {
 	if c.group == nil || h.pause > lastHolderPause || time.Now().Before(h.next) {
 		return h.next
 	}
-	held := c.group.HeldIn(w.ends.of(w.PID))
-	if !w.gatewayExits() { // it had its descriptors still
+	held := c.group.HeldIn(c.client.ends.of(c.client.PID))
+	if !c.client.exits() { // it had its descriptors still
 		h.isGateway = held
 		h.known = true
 	}
@@ -103,7 +101,7 @@ func (w *watcher) lookForHolder(c *candidate) (next time.Time) {
 	return h.next
 }
 
-// ends caches what the gateway holds, which takes long to read for one that has many servers.
+// ends caches what a starter holds, which takes long to read for one that has many servers.
 type ends struct {
 	mu    sync.Mutex
 	last  client.Ends
@@ -111,30 +109,23 @@ type ends struct {
 }
 
 // of reads the ends anew when it has spent less than a 20th of the time on that.
-func (e *ends) of(gateway int) client.Ends {
+func (e *ends) of(pid int) client.Ends {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	began := time.Now()
 	if began.Before(e.until) {
 		return e.last
 	}
-	e.last, _ = client.EndsOf(gateway) // a part is better than none
+	e.last, _ = client.EndsOf(pid) // a part is better than none
 	now := time.Now()
 	e.until = now.Add(20 * now.Sub(began))
 	return e.last
 }
 
-// gatewayExits reports whether the gateway has ended or is about to: the kernel closes the descriptors of a
-// process before its pidfd shows the end.
-func (w *watcher) gatewayExits() bool {
-	st, err := proc.ReadStat(w.PID)
-	return linux.Ended(w.gateway) || err == nil && st.Exiting
-}
-
 // conclude decides about a candidate when there is nothing more to be seen. At the end of the gateway its
 // stdin is closed and the program may end, in any order.
 func (w *watcher) conclude(c *candidate, why string) {
-	if c.group == nil || !w.gatewayExits() {
+	if c.group == nil || !c.client.exits() {
 		w.leaveAlone(c, why)
 		return
 	}
@@ -145,22 +136,22 @@ func (w *watcher) conclude(c *candidate, why string) {
 	switch {
 	case held:
 		w.accept(c, "the gateway held its stdin until it ended", nil, nil)
-	case w.homeIsGone():
+	case c.client.serviceIsGone():
 		w.accept(c, "systemd has stopped the gateway's service", nil, nil)
 	default:
 		w.leaveAlone(c, why)
 	}
 }
 
-// homeIsGone reports whether the service in which the gateway was has no process left soon after the
-// gateway's end. systemd kills all processes of a service then, and would have killed a program that was
-// moved out of it, too. It does not do so in a scope.
-func (w *watcher) homeIsGone() bool {
-	if w.service == nil {
+// serviceIsGone reports whether the service in which a starter was has no process left soon after its end.
+// systemd kills all processes of a service then, and would have killed a program that was moved out of it,
+// too. It does not do so in a scope.
+func (s *starter) serviceIsGone() bool {
+	if s.service == nil {
 		return false
 	}
 	for range serviceLooks {
-		state, err := w.service.State()
+		state, err := s.service.State()
 		if err == nil && !state.Populated {
 			return true
 		}
@@ -195,8 +186,8 @@ func (w *watcher) dismiss(c *candidate) (dropped bool) {
 	if c.group == nil {
 		return true
 	}
-	if !w.gatewayExits() {
-		c.group.GiveBack(w.PID)
+	if !c.client.exits() {
+		c.group.GiveBack(c.client.PID)
 	}
 	w.release(c.group)
 	return true

@@ -29,6 +29,14 @@ type Said struct {
 	Notes   []string
 	Outside []Outside
 	More    int // servers that are not contained, beyond those in Outside
+	// Starters are processes below the gateway that the watcher follows as well.
+	Starters []Starter `json:",omitempty"`
+}
+
+// Starter is a daemon of a gateway, or a gateway below it.
+type Starter struct {
+	Process  protocol.Identity
+	IsDaemon bool
 }
 
 // Outside is a server that is not contained.
@@ -50,8 +58,8 @@ func (w *watcher) say(text string) {
 		if slices.Contains(s.Notes, clip(text)) {
 			return
 		}
-		w.explain(w.PID, "note", nil, text)
-		w.logUncontained(w.Name+": "+text, "")
+		w.explain(w.starters.gateway.PID, "note", nil, text)
+		w.logUncontained(w.starters.gateway.name()+": "+text, "")
 		s.Notes = append(s.Notes, clip(text))
 		s.Notes = s.Notes[max(len(s.Notes)-notesMost, 0):]
 	})
@@ -76,6 +84,32 @@ func (w *watcher) sayUnseen(why string) {
 	})
 }
 
+// sayStarters records which starters there are, for people and for the next watcher.
+func (w *watcher) sayStarters() {
+	w.change(func(s *Said) {
+		s.Starters = nil
+		for _, one := range w.starters.list() {
+			s.Starters = append(s.Starters, Starter{one.Identity, one.isDaemon})
+		}
+	})
+}
+
+// followAgain follows those that the watcher before has recorded. Any process of the user may have written
+// that, but only processes below this gateway have its filter.
+func (w *watcher) followAgain() {
+	dir, err := openGroupOf(os.Getpid())
+	if err != nil {
+		return
+	}
+	defer dir.Close()
+	for _, s := range readSaid(dir, w.starters.gateway.PID).Starters {
+		status, err := proc.ReadStatus(s.Process.PID)
+		if err == nil && status.Filtered && group.Alive(s.Process) {
+			w.addStarter(s.Process.PID, s.IsDaemon)
+		}
+	}
+}
+
 // sayOutside reports that a server is not contained.
 func (w *watcher) sayOutside(pid int, argv []string, why error) {
 	text := protocol.OneLine(why)
@@ -88,7 +122,8 @@ func (w *watcher) sayOutside(pid int, argv []string, why error) {
 	if len(argv) > 0 {
 		command = argv[0]
 	}
-	w.logUncontained(fmt.Sprintf("%s[%d] of %s is not contained: %s", command, pid, w.Name, text), command)
+	owner := w.above(pid).name()
+	w.logUncontained(fmt.Sprintf("%s[%d] of %s is not contained: %s", command, pid, owner, text), command)
 	w.change(func(s *Said) {
 		s.Outside = append(s.Outside, Outside{process, clip(command), clip(text)})
 		if surplus := len(s.Outside) - outsideMost; surplus > 0 {
@@ -104,7 +139,8 @@ func (w *watcher) logUncontained(text, server string) {
 		{Name: "MESSAGE_ID", Value: protocol.MessageIDs()[protocol.EventUncontained]},
 		{Name: "SYSLOG_IDENTIFIER", Value: "mcpscope"},
 		protocol.Field("event", string(protocol.EventUncontained)), protocol.Field("name", server),
-		protocol.Field("client", w.Name), protocol.Field("client_pid", strconv.Itoa(w.PID)),
+		protocol.Field("client", w.starters.gateway.name()),
+		protocol.Field("client_pid", strconv.Itoa(w.starters.gateway.PID)),
 	}...)
 }
 
@@ -113,20 +149,21 @@ func (w *watcher) change(how func(*Said)) {
 	w.saying.Lock()
 	defer w.saying.Unlock()
 	var s Said
+	gateway := w.starters.gateway
 	dir, err := openGroupOf(os.Getpid())
 	if err == nil {
 		defer dir.Close()
-		s = readSaid(dir, w.PID)
+		s = readSaid(dir, gateway.PID)
 	}
 	if s.Gateway.PID == 0 {
-		s = Said{Version: protocol.ProtocolVersion, Gateway: w.identity, Name: w.Name}
+		s = Said{Version: protocol.ProtocolVersion, Gateway: gateway.Identity, Name: gateway.name()}
 	}
 	how(&s)
 	if err != nil {
 		return // no server is contained: the gateway's stderr has the reason
 	}
 	text := string(protocol.Encode(&s))
-	_ = dir.SetAttr(saidAttribute(w.PID), text) // without attributes the journal has it
+	_ = dir.SetAttr(saidAttribute(gateway.PID), text) // without attributes the journal has it
 }
 
 // forgetSaid is for the end of a gateway. Other gateways may have their attributes in the same directory.
@@ -136,7 +173,7 @@ func (w *watcher) forgetSaid() {
 		return
 	}
 	defer dir.Close()
-	_ = dir.RemoveAttr(saidAttribute(w.PID)) // there may be none
+	_ = dir.RemoveAttr(saidAttribute(w.starters.gateway.PID)) // there may be none
 }
 
 func saidAttribute(gateway int) string { return fmt.Sprintf("user.mcpscope.said.%d", gateway) }

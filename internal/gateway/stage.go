@@ -66,12 +66,14 @@ var ErrExec = errors.New("execute")
 // Exec turns the calling process into the gateway: so that keeps the pid, the parent, the session and the
 // unit of the caller. It returns only if it can't.
 func (g *Gateway) Exec() error {
+	if notify.Call() { // the gateway around it contains the servers
+		return g.exec()
+	}
 	err := g.canContain()
 	if err == nil {
 		err = g.watched()
 	}
 	switch {
-	case !errors.Is(err, ErrExec) && isInside(): // the outer one contains the servers
 	case errors.Is(err, ErrExec) && !errors.Is(err, unix.ENOSYS), g.Require:
 		return err
 	default:
@@ -98,7 +100,7 @@ func Outer() (outer Running, found bool) {
 	all := append(List(os.Getuid()), List(0)...)
 	pid := os.Getpid() // the outer one may have executed this program
 	for pid > 0 {
-		i := slices.IndexFunc(all, func(r Running) bool { return r.PID == pid })
+		i := slices.IndexFunc(all, func(r Running) bool { return r.starts(pid) })
 		if i >= 0 {
 			return all[i], true
 		}
@@ -109,11 +111,6 @@ func Outer() (outer Running, found bool) {
 		pid = st.PPID
 	}
 	return Running{}, false
-}
-
-func isInside() bool {
-	_, inside := Outer()
-	return inside
 }
 
 // NeedsNoNewPrivs reports whether setuid programs do not work below a gateway of this process.

@@ -14,7 +14,6 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/gateway/mcp"
 	"github.com/mcpscope/mcpscope/internal/gateway/notify"
-	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/client"
 	"github.com/mcpscope/mcpscope/internal/server/launcher"
@@ -36,7 +35,8 @@ const (
 type candidate struct {
 	pid, pidfd int
 	stdin      file
-	stdout     file            // when it was executed: a shell can have another one for its commands
+	stdout     file // when it was executed: a shell can have another one for its commands
+	client     *starter
 	group      *launcher.Taken // of one that is known by its name alone, see place; or nil
 	holder     holder
 
@@ -125,7 +125,7 @@ func (w *watcher) attend(c *candidate, p *peeker) {
 		if !p.reopen(c) {
 			w.sayUnseen("too many open files (ulimit -n)")
 		}
-		arrived := p.await(c.pidfd, w.gateway, w.lookForHolder(c))
+		arrived := p.await(c.pidfd, c.client.pidfd, w.lookForHolder(c))
 		if arrived != nothingArrived {
 			count++
 		}
@@ -144,7 +144,7 @@ func (w *watcher) attend(c *candidate, p *peeker) {
 				}
 			}
 		case inputMissed:
-			p.openAnswer(c, w.PID)
+			p.openAnswer(c, c.client.PID)
 		case inputArrived:
 			input := p.tap.receive()
 			if input.closed {
@@ -197,8 +197,8 @@ func (w *watcher) readInput(c *candidate, text []byte, argv []string, r *notify.
 // recognize accepts a candidate by its messages, if it has a client. Else it may have one at its next
 // message: /proc is read while processes fork.
 func (w *watcher) recognize(c *candidate, why string, argv []string, r *notify.Request) (decided bool) {
-	wasGateway := linux.Ended(w.gateway) && abandoned(c.pid) // its client, which has ended
-	if wasGateway || w.hasClient(c) {
+	hadClient := c.client.ended() && abandoned(c.pid)
+	if hadClient || w.hasClient(c) {
 		w.accept(c, why, argv, r)
 		return true
 	}

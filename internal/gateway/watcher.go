@@ -22,7 +22,6 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/loop"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
-	"github.com/mcpscope/mcpscope/internal/server/client"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/launcher"
 	"github.com/mcpscope/mcpscope/internal/server/page"
@@ -44,12 +43,10 @@ type Watching struct {
 type watcher struct {
 	*config
 	Watching
-	Name       string // of the gateway
-	PID        int
-	Stdin      file // the gateway's own
+	starters   starters
+	cgroup     string // in which the gateway was when this watcher began
 	page       *page.Page
 	guard      *page.Guard
-	gateway    int // pidfd
 	held       int // the listener's descriptor
 	explainTo  int // descriptor, or -1
 	env        []string
@@ -65,13 +62,6 @@ type watcher struct {
 	saying     sync.Mutex  // of Said
 	unseen     sync.Once   // see sayUnseen
 	attended   atomic.Int64
-	ends       ends
-	service    *cgroup.Group     // in which the gateway was when this watcher began, or nil
-	identity   protocol.Identity // of the gateway; zero if that has ended before this watcher began
-	session    int               // of the gateway
-	program    protocol.File     // of the gateway; zero if that had ended
-	ended      atomic.Int64      // when the gateway did, in ns since the boot; 0 until then
-	first      bool              // no other watcher was before
 }
 
 // Watch is the whole life of a watcher. The arguments are those of its command line.
@@ -96,16 +86,19 @@ func Watch(args []string, by Watching) int {
 
 func attach(args []string, by Watching) (*watcher, error) {
 	var memory, sock int
-	w := &watcher{Watching: by, config: &config{}, Name: args[1], servers: map[int]*launcher.Taken{}}
-	if _, err := fmt.Sscan(args[0]+" "+args[2]+" "+args[3], &w.PID, &memory, &sock); err != nil {
+	gateway := &starter{}
+	w := &watcher{Watching: by, config: &config{}, servers: map[int]*launcher.Taken{}}
+	if _, err := fmt.Sscan(args[0]+" "+args[2]+" "+args[3], &gateway.PID, &memory, &sock); err != nil {
 		return nil, err
 	}
-	w.Name, w.Stdin = nameOf(w.PID, w.Name), fileAt(w.PID, 0) // before the gateway sets its title
-	if self, err := group.Identify(w.PID); err == nil {       // or it has ended
-		w.identity = self
-		w.session, _ = unix.Getsid(w.PID) // as above
-		w.program = programOf(w.PID)
-		w.service = serviceOf(w.PID)
+	gateway.given = nameOf(gateway.PID, args[1]) // before the gateway sets its title
+	w.starters = starters{gateway: gateway, called: gateway.given, others: map[int]*starter{}}
+	if self, err := group.Identify(gateway.PID); err == nil { // or it has ended
+		gateway.Identity = self
+		gateway.stdin = fileAt(self.PID, 0)
+		gateway.service = serviceOf(self.PID)
+		w.starters.session, _ = unix.Getsid(self.PID) // as above
+		w.cgroup, _ = proc.ReadCgroup(self.PID)       // as above
 	}
 	w.candidates = candidates{
 		all: map[file]*candidate{}, spoken: map[string]bool{}, unproven: map[string]bool{},
@@ -125,11 +118,13 @@ func attach(args []string, by Watching) (*watcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.first = w.page.Phase != page.Running
-	w.gateway, w.held, w.explainTo = int(w.page.Client), int(w.page.Payload), int(w.page.Keep)
+	gateway.pidfd = int(w.page.Client)
+	w.held = int(w.page.Payload)
+	w.explainTo = int(w.page.Keep)
 	if w.hub, err = loop.NewHub(); err != nil {
 		return nil, err
 	}
+	w.followAgain()
 	w.mu.Lock() // a server may end at once, before there is a guard to drop it
 	ended, err := w.retake()
 	if err != nil {
@@ -160,7 +155,7 @@ func (w *watcher) lowerOOMScore() {
 // settle moves guard and watcher out of the gateway's way, and reads what servers there are.
 func (w *watcher) settle() error {
 	if w.page.Phase != page.Running {
-		s := w.server("")
+		s := w.server("", w.starters.gateway)
 		s.Client = 0 // we are where the gateway is, or was
 		if err := s.MoveOut(os.Getpid(), int(w.page.GuardPID)); err != nil {
 			return err
@@ -203,41 +198,12 @@ func (w *watcher) refuse(why error) {
 	l, left := notify.Open(w.held, w.requests())
 	_ = l.Serve(left, func(r *notify.Request) {
 		status, err := proc.ReadStatus(int(r.TID)) // the gateway may execute by any thread
-		if err == nil && status.Tgid == w.PID {
+		if err == nil && status.Tgid == w.starters.gateway.PID {
 			l.Refuse(r)
 		} else {
 			l.Continue(r)
 		}
 	})
-}
-
-// daemonizes is more than the lifetime of a process that only starts a daemon.
-const daemonizes = 5 * time.Second
-
-// leftDaemon reports whether a process like a daemon of the gateway is there: it runs the same program in
-// another session, was started later, and has a filter like the gateway's.
-func (w *watcher) leftDaemon() (found bool) {
-	since := w.identity.Start
-	if w.identity.PID == 0 { // it had ended before there was a watcher, so only its guard shows the time
-		guard, _ := proc.ReadStat(int(w.page.GuardPID)) // it has not ended: see watch
-		since = guard.StartTime
-	}
-	isSame := func(pid int) bool { return programOf(pid) == w.program }
-	if w.program == (protocol.File{}) { // it had ended before that could be read, so any program may be it
-		isSame = func(int) bool { return true }
-	}
-	_ = proc.Each(func(pid int) bool { // none, without /proc
-		status, err := proc.ReadStatus(pid)
-		if err != nil || !status.Filtered {
-			return true
-		}
-		st, errStat := proc.ReadStat(pid)
-		session, errSession := unix.Getsid(pid)
-		alive := errStat == nil && errSession == nil
-		found = alive && session != w.session && st.StartTime >= since && isSame(pid)
-		return !found
-	})
-	return found
 }
 
 // serviceOf opens the control group of the service that a process is in; it is nil in a scope, and in no
@@ -250,21 +216,6 @@ func serviceOf(pid int) *cgroup.Group {
 	}
 	dir, _ := openGroupOf(pid) // as above
 	return dir
-}
-
-// programOf returns the file that a process executes.
-func programOf(pid int) protocol.File {
-	f, _ := client.Identify(unix.AT_FDCWD, fmt.Sprintf("/proc/%d/exe", pid)) // zero, if it can't be seen
-	return f
-}
-
-// age is the time since the gateway was started, 0 if it has ended before there was a watcher.
-func (w *watcher) age() time.Duration {
-	if w.identity.PID == 0 && w.first {
-		return 0
-	}
-	const tick = time.Second / 100 // USER_HZ
-	return time.Duration(sinceBoot()) - time.Duration(w.identity.Start)*tick
 }
 
 // sinceBoot is the time in nanoseconds since the boot, as that of processes.
@@ -282,25 +233,26 @@ func (w *watcher) watch() error {
 	silent, idle, alone := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	ends, err := loop.New()
 	if err == nil {
-		err = errors.Join(ends.Add(w.gateway, loop.TokenClient), ends.Add(w.guard.PIDFD, loop.TokenGuard))
+		gateway := w.starters.gateway.pidfd
+		err = errors.Join(ends.Add(gateway, loop.TokenClient), ends.Add(w.guard.PIDFD, loop.TokenGuard))
 	}
 	if err != nil {
 		return err
 	}
-	var lived time.Duration // the gateway, before idle is closed
 	go func() {
 		err = w.listener.Serve(left, w.answer)
 		close(silent)
 	}()
 	go func() {
 		if ends.Next(time.Time{}) == loop.TokenClient {
-			w.ended.Store(sinceBoot())
-			lived = w.age()
+			w.starters.gateway.endedAt.Store(sinceBoot())
 			go func() { // what it has started may still be on the way to its execve
+				w.followDaemons()
 				select {
 				case <-silent:
 				case <-time.After(5 * time.Second):
 				}
+				w.awaitOthers()
 				w.resting.Store(true)
 				w.followed.Wait()
 				close(idle)
@@ -316,16 +268,6 @@ func (w *watcher) watch() error {
 		}
 		<-idle // a server may have ended with it whose group is still to be removed
 	case <-idle: // a tool that is left has the filter, too: the guard lets that execute what it wants
-		if lived > daemonizes || !w.leftDaemon() {
-			break
-		}
-		w.say("it has ended at once, and what it left executes programs: these are not contained. " +
-			"A gateway has to stay in the foreground (not --daemon, not Type=forking)")
-		select { // until then ls and doctor have it
-		case <-silent:
-		case <-alone:
-			return w.forkGuard()
-		}
 	case <-alone:
 		return w.forkGuard()
 	}
@@ -356,6 +298,10 @@ func (w *watcher) answer(r *notify.Request) {
 	find := fileOfCaller
 	if w.Blind { // yama would log that it refuses each
 		find = fileAt
+	}
+	if r.IsCall() {
+		w.followCaller(r)
+		return
 	}
 	stdin := find(int(r.TID), 0) // threads have the same
 	piped := stdin.piped() && fileAt(int(r.TID), 1).piped()

@@ -258,7 +258,7 @@ func dropIn(s service, by Programs, flags ...string) (File, error) {
 	file := File{Name: dropInOf(s.Name)}
 	w := s.written()
 	if s.Type == "forking" {
-		const text = "%s is Type=forking: its command exits early, and servers stop with it; " +
+		const text = "%s is Type=forking, which mcpscope does not support; " +
 			"start the gateway in the foreground (Type=simple, exec or notify)"
 		return file, fmt.Errorf(text, s.Name)
 	}

@@ -5,8 +5,6 @@ package gateway
 import (
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -106,30 +104,4 @@ func stopWatcher(w *world, watcher *escape.Process) {
 	if !pace.Eventually(escape.Patience, func() bool { return !strings.Contains(escape.Describe(watcher.PID), "State=T") }) {
 		w.T.Error("the watcher is stopped")
 	}
-}
-
-// A gateway that becomes a daemon is not followed. That is said where people look, as long as the daemon runs.
-func TestDaemon(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	group := w.Unique("gateway")
-	const daemon = `setsid sh -c 'while /bin/sleep 0.1; do :; done' </dev/null >/dev/null 2>&1 &`
-	cmd := w.Command(binaries.mcpscope, "gateway", "--", "sh", "-c", daemon)
-	if err := escape.StartIn(group, cmd); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Wait(); err != nil {
-		t.Fatal(err)
-	}
-	const want = "it has ended at once"
-	if !pace.Eventually(escape.Patience, func() bool { return strings.Contains(w.notes("ls"), want) }) {
-		t.Errorf("ls does not note %q", want)
-	}
-	if out := w.run("doctor"); !strings.Contains(out, want) {
-		t.Errorf("doctor does not have %q: %s", want, out)
-	}
-	if err := os.WriteFile(filepath.Join(group, "cgroup.kill"), []byte("1"), 0); err != nil {
-		t.Fatal(err)
-	}
-	w.empty(group, "the daemon was killed")
 }

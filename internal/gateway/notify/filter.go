@@ -16,6 +16,7 @@ import (
 type abi struct {
 	audit          uint32
 	execve, begins [4]call
+	watcher        uint32 // the number of prctl, for calls of the watcher; 0 without them
 }
 
 // call is a system call, and unless value is 0, one value of one argument.
@@ -28,12 +29,13 @@ type call struct{ number, argument, value uint32 }
 var (
 	amd64 = [2]abi{
 		{unix.AUDIT_ARCH_X86_64, [4]call{{59, 0, 0}, {322, 0, 0}, {x32 + 520, 0, 0}, {x32 + 545, 0, 0}},
-			[4]call{{158, 0, 0x1002}}},
-		{unix.AUDIT_ARCH_I386, [4]call{{11, 0, 0}, {358, 0, 0}}, [4]call{{243, 0, 0}}},
+			[4]call{{158, 0, 0x1002}}, 157},
+		{unix.AUDIT_ARCH_I386, [4]call{{11, 0, 0}, {358, 0, 0}}, [4]call{{243, 0, 0}}, 0},
 	}
 	arm64 = [2]abi{
-		{unix.AUDIT_ARCH_AARCH64, [4]call{{221, 0, 0}, {281, 0, 0}}, [4]call{{96, 0, 0}, {123, 1, 8192}}},
-		{unix.AUDIT_ARCH_ARM, [4]call{{11, 0, 0}, {387, 0, 0}}, [4]call{}},
+		{unix.AUDIT_ARCH_AARCH64, [4]call{{221, 0, 0}, {281, 0, 0}},
+			[4]call{{96, 0, 0}, {123, 1, 8192}}, 167},
+		{unix.AUDIT_ARCH_ARM, [4]call{{11, 0, 0}, {387, 0, 0}}, [4]call{}, 0},
 	}
 )
 
@@ -131,19 +133,24 @@ func (f *filter) hold(a *abi, begun bool) {
 		calls = &a.begins
 	}
 	for i := range calls {
-		switch c := &calls[i]; {
-		case c.number == 0:
-		case c.value == 0:
-			f.add(equals, c.number).Jf = 1
-			f.add(ret, unix.SECCOMP_RET_USER_NOTIF)
-		default:
-			f.add(equals, c.number).Jf = 4
-			f.add(load, offsetArgs+8*c.argument) // both machines are little-endian
-			f.add(equals, c.value).Jf = 1
-			f.add(ret, unix.SECCOMP_RET_USER_NOTIF)
-			f.add(load, offsetCall)
-		}
+		f.holdOne(&calls[i])
 	}
+	f.holdOne(&call{a.watcher, 0, callOption})
 	f.add(ret, unix.SECCOMP_RET_ALLOW)
 	other.Jf = uint8(f.length - start)
+}
+
+func (f *filter) holdOne(c *call) {
+	switch {
+	case c.number == 0:
+	case c.value == 0:
+		f.add(equals, c.number).Jf = 1
+		f.add(ret, unix.SECCOMP_RET_USER_NOTIF)
+	default:
+		f.add(equals, c.number).Jf = 4
+		f.add(load, offsetArgs+8*c.argument) // both machines are little-endian
+		f.add(equals, c.value).Jf = 1
+		f.add(ret, unix.SECCOMP_RET_USER_NOTIF)
+		f.add(load, offsetCall)
+	}
 }

@@ -131,12 +131,11 @@ func IsBeside(pid, client int) bool {
 }
 
 // GroupOf returns the id of the group that a process is in, "" for none, and for the cgroup of its client.
-func GroupOf(pid, client int) (id string) {
+func GroupOf(pid int, home string) (id string) {
 	where, _ := proc.ReadCgroup(pid) // "", if it can't be read
-	theirs, _ := proc.ReadCgroup(client)
 	names := strings.Split(where, "/")
 	i := slices.IndexFunc(names, protocol.IsGroup)
-	if where == theirs || i < 0 {
+	if where == home || i < 0 {
 		return ""
 	}
 	return protocol.IDOf(names[i])

@@ -97,10 +97,11 @@ func (t *Taken) members() []int {
 
 // Heir is the process that goes on with the servers of a watcher that is dead.
 type Heir struct {
-	Hub         *loop.Hub
-	ClientPIDFD int
-	Env         []string
-	Guard       int // pid of the client's
+	Hub   *loop.Hub
+	Env   []string
+	Guard int // pid of the client's
+	// ClientPIDFD finds the client of a server again.
+	ClientPIDFD func(protocol.ClientFacts) int
 }
 
 // Retake continues with a server of the watcher before, which may have ended meanwhile. It returns nil for
@@ -126,8 +127,9 @@ func (h *Heir) Retake(k page.Kept) (*Taken, error) {
 	}
 	t := &Taken{birth: &birth{Brain: b}}
 	t.Client = &client.Side{
-		ClientSide: t.Config.Side, PIDFD: h.ClientPIDFD, Main: -1, Stdin: client.Watch(k.Stdin), Input: -1,
-		Stdout: client.Watch(k.Stdout), Room: [2]client.Watch{-1, -1}, Members: t.members,
+		ClientSide: t.Config.Side, PIDFD: h.ClientPIDFD(t.Config.Client), Main: -1,
+		Stdin: client.Watch(k.Stdin), Stdout: client.Watch(k.Stdout),
+		Input: -1, Room: [2]client.Watch{-1, -1}, Members: t.members,
 	}
 	if p.Directories[0] != 0 && !group.Populated(t.Group.Members()) {
 		t.Guard = nil

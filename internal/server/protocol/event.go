@@ -70,6 +70,7 @@ const (
 	EventSwept         Event = "swept"
 	EventStopRequested Event = "asked-to-stop"
 	EventUncontained   Event = "uncontained" // of a gateway's server, or of all of them
+	EventDaemon        Event = "daemon"      // of a gateway: it is watched as well
 )
 
 // MessageIDs identify events in the journal. They never change.
@@ -82,6 +83,7 @@ func MessageIDs() map[Event]string {
 		EventSwept:         "a791711570c24d8980007a89a52bd556",
 		EventStopRequested: "8b5ee0be042140a3a730cea457e60653",
 		EventUncontained:   "5d0c2f7e94b14c0aa3f1c7be0f8d6e21",
+		EventDaemon:        "0b7d3f3a5e1b4c1f9d0c6a8e4b2f7d93",
 	}
 }
 

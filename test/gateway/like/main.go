@@ -88,6 +88,8 @@ func do(words []string) {
 		fmt.Println("answer", words[1], ask(words[1]))
 	case "close":
 		_ = servers[words[1]].in.Close()
+	case "session": // a program that outlives us, with files as its stdin and stdout
+		fmt.Println("session", session(words[1], words[2], words[3:]))
 	case "listen": // a server without stdin
 		cmd := exec.Command(words[1], words[2:]...)
 		err := cmd.Start()
@@ -158,6 +160,27 @@ func (s *server) connect() error {
 	s.cmd.Stdin, s.cmd.Stdout = s.theirs[0], s.theirs[1]
 	s.in, s.raw, s.out = ours[0], ours[1], bufio.NewReader(ours[1])
 	return nil
+}
+
+// session starts a program in a session of its own. It returns its pid, or an error.
+func session(stdin, stdout string, argv []string) string {
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	in, err := os.OpenFile(stdin, os.O_RDWR, 0) // a FIFO's open does not wait for the other end then
+	if err != nil {
+		return err.Error()
+	}
+	defer in.Close()
+	out, err := os.OpenFile(stdout, os.O_RDWR, 0)
+	if err != nil {
+		return err.Error()
+	}
+	defer out.Close()
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, os.Stderr
+	if err := cmd.Start(); err != nil {
+		return err.Error()
+	}
+	return strconv.Itoa(cmd.Process.Pid)
 }
 
 func start(name string, argv ...string) *server {

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package notify
+
+import (
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
+
+// A process below a gateway can call the watcher: by prctl(2) with an option that no kernel has, and that the
+// filter holds as well.
+const (
+	callOption = 0x6d637073
+	answered   = unix.EALREADY // of the watcher; the kernel's is EINVAL
+)
+
+// Call calls the watcher of the gateway that this process is below. It is false if none has answered.
+func Call() bool {
+	_, _, errno := unix.RawSyscall6(unix.SYS_PRCTL, callOption, 0, 0, 0, 0, 0)
+	return errno == answered
+}
+
+// IsCall reports whether it is such a call.
+func (r *Request) IsCall() bool {
+	native := uint32(unix.AUDIT_ARCH_X86_64)
+	if runtime.GOARCH == "arm64" {
+		native = unix.AUDIT_ARCH_AARCH64
+	}
+	return r.Arch == native && r.Call == unix.SYS_PRCTL
+}
+
+// Answer ends a call. r is not to be used any more.
+func (l *Listener) Answer(r *Request) { l.answer(r, response{errno: -int32(answered)}) }
