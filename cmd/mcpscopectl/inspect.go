@@ -6,10 +6,12 @@ package main
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/history"
 	"github.com/mcpscope/mcpscope/internal/selection"
 	"github.com/mcpscope/mcpscope/internal/show"
 )
@@ -33,13 +35,23 @@ mcpscope logs NAME.`,
 	return c
 }
 
+// inspectEnded is for a server that does not run: the journal may have its end.
+func inspectEnded(unknown *selection.UnknownError, io cli.Stdio) int {
+	last := history.LastEnd(unknown.Arg)
+	if last == "" {
+		return io.CannotWithHint("inspect", unknown, "mcpscope logs "+unknown.Arg+", if it has ended")
+	}
+	err := fmt.Errorf("%w any more: %s", unknown, last)
+	return io.CannotWithHint("inspect", err, "mcpscope logs "+unknown.Arg+" has its history")
+}
+
 func inspectServers(f *selection.Filter, operands []string, asJSON bool, io cli.Stdio) int {
 	if len(operands) == 0 {
 		return io.Mistake("inspect", "no server given: add a name or an id")
 	}
 	servers, err := f.Choose(operands)
 	if unknown, is := errors.AsType[*selection.UnknownError](err); is && harmless(unknown.Arg) {
-		return io.CannotWithHint("inspect", err, "mcpscope logs "+unknown.Arg+", if it has ended")
+		return inspectEnded(unknown, io)
 	}
 	if err != nil {
 		return io.Cannot("inspect", err)

@@ -8,19 +8,23 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/containment"
+	"github.com/mcpscope/mcpscope/internal/history"
 	"github.com/mcpscope/mcpscope/internal/leftover"
 	"github.com/mcpscope/mcpscope/internal/selection"
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/show"
 	"github.com/mcpscope/mcpscope/internal/units"
 )
@@ -47,14 +51,23 @@ type source struct {
 	leaks       func() int
 	uncontained func() int
 	gateways    func() int // whose servers are not contained
+	ends        func() (map[protocol.Cause]int, error)
 }
 
 func sourceOf(f *selection.Filter) source {
+	var ends history.Ends
+	var mu sync.Mutex // scrapes can overlap
 	return source{
-		func() ([]show.Server, error) { return measureAll(f) },
-		func() int { return leftover.CountLeaks(selection.Whose(f.AllUsers)) },
-		func() int { return containment.Servers(selection.Whose(f.AllUsers)) },
-		func() int { return len(units.UncontainedGateways()) },
+		servers:     func() ([]show.Server, error) { return measureAll(f) },
+		leaks:       func() int { return leftover.CountLeaks(selection.Whose(f.AllUsers)) },
+		uncontained: func() int { return containment.Servers(selection.Whose(f.AllUsers)) },
+		gateways:    func() int { return len(units.UncontainedGateways()) },
+		ends: func() (map[protocol.Cause]int, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			counts, err := ends.Read()
+			return maps.Clone(counts), err
+		},
 	}
 }
 
@@ -159,6 +172,10 @@ var (
 		nil, nil)
 	leaked = prometheus.NewDesc("mcpscope_leaks",
 		"Server processes outside any group whose client exited, see mcpscope sweep.", nil, nil)
+	ended = prometheus.NewDesc("mcpscope_server_ends_total",
+		"Servers that have ended since the boot, by cause, as the journal has them.", []string{"cause"}, nil)
+	journal = prometheus.NewDesc("mcpscope_journal_readable",
+		"1 if mcpscope_server_ends could be read from the journal.", nil, nil)
 	outside = prometheus.NewDesc("mcpscope_uncontained_servers",
 		"Servers of gateways that could not be contained, see mcpscope ls.", nil, nil)
 	outsideGateways = prometheus.NewDesc("mcpscope_uncontained_gateways",
@@ -201,8 +218,23 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 	to <- prometheus.MustNewConstMetric(leaked, prometheus.GaugeValue, float64(c.leaks()))
 	to <- prometheus.MustNewConstMetric(outside, prometheus.GaugeValue, float64(c.uncontained()))
 	to <- prometheus.MustNewConstMetric(outsideGateways, prometheus.GaugeValue, float64(c.gateways()))
+	c.collectEnds(to)
 	for state, n := range states {
 		to <- prometheus.MustNewConstMetric(byState, prometheus.GaugeValue, float64(n), string(state))
+	}
+}
+
+// collectEnds has all causes, also those that never occurred: a counter that begins with its first event has
+// no increase.
+func (c collector) collectEnds(to chan<- prometheus.Metric) {
+	readable := 1.0
+	counts, err := c.ends()
+	if err != nil {
+		readable = 0
+	}
+	to <- prometheus.MustNewConstMetric(journal, prometheus.GaugeValue, readable)
+	for cause, n := range counts {
+		to <- prometheus.MustNewConstMetric(ended, prometheus.CounterValue, float64(n), string(cause))
 	}
 }
 

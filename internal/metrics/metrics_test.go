@@ -37,7 +37,12 @@ func someViews() []show.Server {
 
 func TestMetrics(t *testing.T) {
 	some := func() ([]show.Server, error) { return append(someViews(), someViews()[0]), nil } // one of them twice
-	of := source{some, func() int { return 3 }, func() int { return 2 }, func() int { return 1 }}
+	of := source{
+		some, func() int { return 3 }, func() int { return 2 }, func() int { return 1 },
+		func() (map[protocol.Cause]int, error) {
+			return map[protocol.Cause]int{protocol.MemoryExhausted: 4}, nil
+		},
+	}
 	var out bytes.Buffer
 	if err := write(of, &out); err != nil {
 		t.Fatal(err)
@@ -52,6 +57,7 @@ func TestMetrics(t *testing.T) {
 		`client="` + "\ufffd" + `",id="p0vv3khv",name="evil?[31m?\"\\"`,
 		`mcpscope_servers{state="orphan"} 1.0` + "\n",
 		"mcpscope_duplicate_servers 1.0\n", "mcpscope_leaks 3.0\n", "mcpscope_uncontained_servers 2.0\n", "mcpscope_uncontained_gateways 1.0\n",
+		`mcpscope_server_ends_total{cause="out-of-memory"} 4.0` + "\n", "mcpscope_journal_readable 1.0\n",
 	} {
 		if !strings.Contains(open, want) {
 			t.Errorf("%q is not in\n%s", want, open)
@@ -70,7 +76,8 @@ func TestMetricsServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	server := metricsServer(source{func() ([]show.Server, error) { return someViews()[:1], nil },
-		func() int { return 0 }, func() int { return 0 }, func() int { return 0 }})
+		func() int { return 0 }, func() int { return 0 }, func() int { return 0 },
+		func() (map[protocol.Cause]int, error) { return nil, errors.New("no journal") }})
 	done := make(chan error)
 	go func() { done <- server.Serve(listener) }()
 	defer func() {

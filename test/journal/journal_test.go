@@ -57,17 +57,55 @@ func TestLifeOfAServer(t *testing.T) {
 				t.Errorf("%v: a secret is in, or there is too little in\n%s", err, text)
 			}
 			gone := output(t, b.command(t, "inspect", name))
-			if gone.status != 1 || !strings.Contains(gone.stderr, "mcpscope: hint: mcpscope logs "+name) {
+			if gone.status != 1 || !strings.Contains(gone.stderr, "mcpscope: hint: mcpscope logs "+name) ||
+				!strings.Contains(gone.stderr, name+" ("+started.ID+") ended after ") {
 				t.Errorf("inspect: %+v", gone)
 			}
 			for _, which := range []string{name, started.ID} {
 				if text := b.succeed(t, "logs", which); !strings.Contains(text, name+" ("+started.ID+") ended after ") ||
-					!strings.Contains(text, "stdin-closed, exit signal SIGKILL") || !strings.Contains(text, ") frozen\n") {
+					!strings.Contains(text, ": its client closed stdin; ") || !strings.Contains(text, ") frozen\n") {
 					t.Errorf("logs %s: %s", which, text)
 				}
 			}
 		})
 	}
+}
+
+// Processes that a server leaves are named where people look, and its end is counted by the cause.
+func TestLeftOversAreNamed(t *testing.T) {
+	for _, b := range []backend{cgroup, user} {
+		t.Run(b.name, func(t *testing.T) {
+			name := "leaver-" + b.name
+			before := b.ends(t)
+			f := b.events(t, name)
+			s := b.start(t, name, nil, `setsid sleep 1000 & echo ready; read -r line`)
+			s.Tell("exit")
+			ended := f.event("ended")
+			const want = ": it exited with status 0; 1 left-over process stopped: sleep"
+			if !strings.HasSuffix(ended.Message, want) || ended.Priority != "5" {
+				t.Errorf("%+v", ended)
+			}
+			_ = s.Cmd.Wait() // it has ended
+			if after := b.ends(t); after < before+1 {
+				t.Errorf("%d servers have exited by themselves, and %d before", after, before)
+			}
+		})
+	}
+}
+
+// ends is the metric of servers whose main process exited.
+func (b backend) ends(t *testing.T) (count int) {
+	t.Helper()
+	text := b.succeed(t, "metrics")
+	const name = `mcpscope_server_ends_total{cause="main-exited"} `
+	_, rest, found := strings.Cut(text, name)
+	if !found || !strings.Contains(text, "mcpscope_journal_readable 1.0\n") {
+		t.Fatalf("no %s: %s", name, text)
+	}
+	if _, err := fmt.Sscan(rest, &count); err != nil {
+		t.Fatal(err)
+	}
+	return count
 }
 
 // The freeze of an idle server is an event, too.
@@ -182,7 +220,9 @@ func TestWithoutAJournal(t *testing.T) {
 		return output(t, exec.Command("unshare", "--mount", "sh", "-c", "mount -t tmpfs none /run/systemd/journal && exec "+mcpscope+" "+args))
 	}
 	r := hidden("run -v --backend cgroup --stderr journal -- sh -c 'echo line >&2; exit 4'")
-	if r.status != 4 || r.stderr != "line\nmcpscope: note: stderr is the client's: there is no systemd journal here\n" {
+	const want = "line\nmcpscope: note: stderr is the client's: there is no systemd journal here\n" +
+		"mcpscope: note: ended after "
+	if r.status != 4 || !strings.HasPrefix(r.stderr, want) || strings.Count(r.stderr, "\n") != 3 {
 		t.Errorf("run: %+v", r)
 	}
 	if r = hidden("logs x"); r.status != 1 || !strings.HasPrefix(r.stderr, "mcpscope: cannot read the journal: there is no systemd journal here\n") {

@@ -45,18 +45,22 @@ type Brain struct {
 	requests  uint64
 	published published // to the guard
 
-	Held     int       // stdin, where that can be watched only by holding it; or -1
-	Events   int       // of the group, or -1
-	lookAt   time.Time // the next look whether the group is empty
-	pause    time.Duration
-	Terminal bool
-	Env      []string // the server's, for its container engine
-	undone   string   // containers that may be left
-	killed   []report.Killed
-	total    int // members that had to be killed
-	stuck    []freeze.Stuck
-	finish   func()         // ends the sweep of this start
-	Beside   sync.WaitGroup // goroutines of TellStart
+	Held        int       // stdin, where that can be watched only by holding it; or -1
+	Events      int       // of the group, or -1
+	lookAt      time.Time // the next look whether the group is empty
+	pause       time.Duration
+	Terminal    bool
+	Env         []string // the server's, for its container engine
+	undone      string   // containers that may be left
+	recorded    bool     // others and othersTotal are
+	othersTotal int
+	others      []string // names of members beside the main process at the beginning of the stop
+	killed      []report.Killed
+	total       int    // members that had to be killed
+	sentence    string // about the end; "" if there is no report, and without -v
+	stuck       []freeze.Stuck
+	finish      func()         // ends the sweep of this start
+	Beside      sync.WaitGroup // goroutines of TellStart
 }
 
 // New is a brain that waits by that loop.

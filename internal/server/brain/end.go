@@ -137,6 +137,27 @@ func (b *Brain) Guarded() freeze.Root {
 
 const elsewhere = "members in other cgroups could not be looked for: "
 
+// recordOthers remembers, once, what else is there when a stop begins.
+func (b *Brain) recordOthers() {
+	if b.recorded || !report.Wanted(b.Config.Report) && !b.Config.Verbose {
+		return
+	}
+	b.recorded = true
+	main := int(b.Page.MainPID)
+	if b.Config.Taken {
+		main = b.Config.Main.PID
+	}
+	pids, _ := b.Group.Members().Members() // a partial list is better than none
+	pids = slices.DeleteFunc(pids, func(pid int) bool { return pid == main })
+	for _, pid := range pids[:min(len(pids), report.NamedMost)] {
+		name, err := proc.Comm(pid)
+		if err == nil { // it has not exited meanwhile
+			b.others = append(b.others, name)
+		}
+	}
+	b.othersTotal = len(pids)
+}
+
 // killAll kills members, and those that are re-parented to the guard by that. failed begins the note of an
 // error.
 func (b *Brain) killAll(members freeze.Target, failed string) {
@@ -153,7 +174,7 @@ func (b *Brain) inspect(members freeze.Target) {
 		return
 	}
 	pids, _ := members.Members() // a partial list is better than none
-	for _, pid := range pids[:min(len(pids), report.KilledMost)] {
+	for _, pid := range pids[:min(len(pids), report.NamedMost)] {
 		k := report.Killed{PID: pid}
 		k.Name, _ = proc.Comm(pid)
 		k.Command = proc.Cmdline(pid, protocol.CommandMost)
@@ -168,20 +189,17 @@ func (b *Brain) Note(text string) {
 	}
 }
 
-// notesForPeople adds the members that were killed.
+// notesForPeople adds how it ended.
 func (b *Brain) notesForPeople() []string {
 	notes := slices.Clone(b.Config.Notes)
-	for _, k := range b.killed {
-		notes = append(notes, "killed "+k.String())
-	}
-	if b.total > len(b.killed) {
-		notes = append(notes, fmt.Sprintf("killed %d processes in all", b.total))
+	if b.sentence != "" {
+		notes = append(notes, b.sentence)
 	}
 	return notes
 }
 
 func (b *Brain) stuckForPeople() (all []string) {
-	for _, left := range b.stuck[:min(len(b.stuck), report.KilledMost)] {
+	for _, left := range b.stuck[:min(len(b.stuck), report.NamedMost)] {
 		all = append(all, left.Text)
 	}
 	if b.undone != "" {
@@ -190,11 +208,9 @@ func (b *Brain) stuckForPeople() (all []string) {
 	return all
 }
 
-func (b *Brain) writeReport() {
+// describeEnd fills in a report. A server whose main process was waited for has a status.
+func (b *Brain) describeEnd() *report.Report {
 	c := b.Config
-	if !report.Wanted(c.Report) {
-		return
-	}
 	r := report.New(c, b.life.Cause)
 	r.Signal = unix.SignalName(b.life.Signal) // "" for another cause
 	if ws := unix.WaitStatus(b.Page.Status); ws.Signaled() {
@@ -204,8 +220,23 @@ func (b *Brain) writeReport() {
 	}
 	cpu := b.Group.Members().CPU().Round(time.Millisecond).Seconds()
 	r.CPUSeconds = &cpu
-	r.Figures, r.Killed, r.KilledTotal = b.Group.Figures(), b.killed, b.total
-	r.Stuck, r.Notes = b.stuckForPeople(), c.Notes
+	r.Figures = b.Group.Figures()
+	r.Stopped = b.others
+	r.StoppedTotal = b.othersTotal
+	r.Killed = b.killed
+	r.KilledTotal = b.total
+	r.Stuck = b.stuckForPeople()
+	r.Notes = c.Notes
+	return r
+}
+
+func (b *Brain) writeReport() {
+	c := b.Config
+	if !report.Wanted(c.Report) && !c.Verbose {
+		return
+	}
+	r := b.describeEnd()
+	b.sentence = r.Sentence()
 	r.Log()
 	r.Write(c.Report)
 }

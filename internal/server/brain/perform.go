@@ -43,12 +43,14 @@ func (b *Brain) perform(all []lifecycle.Action) {
 	for _, a := range all {
 		switch a.Do {
 		case lifecycle.SendSignal:
+			b.recordOthers()
 			freeze.Ask(b.Group.Members(), a.Signal)
 			b.lookAgain()
 		case lifecycle.ThawMembers:
 			_ = b.Group.Members().Thaw() // it was removed
 			b.lookAgain()
 		case lifecycle.KillMembers:
+			b.recordOthers()
 			b.kill()
 		case lifecycle.WakeMembers:
 			if b.rest != nil { // a later brain stops them, which thaws

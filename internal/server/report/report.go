@@ -28,10 +28,13 @@ type Report struct {
 	ExitSignal string         `json:"exit_signal,omitempty"`
 	CPUSeconds *float64       `json:"cpu_seconds,omitempty"`
 	protocol.Figures
-	Killed      []Killed `json:"killed,omitempty"`
-	KilledTotal int      `json:"killed_total,omitempty"`
-	Stuck       []string `json:"stuck,omitempty"`
-	Notes       []string `json:"notes,omitempty"`
+	// Stopped are the names of the processes beside the main process that were there when the stop began.
+	Stopped      []string `json:"stopped,omitempty"`
+	StoppedTotal int      `json:"stopped_total,omitempty"`
+	Killed       []Killed `json:"killed,omitempty"`
+	KilledTotal  int      `json:"killed_total,omitempty"`
+	Stuck        []string `json:"stuck,omitempty"`
+	Notes        []string `json:"notes,omitempty"`
 	// Error is set if the server could not be started. The other figures are then zero.
 	Error string `json:"error,omitempty"`
 	Hint  string `json:"hint,omitempty"`
@@ -45,7 +48,7 @@ type Killed struct {
 }
 
 const (
-	KilledMost  = 16          // members that a report names
+	NamedMost   = 16          // members that a report names
 	reportBound = time.Second // for the write of the report
 )
 
@@ -91,18 +94,14 @@ func LogStart(c *protocol.Config) {
 // logged are the keys of a report that its event has. Arguments, which may be secrets, are in none of them.
 var logged = []string{
 	"signal", "exit_status", "exit_signal", "cpu_seconds", "memory_peak_bytes", "memory_max_bytes",
-	"oom_kills", "pids_refused", "pids_max", "killed_total",
+	"oom_kills", "pids_refused", "pids_max", "stopped_total", "killed_total",
 }
 
 func (r *Report) Log() {
 	fields := []systemd.JournalField{
 		protocol.Field("cause", string(r.Cause)), protocol.Field("seconds", fmt.Sprint(r.Seconds)),
 	}
-	text := fmt.Sprintf("ended after %v: %s", r.Ended.Sub(r.Started).Round(time.Millisecond), r.Cause)
-	add := func(key, value string) {
-		fields = append(fields, protocol.Field(key, value))
-		text += ", " + strings.ReplaceAll(key, "_", " ") + " " + value
-	}
+	add := func(key, value string) { fields = append(fields, protocol.Field(key, value)) }
 	var values map[string]json.RawMessage
 	line, _ := json.Marshal(r)        // as in Write
 	_ = json.Unmarshal(line, &values) // it was just written
@@ -110,6 +109,9 @@ func (r *Report) Log() {
 		if value, known := values[key]; known {
 			add(key, strings.Trim(string(value), `"`))
 		}
+	}
+	for _, stopped := range r.Stopped {
+		add("stopped", stopped)
 	}
 	for _, k := range r.Killed {
 		add("killed", k.String())
@@ -121,8 +123,8 @@ func (r *Report) Log() {
 	switch {
 	case r.OOMKills > 0 || r.PIDsRefused > 0:
 		priority = systemd.Warning
-	case r.KilledTotal > 0:
+	case r.StoppedTotal+r.KilledTotal > 0:
 		priority = systemd.Notice
 	}
-	r.Subject.Log(protocol.EventEnded, priority, text, fields...)
+	r.Subject.Log(protocol.EventEnded, priority, r.Sentence(), fields...)
 }

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
+)
+
+// Sentence says for people how a server ended, and names the processes that were stopped. It has no
+// arguments, which may be secrets. The names of processes may be anything.
+func (r *Report) Sentence() string {
+	parts := []string{fmt.Sprintf("ended after %v: %s", rounded(r.Ended.Sub(r.Started)), r.reason())}
+	if r.StoppedTotal > 0 {
+		parts = append(parts, r.stopped())
+	}
+	if r.KilledTotal > 0 {
+		parts = append(parts, fmt.Sprintf("%s did not exit on a signal and had to be killed", r.killed()))
+	}
+	for _, stuck := range r.Stuck {
+		parts = append(parts, "could not be stopped: "+stuck)
+	}
+	if r.PIDsRefused > 0 {
+		const text = "it could not fork %d times, by its limit of processes"
+		parts = append(parts, fmt.Sprintf(text, r.PIDsRefused))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// reasons are those of causes that need no figure.
+var reasons = map[protocol.Cause]string{
+	protocol.StdinClosed:   "its client closed stdin",
+	protocol.StdoutClosed:  "its client was gone (it closed stdout)",
+	protocol.ClientDied:    "its client died",
+	protocol.ClientIdle:    "its client died, and it did nothing",
+	protocol.LauncherGone:  "mcpscope run was killed",
+	protocol.GuardGone:     "mcpscope's guard was killed",
+	protocol.StopRequested: "a stop was requested",
+	protocol.LifetimeOver:  "its max-lifetime was over",
+	protocol.IdleTooLong:   "its idle-timeout was over",
+}
+
+func (r *Report) reason() string {
+	switch r.Cause {
+	case protocol.MainExited:
+		return "it exited" + r.status()
+	case protocol.Signalled:
+		return "it received " + r.Signal
+	case protocol.MemoryExhausted:
+		return "out of memory" + r.memory() + ", the kernel killed all of it"
+	}
+	if text := reasons[r.Cause]; text != "" {
+		return text
+	}
+	return string(r.Cause)
+}
+
+// status is that of a main process which ended by itself.
+func (r *Report) status() string {
+	switch {
+	case r.ExitSignal != "":
+		return " by " + r.ExitSignal
+	case r.ExitStatus != nil:
+		return fmt.Sprintf(" with status %d", *r.ExitStatus)
+	}
+	return ""
+}
+
+func (r *Report) memory() string {
+	if r.MemoryMax == nil {
+		return ""
+	}
+	return fmt.Sprintf(" (its limit is %d MB)", *r.MemoryMax>>20)
+}
+
+// stopped names the processes beside the main process. Only those that a server leaves when it exits are
+// certainly left over: others may be part of it.
+func (r *Report) stopped() string {
+	kind := "other process"
+	if r.Cause == protocol.MainExited {
+		kind = "left-over process"
+	}
+	if r.StoppedTotal > 1 {
+		kind += "es"
+	}
+	text := fmt.Sprintf("%d %s stopped: %s", r.StoppedTotal, kind, strings.Join(r.Stopped, ", "))
+	if more := r.StoppedTotal - len(r.Stopped); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+func (r *Report) killed() string {
+	var names []string
+	for _, k := range r.Killed {
+		names = append(names, k.String())
+	}
+	text := strings.Join(names, ", ")
+	if more := r.KilledTotal - len(r.Killed); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// rounded is exact enough to be read.
+func rounded(d time.Duration) time.Duration {
+	switch {
+	case d >= 10*time.Second:
+		return d.Round(time.Second)
+	case d >= time.Second:
+		return d.Round(100 * time.Millisecond)
+	}
+	return d.Round(time.Millisecond)
+}

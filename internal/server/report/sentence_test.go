@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"testing"
+	"time"
+
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
+)
+
+func TestSentence(t *testing.T) {
+	status := 1
+	limit := uint64(1 << 30)
+	for want, r := range map[string]Report{
+		"ended after 13s: it received SIGINT; 3 other processes stopped: chrome, sleep, tmux: server": {
+			Seconds: 13.2, Cause: protocol.Signalled, Signal: "SIGINT",
+			Stopped: []string{"chrome", "sleep", "tmux: server"}, StoppedTotal: 3,
+		},
+		"ended after 2.1s: it exited with status 1; 1 left-over process stopped: sleep": {
+			Seconds: 2.12, Cause: protocol.MainExited, ExitStatus: &status,
+			Stopped: []string{"sleep"}, StoppedTotal: 1,
+		},
+		"ended after 5ms: it exited by SIGSEGV": {
+			Seconds: 0.005, Cause: protocol.MainExited, ExitSignal: "SIGSEGV",
+		},
+		"ended after 1h1m0s: its client was gone (it closed stdout); 20 other processes stopped: a and 19 more; " +
+			"process 7 (a) did not exit on a signal and had to be killed": {
+			Seconds: 3660, Cause: protocol.StdoutClosed, Stopped: []string{"a"}, StoppedTotal: 20,
+			Killed: []Killed{{PID: 7, Name: "a", Command: "a secret"}}, KilledTotal: 1,
+		},
+		"ended after 10s: out of memory (its limit is 1024 MB), the kernel killed all of it": {
+			Seconds: 10, Cause: protocol.MemoryExhausted, Figures: protocol.Figures{MemoryMax: &limit},
+		},
+	} {
+		r.Ended = r.Started.Add(time.Duration(r.Seconds * float64(time.Second)))
+		if got := r.Sentence(); got != want {
+			t.Errorf("got\n%s\nwant\n%s", got, want)
+		}
+	}
+	for _, cause := range protocol.Causes() {
+		r := Report{Cause: cause}
+		if r.reason() == string(cause) {
+			t.Errorf("the cause %s has no words", cause)
+		}
+	}
+}
