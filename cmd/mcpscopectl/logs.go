@@ -23,6 +23,7 @@ func logsCommand(io cli.Stdio) *cobra.Command {
 		examples: `  mcpscope logs --since 2h
   mcpscope logs git -n 50
   mcpscope logs -f git
+  mcpscope logs --project shop
 `,
 		long: `Print journal entries about servers, the oldest first: started, frozen, thawed,
 asked to stop, swept, and ended with the processes that were killed. With NAME
@@ -56,6 +57,8 @@ or does not respond. To write every end of a server to a file, use mcpscope run
 			}
 			return nil
 		})
+	fs.StringVar(&f.Project, "project", "", "only servers of the project `NAME`")
+	fs.StringVar(&f.Session, "session", "", "only servers of the client's session `ID`")
 	fs.StringVarP(&f.Lines, "lines", "n", "", "print only the last `N` entries")
 	fs.BoolVar(&f.JSON, "json", false, "print the journal's JSON, one line per entry")
 	return c

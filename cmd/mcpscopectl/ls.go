@@ -21,6 +21,8 @@ func addFilter(c *cobra.Command, f *selection.Filter) {
 	allUsers(c.Flags(), &f.AllUsers)
 	c.Flags().StringVar(&f.Client, "client", "", "only servers of client `PID|NAME`")
 	_ = c.RegisterFlagCompletionFunc("client", clientNames) // it has that flag
+	c.Flags().StringVar(&f.Project, "project", "", "only servers of the project `NAME`")
+	c.Flags().StringVar(&f.Session, "session", "", "only servers of the session `ID`, or its beginning")
 }
 
 func allUsers(fs *pflag.FlagSet, to *bool) {
@@ -38,13 +40,15 @@ func lsCommand(io cli.Stdio) *cobra.Command {
 		use: "ls [flags]", short: "list the running servers", also: "list ps",
 		examples: `  mcpscope ls
   mcpscope ls --client claude --json
+  mcpscope ls --project shop
 `,
 		long: `List the running servers, the oldest first. STATE is running, terminating,
 frozen, idle or orphan. An idle server is frozen until its client writes (run
 --idle-freeze); its MEMORY before that is in parentheses. An orphan has lost its
 launcher and guard, and is stopped by the next start of a server or by mcpscope
 sweep. CLIENT is the process that started the server; for servers of mcpscope
-gateway, it is the gateway. mcpscope top sorts the servers by CPU or memory.`,
+gateway, it is the gateway. PROJECT is the base name of the directory in which
+the server was started. mcpscope top sorts the servers by CPU or memory.`,
 	}, func(operands []string) int { return f.run(io) })
 	fs := c.Flags()
 	addFilter(c, &f.Filter)

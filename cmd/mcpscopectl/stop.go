@@ -30,6 +30,7 @@ func stopCommand(io cli.Stdio) *cobra.Command {
 		also: "rm remove kill end", operands: servers,
 		examples: `  mcpscope stop git
   mcpscope stop --client hermes --grace 500ms
+  mcpscope stop --project shop
   mcpscope stop --all --yes
 `,
 		long: `Stop servers: send SIGTERM to every member, wait for the grace period, and kill
@@ -52,8 +53,8 @@ The exit status is 0 if all of them were stopped.`,
 
 func (f *stopFlags) run(operands []string, io cli.Stdio) int {
 	switch {
-	case len(operands) == 0 && !f.all && f.Client == "":
-		return io.Mistake("stop", "no server given: add a name, an id, --all or --client")
+	case len(operands) == 0 && !f.all && !f.IsNarrow():
+		return io.Mistake("stop", "no server given: add a name, an id, --all, --client or --project")
 	case len(operands) > 0 && f.all:
 		return io.Mistake("stop", "--all and server names exclude each other")
 	}
@@ -62,7 +63,7 @@ func (f *stopFlags) run(operands []string, io cli.Stdio) int {
 		return io.Cannot("stop", err)
 	}
 	defer selection.Close(servers)
-	if len(servers) == 0 && f.Client != "" { // it can be a typing error
+	if len(servers) == 0 && f.IsNarrow() { // it can be a typing error
 		return io.CannotWithHint("stop", errors.New("there are "+f.None()), "mcpscope ls")
 	}
 	if len(servers) == 0 {

@@ -21,8 +21,8 @@ Keys:
                      select a server
   Enter              show details and processes; Escape returns
   c m a n p          sort by CPU, memory, age, name or processes
-  /                  filter by id, name, client, state or backend; Escape
-                     removes the filter
+  /                  filter by id, name, client, project, state or backend;
+                     Escape removes the filter
   f                  freeze or thaw the selected server
   s, then y          stop the selected server, as mcpscope stop does
   q, ^C              quit
@@ -38,6 +38,6 @@ func topCommand(io cli.Stdio) *cobra.Command {
 `,
 		long: topLong,
 	}, func([]string) int { return top.Run(&f, strings.Join(uncovered(), "; "), io) })
-	allUsers(c.Flags(), &f.AllUsers)
+	addFilter(c, &f)
 	return c
 }

@@ -356,6 +356,7 @@ func (w *watcher) serverOf(c *candidate, r *notify.Request) *Server {
 	made.variables = difference(env, w.environmentOf(c.client))
 	s := w.server(w.serverName(made, c.client.name()), c.client)
 	s.Recipe = made.number()
+	s.Origin = protocol.OriginOf(made.dir, env)
 	return s
 }
 

@@ -27,6 +27,8 @@ import (
 type Query struct {
 	Follow, JSON bool
 	Since, Lines string // for journalctl, "" for all
+	// Project and Session are those of servers, "" for all; the journal can't find a part of a session's id.
+	Project, Session string
 }
 
 // server is one that the journal is searched for.
@@ -103,6 +105,12 @@ func (q *Query) events(match string, kinds ...protocol.Event) []string {
 		uids = []string{strconv.Itoa(os.Getuid())}
 	}
 	matches := eventsOf(uids, kinds...)
+	if q.Project != "" {
+		matches = append(matches, "MCPSCOPE_PROJECT="+q.Project)
+	}
+	if q.Session != "" {
+		matches = append(matches, "MCPSCOPE_SESSION="+q.Session)
+	}
 	if match != "" {
 		matches = append(matches, match)
 	}

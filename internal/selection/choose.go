@@ -16,7 +16,9 @@ import (
 // an id, or a name, which several servers may have. For root, its own servers come first; a name is refused
 // if several other users have a server of that name.
 func (f *Filter) Choose(args []string) ([]*fleet.Listed, error) {
-	all, err := (&Filter{f.AllUsers || os.Getuid() == 0, f.Client}).List()
+	visible := *f
+	visible.AllUsers = f.AllUsers || os.Getuid() == 0
+	all, err := visible.List()
 	if err != nil && len(all) == 0 {
 		return nil, err
 	}

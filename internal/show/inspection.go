@@ -89,6 +89,8 @@ func (i *Inspection) write(out io.Writer) {
 	}
 	some("client's unit", i.ClientUnit)
 	line("client", "%s", strings.Join(ancestors, " ← "))
+	some("project", i.Project)
+	some("session", i.Session)
 	if i.Started != nil {
 		line("started", "%s, %s ago", i.Started.Local().Format(time.DateTime), HumanSeconds(i.Age))
 	}

@@ -3,6 +3,7 @@
 package show
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -88,13 +89,16 @@ func Watched(rows []Row, width int, users bool) []string {
 // terminal clips them.
 func servers(rows []Row, users, shares bool) [][]string {
 	lines := [][]string{
-		{"ID", "NAME", "STATE", "AGE", "PROCS", "CPU%", "CPU", "MEMORY", "CLIENT", "BACKEND", "UID"},
+		{
+			"ID", "NAME", "STATE", "AGE", "PROCS", "CPU%", "CPU", "MEMORY", "CLIENT", "PROJECT",
+			"BACKEND", "UID",
+		},
 	}
 	for _, r := range rows {
 		lines = append(lines, []string{
 			r.ID, r.Name, string(r.State), HumanSeconds(r.Age), strconv.Itoa(r.Processes),
 			r.ShareText(), HumanSeconds(r.CPU), MemoryText(r.Server), r.Client.Text(),
-			string(r.Backend), strconv.Itoa(r.UID),
+			cmp.Or(r.Project, "-"), string(r.Backend), strconv.Itoa(r.UID),
 		})
 	}
 	for i, line := range lines {

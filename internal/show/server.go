@@ -28,18 +28,19 @@ type Server struct {
 	Unit       string           `json:"unit,omitempty"`
 	Client     Process          `json:"client,omitzero"`
 	ClientUnit string           `json:"client_unit,omitempty"`
-	Launcher   int              `json:"launcher_pid,omitempty"`
-	Guard      int              `json:"guard_pid,omitempty"`
-	Started    *time.Time       `json:"started,omitempty"`
-	Age        float64          `json:"age_seconds"`
-	Policy     string           `json:"policy,omitempty"`
-	Processes  int              `json:"processes"`
-	CPU        float64          `json:"cpu_seconds"`
-	Memory     *uint64          `json:"memory_bytes,omitempty"`
-	Peak       *uint64          `json:"memory_peak_bytes,omitempty"`
-	IdleSince  *time.Time       `json:"idle_since,omitempty"`
-	Wakes      int              `json:"wakes,omitempty"`               // by input, while it was idle
-	Before     uint64           `json:"memory_before_bytes,omitempty"` // before it was reclaimed last
+	protocol.Origin
+	Launcher  int        `json:"launcher_pid,omitempty"`
+	Guard     int        `json:"guard_pid,omitempty"`
+	Started   *time.Time `json:"started,omitempty"`
+	Age       float64    `json:"age_seconds"`
+	Policy    string     `json:"policy,omitempty"`
+	Processes int        `json:"processes"`
+	CPU       float64    `json:"cpu_seconds"`
+	Memory    *uint64    `json:"memory_bytes,omitempty"`
+	Peak      *uint64    `json:"memory_peak_bytes,omitempty"`
+	IdleSince *time.Time `json:"idle_since,omitempty"`
+	Wakes     int        `json:"wakes,omitempty"`               // by input, while it was idle
+	Before    uint64     `json:"memory_before_bytes,omitempty"` // before it was reclaimed last
 	// MemoryFrom is where Memory comes from, if that is known.
 	MemoryFrom memorySource `json:"memory_source,omitempty"`
 	// Limits are the values in the files of the group.
@@ -83,7 +84,7 @@ func Measure(s *fleet.Listed) (Server, error) {
 	v := Server{
 		ID: s.ID, Name: s.Name, UID: s.UID, Backend: s.Backend, State: s.State, Cause: s.Cause,
 		Group: s.Group, Unit: s.Unit, Client: Process{s.Client.PID, s.Client.Name},
-		ClientUnit: s.Client.Unit, Launcher: s.Launcher, Guard: s.Guard,
+		ClientUnit: s.Client.Unit, Origin: s.Origin, Launcher: s.Launcher, Guard: s.Guard,
 		Policy: s.Policy.String(), Processes: len(u.PIDs), CPU: u.CPU.Seconds(),
 		Memory: u.Memory, MemoryFrom: fromGroup, Peak: u.MemoryPeak, Limits: u.Limits,
 		OOMKills: u.OOMKills, PIDsRefused: u.PIDsRefused, Role: s.Role(),

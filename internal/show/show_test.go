@@ -17,7 +17,7 @@ func someViews() []Server {
 	started := time.Date(2026, 11, 20, 8, 0, 0, 500_000_000, time.UTC)
 	return []Server{
 		{
-			ID: "k3x9w2ab", Name: "time", Backend: protocol.SystemdUser, State: fleet.Running, Client: Process{4711, "hermes"},
+			ID: "k3x9w2ab", Name: "time", Backend: protocol.SystemdUser, State: fleet.Running, Client: Process{4711, "hermes"}, Origin: protocol.Origin{Project: "shop"},
 			Age: 3725, Processes: 3, CPU: 1.25, Memory: &memory, Peak: &peak, MemoryFrom: fromGroup, Started: &started,
 		},
 		{
@@ -31,10 +31,10 @@ func someViews() []Server {
 func TestTable(t *testing.T) {
 	var out bytes.Buffer
 	WriteServers(&out, someViews(), true)
-	want := `ID        NAME            STATE    AGE    PROCS  CPU   MEMORY  CLIENT        BACKEND       UID
-k3x9w2ab  time            running  1h2m   3      1.2s  50M     hermes[4711]  systemd-user  0
-p0vv3khv  evil?[31m?"\  orphan   2d7h   1      0.0s  ~3.0M   ` + "\ufffd" + `[12]         tree          1000
-zzzzzzzz  zombie          terminating   0.0s   0      0.0s  -       x[12]         cgroup        0
+	want := `ID        NAME            STATE    AGE    PROCS  CPU   MEMORY  CLIENT        PROJECT  BACKEND       UID
+k3x9w2ab  time            running  1h2m   3      1.2s  50M     hermes[4711]  shop     systemd-user  0
+p0vv3khv  evil?[31m?"\  orphan   2d7h   1      0.0s  ~3.0M   ` + "\ufffd" + `[12]         -        tree          1000
+zzzzzzzz  zombie          terminating   0.0s   0      0.0s  -       x[12]         -        cgroup        0
 `
 	squeeze := func(s string) string { return strings.Join(strings.Fields(s), " ") }
 	if squeeze(out.String()) != squeeze(want) || strings.HasSuffix(out.String(), "\n\n") {

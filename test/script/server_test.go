@@ -32,7 +32,11 @@ func server(ts *testscript.TestScript, neg bool, args []string) {
 		flags, mode = flags[:i], flags[i+1:]
 	}
 	s := &started{members: escape.NewMembers(w.T)}
-	line := []string{"env", "MCPSCOPE_CONFIG=" + ts.Getenv("MCPSCOPE_CONFIG"), filepath.Join(dir, "mcpscope"), "run", "--name", name}
+	line := []string{"env", "-C", ts.MkAbs("."), "MCPSCOPE_CONFIG=" + ts.Getenv("MCPSCOPE_CONFIG")}
+	if session := ts.Getenv("CLAUDE_CODE_SESSION_ID"); session != "" {
+		line = append(line, "CLAUDE_CODE_SESSION_ID="+session)
+	}
+	line = append(line, filepath.Join(dir, "mcpscope"), "run", "--name", name)
 	line = append(append(line, flags...), "--", w.Programs.Zoo, "--register", s.members.Address)
 	s.Client = w.NewClient(w.Unique("client"), []string{"--group"}, append(line, mode...))
 	ts.Check(s.members.UntilReady(escape.Patience))

@@ -180,7 +180,7 @@ func (s *Listed) awaitEnd(deadline time.Time) (ended bool, err error) {
 }
 
 func (s *Listed) subject() protocol.Subject {
-	return protocol.Subject{ID: s.ID, Name: s.Name, Client: s.Client, Backend: s.Backend}
+	return protocol.Subject{ID: s.ID, Name: s.Name, Client: s.Client, Backend: s.Backend, Origin: s.Origin}
 }
 
 // LogStop writes an event about a request to the journal, which records the user.

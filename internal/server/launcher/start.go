@@ -54,6 +54,7 @@ type Server struct {
 	Client     int             // pid of the client where it is not our parent; otherwise 0
 	Guard      int             // pid of that of a gateway, or 0
 	ClientName string          // where its process has another one
+	Origin     protocol.Origin
 	// StrictLimits: the settings do not allow that a limit is missing. Below a gateway the server runs
 	// without it, and its watcher reports that.
 	StrictLimits bool
@@ -129,6 +130,7 @@ func (s *Server) birth() (*birth, error) {
 	c := protocol.NewConfig()
 	c.Name, c.Argv, c.Policy, c.Started = s.Name, s.Argv, s.Policy, time.Now().UnixNano()
 	c.Recipe = s.Recipe
+	c.Origin = s.Origin
 	c.Verbose, c.Replace, c.Report, c.Stderr = s.Verbose, s.Replace, s.Report, protocol.StderrInherit
 	parent := cmp.Or(s.Client, os.Getppid())
 	st, _ := proc.ReadStat(parent) // without a name, if it can't be read

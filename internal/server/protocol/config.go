@@ -29,6 +29,7 @@ type Facts struct {
 	// Recipe identifies how a gateway has started the server: its command, arguments, directory and
 	// variables. It is 0 for a server of mcpscope run, which its name identifies.
 	Recipe uint64
+	Origin
 }
 
 // Role identifies a server for its client: of two servers of one client in the same role one is a copy.
@@ -75,7 +76,7 @@ type ClientSide struct {
 }
 
 func (c *Config) Subject() Subject {
-	return Subject{ID: c.Group.ID, Name: c.Name, Client: c.Client, Backend: c.Group.Backend}
+	return Subject{ID: c.Group.ID, Name: c.Name, Client: c.Client, Backend: c.Group.Backend, Origin: c.Origin}
 }
 
 // File identifies an open pipe or socket.

@@ -98,6 +98,7 @@ type Subject struct {
 	Name    string      `json:"name"`
 	Client  ClientFacts `json:"client"`
 	Backend Backend     `json:"backend"`
+	Origin
 }
 
 // Log writes an event, if there is a journal that takes it at once.
@@ -110,6 +111,7 @@ func (s Subject) Log(e Event, p systemd.Priority, what string, more ...systemd.J
 		Field("event", string(e)), Field("id", s.ID), Field("name", s.Name),
 		Field("client", s.Client.Name), Field("client_pid", pid),
 		Field("client_unit", s.Client.Unit), Field("backend", string(s.Backend)),
+		Field("project", s.Project), Field("session", s.Session),
 	}, more...)...)
 }
 

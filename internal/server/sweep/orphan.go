@@ -213,8 +213,8 @@ func End(g *group.ControlGroup, grace time.Duration) (Swept, error) {
 		if s.Stuck != "" {
 			text, priority = "swept, but for "+s.Stuck, systemd.Warning
 		}
-		protocol.Subject{ID: g.ID, Name: of.Name, Client: of.Client}.Log(protocol.EventSwept, priority, text,
-			protocol.Field("stuck", s.Stuck))
+		who := protocol.Subject{ID: g.ID, Name: of.Name, Client: of.Client, Origin: of.Origin}
+		who.Log(protocol.EventSwept, priority, text, protocol.Field("stuck", s.Stuck))
 	}
 	if !ended {
 		return s, err

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package protocol
+
+import (
+	"path"
+	"strings"
+)
+
+// Origin says whose a server is, beside its client. A process of its user may have written any text.
+type Origin struct {
+	// Project is the base name of the directory that the server was started in: agents start servers in the
+	// directory of the project. It is "" for the root directory.
+	Project string `json:"project,omitempty"`
+	// Session is the name of the client's session in the environment of its servers; "" without one.
+	Session string `json:"session,omitempty"`
+}
+
+// sessionVariable is the only variable of a server that is read: others may be secrets.
+const sessionVariable = "CLAUDE_CODE_SESSION_ID"
+
+// originMost bounds each text, in bytes.
+const originMost = 64
+
+// OriginOf is that of a server which starts in a directory, "" if that is not known, with an environment.
+func OriginOf(dir string, env []string) (o Origin) {
+	if dir != "" && dir != "/" {
+		o.Project = clip(path.Base(dir))
+	}
+	for _, entry := range env {
+		key, value, _ := strings.Cut(entry, "=")
+		if key == sessionVariable {
+			o.Session = clip(value)
+		}
+	}
+	return o
+}
+
+func clip(text string) string { return strings.ToValidUTF8(text[:min(len(text), originMost)], "") }

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package protocol
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestOrigin(t *testing.T) {
+	env := []string{"KEY=secret", "CLAUDE_CODE_SESSION_ID=8a1f"}
+	long := strings.Repeat("ü", 100)
+	for dir, want := range map[string]string{
+		"": "", "/": "", "/home/a/shop": "shop", "/home/a/my shop/": "my shop", "/x/" + long: strings.Repeat("ü", 32),
+	} {
+		got := OriginOf(dir, env)
+		if got.Project != want || got.Session != "8a1f" {
+			t.Errorf("%q: %+v", dir, got)
+		}
+	}
+	if got := OriginOf("/a", nil); got.Session != "" {
+		t.Errorf("%+v", got)
+	}
+}
