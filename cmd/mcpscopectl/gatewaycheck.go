@@ -7,6 +7,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -35,7 +36,7 @@ func gatewayCheckCommand(args []string, io cli.Stdio) int {
 	}
 	c.rules = gateway.Rules{Match: c.values.Match, Except: c.values.Except}
 	c.rules.Configured, c.wrapped, c.unread = configuredServers(c.values.Configs)
-	c.outer, c.inside = gateway.Outer()
+	c.outer, c.inside = gateway.Around().Of(os.Getpid()) // the outer one may have executed this program
 	if !c.inside {
 		c.trial = diagnose.TryGateway(by, c.values.Backend)
 	}

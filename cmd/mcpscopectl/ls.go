@@ -14,6 +14,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/clientconfig"
 	"github.com/mcpscope/mcpscope/internal/containment"
 	"github.com/mcpscope/mcpscope/internal/selection"
+	"github.com/mcpscope/mcpscope/internal/server/fleet"
 	"github.com/mcpscope/mcpscope/internal/show"
 )
 
@@ -56,13 +57,17 @@ the server was started. mcpscope top sorts the servers by CPU or memory.`,
 	return c
 }
 
-// note prints which servers of gateways are missing in the list, for they are not contained.
-func (f *lsFlags) note(io cli.Stdio) {
+// note prints which servers of gateways are missing in the list, for they are not contained, and which agents
+// have a daemon that would end with them.
+func (f *lsFlags) note(servers []*fleet.Listed, io cli.Stdio) {
 	for _, line := range containment.Lines(selection.Whose(f.AllUsers)) {
 		io.Note(line)
 	}
 	for _, group := range containment.UncontainedGroups(os.Getuid()) {
 		io.Note("the gateway in " + group + " has no server that is contained: see mcpscope doctor")
+	}
+	for _, line := range containment.DaemonLines(servers) {
+		io.Note(line)
 	}
 }
 
@@ -91,7 +96,7 @@ func (f *lsFlags) run(io cli.Stdio) int {
 	default:
 		show.WriteServers(io.Out, views, f.AllUsers)
 	}
-	f.note(io)
+	f.note(servers, io)
 	if cli.OnTerminal(io.Out) { // scripts do not wait for it: mcpscope wrap --check
 		for _, line := range uncovered() {
 			io.Note(line)

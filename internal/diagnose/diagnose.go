@@ -36,6 +36,7 @@ type diagnosis struct {
 	Uncontained []units.UncontainedGateway `json:"uncontained,omitempty"`
 	Changed     []changedGateway           `json:"changed,omitempty"`    // services with an outdated drop-in
 	Configured  []string                   `json:"configured,omitempty"` // without mcpscope
+	Agents      []Agent                    `json:"agents,omitempty"`     // without mcpscope
 	Leaks       int                        `json:"leaks,omitempty"`      // leaked servers
 	Settings    []string                   `json:"settings,omitempty"`   // mistakes in settings files
 	Limits      []string                   `json:"limits,omitempty"`     // that cannot be applied
@@ -50,6 +51,7 @@ func Diagnose(by programs) *diagnosis {
 		Uncontained: units.UncontainedGateways(),
 		Changed:     changedGateways(),
 		Configured:  clientconfig.FindCoverage().Lines(),
+		Agents:      agentsOutside(),
 		Settings:    settingsProblems(), Leaks: leftover.CountLeaks(os.Getuid()),
 	}
 	for _, b := range backend.Candidates() {
@@ -109,9 +111,10 @@ func gateways() (lines []string) {
 		}
 		lines = append(lines, line)
 	}
+	daemons := containment.DaemonLines(servers)
 	if len(lines) > 0 && os.Getuid() != 0 {
 		lines = append(lines, "sudo and other setuid programs do not work below a gateway of a user "+
 			"(no_new_privs); where they are needed, wrap the servers instead: mcpscope wrap")
 	}
-	return append(lines, containment.Lines(uid)...)
+	return slices.Concat(lines, containment.Lines(uid), daemons)
 }

@@ -83,6 +83,10 @@ func (d *diagnosis) Print(to io.Writer) {
 	for _, text := range d.Configured {
 		line("clients", text)
 	}
+	for _, a := range d.Agents {
+		line("agent", a.text())
+		line("", "→ "+a.Remedy)
+	}
 	if d.Leaks > 0 {
 		line("leaks", cli.Counted(d.Leaks, "leaked server")+": mcpscope sweep")
 	}

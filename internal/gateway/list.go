@@ -5,6 +5,7 @@ package gateway
 import (
 	"cmp"
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 
@@ -26,6 +27,28 @@ type Running struct {
 func (r *Running) starts(pid int) bool {
 	isIt := func(s Starter) bool { return s.Process.PID == pid && group.Alive(s.Process) }
 	return r.PID == pid || slices.ContainsFunc(r.Said.Starters, isIt)
+}
+
+// Gateways are those whose watchers contain the servers of processes below them.
+type Gateways []Running
+
+// Around returns the gateways of this user and of root.
+func Around() Gateways { return append(List(os.Getuid()), List(0)...) }
+
+// Of finds the gateway that a process is or is below.
+func (all Gateways) Of(pid int) (outer Running, found bool) {
+	for pid > 0 {
+		i := slices.IndexFunc(all, func(r Running) bool { return r.starts(pid) })
+		if i >= 0 {
+			return all[i], true
+		}
+		st, err := proc.ReadStat(pid)
+		if err != nil {
+			return Running{}, false
+		}
+		pid = st.PPID
+	}
+	return Running{}, false
 }
 
 // Daemons describes the daemons of the gateway that live.

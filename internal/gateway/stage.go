@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"slices"
 	"strconv"
 	"unsafe"
 
@@ -16,7 +15,6 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/gateway/early"
 	"github.com/mcpscope/mcpscope/internal/gateway/notify"
-	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/guard"
 	"github.com/mcpscope/mcpscope/internal/server/launcher"
 	"github.com/mcpscope/mcpscope/internal/server/page"
@@ -92,25 +90,6 @@ func (g *Gateway) Exec() error {
 func (g *Gateway) canContain() error {
 	s := &launcher.Server{Backend: g.Backend}
 	return s.CanTake()
-}
-
-// Outer finds the gateway of this user or root that this process is below, whose watcher contains the servers
-// of both.
-func Outer() (outer Running, found bool) {
-	all := append(List(os.Getuid()), List(0)...)
-	pid := os.Getpid() // the outer one may have executed this program
-	for pid > 0 {
-		i := slices.IndexFunc(all, func(r Running) bool { return r.starts(pid) })
-		if i >= 0 {
-			return all[i], true
-		}
-		st, err := proc.ReadStat(pid)
-		if err != nil {
-			return Running{}, false
-		}
-		pid = st.PPID
-	}
-	return Running{}, false
 }
 
 // NeedsNoNewPrivs reports whether setuid programs do not work below a gateway of this process.

@@ -80,6 +80,9 @@ func (s *Screen) tmux(args ...string) string {
 	return string(out)
 }
 
+// Close closes the terminal.
+func (s *Screen) Close() { s.tmux("kill-server") }
+
 // Type types text as it is.
 func (s *Screen) Type(text string) { s.tmux("send-keys", "-l", "--", text) }
 

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package containment
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
+	"github.com/mcpscope/mcpscope/internal/name"
+	"github.com/mcpscope/mcpscope/internal/server/fleet"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
+)
+
+// DaemonLines are about agents in groups of mcpscope run that have started a daemon of their own: it ends
+// with the first session, and others that use it stop working. A daemon leads a session and has the agent's
+// name.
+func DaemonLines(servers []*fleet.Listed) (lines []string) {
+	for _, s := range servers {
+		pids, _ := s.Processes() // none, if it has ended
+		for _, pid := range pids {
+			session, err := unix.Getsid(pid)
+			if err != nil || session != pid {
+				continue
+			}
+			if name.Derive(proc.Arguments(pid, protocol.CommandMost)) != s.Name {
+				continue
+			}
+			const text = "%s (%s): its daemon [%d] is in its group, and ends with it; " +
+				"other sessions that use the daemon would stop working"
+			line := fmt.Sprintf(text, s.Name, s.ID, pid)
+			if s.Name == "codex" {
+				line += ": mcpscope run -- codex --no-daemon"
+			}
+			lines = append(lines, cli.OneLine(line))
+		}
+	}
+	return lines
+}
