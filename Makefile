@@ -90,7 +90,7 @@ test-install: deps ## packages, their installation, upgrade and removal, and the
 	@GOBIN=$(CURDIR)/.cache/bin $(GO) install $(NFPM)
 	@MCPSCOPE_NFPM=$(CURDIR)/.cache/bin/nfpm .ci/gotest install -p=1 -timeout $(TIMEOUT) ./test/install
 
-test-tried: deps ## gateways and agents of the registries below mcpscope gateway, 3.9 GB of them: about 10 minutes
+test-tried: deps ## gateways and agents of the registries below mcpscope gateway, 5.9 GB of them: about 10 minutes
 	@MCPSCOPE_TEST_FULL=1 MCPSCOPE_TEST_TRIED=1 test/e2e/clients/setup
 	@MCPSCOPE_TEST_FULL=1 MCPSCOPE_TEST_TRIED=1 .ci/gotest tried -p=1 -timeout 60m -run '^TestTried' ./test/gateway
 

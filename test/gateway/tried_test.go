@@ -111,7 +111,7 @@ var allTried = []tried{
 // it has started lives.
 func TestTried(t *testing.T) {
 	if os.Getenv("MCPSCOPE_TEST_TRIED") == "" {
-		t.Skip("make test-tried: gateways and agents take 3.9 GB")
+		t.Skip("make test-tried: gateways and agents take 5.9 GB")
 	}
 	dir := clients(t)
 	for _, one := range allTried {

@@ -78,7 +78,7 @@ func TestLeftOversAreNamed(t *testing.T) {
 			name := "leaver-" + b.name
 			before := b.ends(t)
 			f := b.events(t, name)
-			s := b.start(t, name, nil, `setsid sleep 1000 & echo ready; read -r line`)
+			s := b.start(t, name, nil, `setsid sleep 1000 & until grep -q sleep /proc/$!/comm; do :; done; echo ready; read -r line`)
 			s.Tell("exit")
 			ended := f.event("ended")
 			const want = ": it exited with status 0; 1 left-over process stopped: sleep"
