@@ -187,7 +187,7 @@ func TestUnwrapFindsWhatNoClientHas(t *testing.T) {
 	if err := os.Remove(settings); err != nil {
 		t.Fatal(err)
 	}
-	u.wants(1, []string{"cannot read " + own + ": it starts mcpscope where no known client has its servers", "restore "}, "unwrap", "--yes")
+	u.wants(1, []string{"cannot read " + own + ", which was wrapped: it starts mcpscope where no known client has its servers", "restore "}, "unwrap", "--yes")
 	u.write(u.config, cursor)
 	u.wants(0, nil, "wrap", "--program", u.program, "cursor", "--yes")
 	u.write(u.config, wrapped(u.program, "")+"}")

@@ -71,14 +71,17 @@ func listConfigured(f *choice, asJSON bool, operands []string, io cli.Stdio) int
 // complain prints what could not be read.
 func complain(io cli.Stdio, found clientconfig.Found) int {
 	status := cli.ExitOK
-	for _, err := range found.Notes {
+	for _, err := range found.Unsearched() {
 		io.Note("cannot " + cli.ErrorLine(err))
 	}
 	for _, c := range found.Files {
 		if c.BackupErr != nil && wrapping.AnyWrapped(c.Servers) {
 			io.Note("cannot " + cli.ErrorLine(c.BackupErr) + ": unwrap does not restore the file to the byte")
 		}
-		if c.Err != nil {
+		switch {
+		case c.Err != nil && c.HasBackup():
+			status = io.CannotWithHint("read "+c.Where()+", which was wrapped", c.Err, c.Repair())
+		case c.Err != nil:
 			status = io.Cannot("read "+c.Where(), c.Err)
 		}
 	}

@@ -10,10 +10,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/clientconfig/configfile"
@@ -76,8 +78,14 @@ func Clients() []known.Client {
 // Found are the configurations of a search.
 type Found struct {
 	Files []*File
-	Notes []error // what could not be searched
+	// Backups are the directories of backups that could not be searched: they could name wrapped files.
+	Backups []error
+	// Directories are those of clients that could not be searched.
+	Directories []error
 }
+
+// Unsearched is everything that could not be searched.
+func (f Found) Unsearched() []error { return slices.Concat(f.Backups, f.Directories) }
 
 // Find returns the files for the arguments or, without arguments, those of all clients.
 func Find(args []string) (Found, error) {
@@ -110,24 +118,35 @@ func Everywhere() (Found, error) {
 	backed, unreadable := backups().Files()
 	files := slices.Clone(clientFiles)
 	for _, path := range backed {
-		if found, err := f.Find(path); err == nil { // otherwise it no longer exists
-			found[0].Named = true // when it was wrapped
-			files = append(files, found...)
+		if _, err := os.Stat(path); isAbsent(err) {
+			continue // it was removed, or a link of a client leads to it, and is in clientFiles
 		}
+		file := f.ByPath(path)
+		file.Named = true // when it was wrapped
+		files = append(files, file)
 	}
 	all := slices.DeleteFunc(readAll(files), func(c *File) bool {
 		isClients := slices.ContainsFunc(clientFiles, func(f known.File) bool { return f.Path == c.Path })
-		if isClients || c.Err != nil || wrapping.AnyWrapped(c.Servers) {
+		switch {
+		case isAbsent(c.Err):
+			return !c.HasBackup()
+		case isClients || c.Err != nil || wrapping.AnyWrapped(c.Servers):
 			return false
 		}
 		if c.mentionsRunner() {
 			const text = "it starts mcpscope where no known client has its servers: " +
 				"name the client in mcpscope.toml ([client.NAME]), or restore %s"
-			c.Err = fmt.Errorf(text, backups().Path(c.content))
+			c.Err = fmt.Errorf(text, c.backupPath())
 		}
 		return c.Err == nil
 	})
-	return Found{Files: all, Notes: unreadable}, nil
+	return Found{Files: all, Backups: unreadable, Directories: f.Unsearchable()}, nil
+}
+
+// isAbsent reports whether an error says that a file does not exist. A file that cannot be looked at can
+// exist.
+func isAbsent(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
 // mentionsRunner reports whether the text of a file has the words that begin a wrapped command.
@@ -136,28 +155,23 @@ func (c *File) mentionsRunner() bool {
 	return bytes.Contains(text, []byte(wrapping.Program)) && bytes.Contains(text, []byte("run"))
 }
 
-// HasBackup reports whether mcpscope has wrapped the file before.
-func (c *File) HasBackup() bool { return c.backup != nil }
-
 // readAll reads a file only once if several clients share it by links.
 func readAll(files []known.File) []*File {
 	var all []*File
 	for _, f := range files {
 		c := &File{File: f}
 		c.content, c.Err = configfile.Read(f.Path)
-		if c.Err == nil {
-			same := func(o *File) bool { return o.Err == nil && o.content.Target == c.content.Target }
-			if i := slices.IndexFunc(all, same); i >= 0 {
-				all[i].Named = all[i].Named || f.Named
-				all[i].Places = slices.Clone(all[i].Places)
-				for _, p := range f.Places {
-					equal := func(o wrapping.Place) bool { return slices.Equal(o, p) }
-					if !slices.ContainsFunc(all[i].Places, equal) {
-						all[i].Places = append(all[i].Places, p)
-					}
+		same := func(o *File) bool { return o.content.Target == c.content.Target }
+		if i := slices.IndexFunc(all, same); i >= 0 {
+			all[i].Named = all[i].Named || f.Named
+			all[i].Places = slices.Clone(all[i].Places)
+			for _, p := range f.Places {
+				equal := func(o wrapping.Place) bool { return slices.Equal(o, p) }
+				if !slices.ContainsFunc(all[i].Places, equal) {
+					all[i].Places = append(all[i].Places, p)
 				}
-				continue
 			}
+			continue
 		}
 		all = append(all, c)
 	}
@@ -168,11 +182,12 @@ func readAll(files []known.File) []*File {
 }
 
 func (c *File) parse() {
+	c.backup, c.BackupErr = backups().Of(c.content) // also of a file that cannot be read: it was wrapped
 	if c.Err != nil {
 		return
 	}
-	c.backup, c.BackupErr = backups().Of(c.content)
 	if c.document, c.Err = splice.Parse(c.Format, c.content.Data); c.Err != nil {
+		c.Err = c.withFormat(c.Err)
 		return
 	}
 	c.reader = wrapping.Reader{
@@ -207,7 +222,7 @@ func (c *File) ClientTitle(otherwise string) string { return cmp.Or(c.Title, oth
 
 // Where returns the path of the file, with its client.
 func (c *File) Where() string {
-	if c.content != nil && c.content.Target != "" && c.content.Target != c.Path {
+	if c.content.Target != c.Path {
 		return cli.OneLine(c.Path + " -> " + c.content.Target)
 	}
 	return cli.OneLine(c.Path)

@@ -60,7 +60,7 @@ func sameDirectory(a, b string) bool {
 // IsOfSudoUser reports whether sudo runs this program, and the file belongs to the user who called sudo.
 // Root's backup of it would be where that user does not find it.
 func (c *File) IsOfSudoUser() bool {
-	if !IsSudo() || c.content == nil {
+	if !IsSudo() {
 		return false
 	}
 	info, err := os.Stat(c.content.Target)

@@ -92,7 +92,7 @@ func configured() (rules gw.Rules, unread []error) {
 	if err != nil {
 		return rules, []error{fmt.Errorf("find configurations: %w", err)}
 	}
-	unread = found.Notes
+	unread = found.Backups
 	for _, c := range found.Files {
 		if c.Err != nil {
 			unread = append(unread, fmt.Errorf("read %s: %w", c.Where(), c.Err))

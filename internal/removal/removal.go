@@ -37,7 +37,10 @@ type finding struct {
 	remedies []string // commands
 }
 
-const unwrapAll = "mcpscope unwrap"
+const (
+	unwrapAll = "mcpscope unwrap"
+	first     = "  first: " // before each remedy
+)
 
 // Report prints the files that start this mcpscope: as root those of all users, otherwise or with own those
 // of the calling user. The status is 1 if there are any.
@@ -70,7 +73,7 @@ func Report(own bool, to cli.Stdio) int {
 		if remedy == "" {
 			continue
 		}
-		fmt.Fprintf(to.Out, "  first: %s\n", cli.OneLine(remedy))
+		fmt.Fprintln(to.Out, first+cli.OneLine(remedy))
 	}
 	switch {
 	case err != nil:
@@ -82,7 +85,8 @@ func Report(own bool, to cli.Stdio) int {
 }
 
 func (f *finding) add(file, use, remedy string) {
-	f.lines, f.remedies = append(f.lines, file+": "+use), append(f.remedies, remedy)
+	f.lines = append(f.lines, file+": "+use)
+	f.remedies = append(f.remedies, remedy)
 }
 
 // addOwn searches the files of the calling user.
@@ -93,7 +97,11 @@ func (f *finding) addOwn() error {
 	}
 	for _, c := range found.Files {
 		if c.Err != nil && c.HasBackup() {
-			f.add(c.Where(), "a file that was wrapped, and cannot be read: "+c.Err.Error(), unwrapAll)
+			use := "a file that was wrapped, and cannot be read: " + c.Err.Error()
+			if repair := c.Repair(); repair != "" {
+				use += ": " + repair
+			}
+			f.add(c.Where(), use, "") // unwrap cannot help yet
 			continue
 		}
 		var names []string
@@ -110,7 +118,7 @@ func (f *finding) addOwn() error {
 	if dir := settings.UserDir(os.Getenv); dir != "" {
 		f.addUnits(filepath.Join(dir, "systemd", "user"), "")
 	}
-	return nil
+	return errors.Join(found.Backups...) // they could name more files
 }
 
 // unitDirectories are those of systemd.unit(5). /lib can be a link to /usr/lib, or a directory.
@@ -270,12 +278,16 @@ func (f *finding) addUser(name, home string, as syscall.Credential) error {
 	switch {
 	case err == nil:
 		return nil
-	case !is || found.ExitCode() != cli.ExitFailure || len(found.Stderr) > 0:
+	case is && len(found.Stderr) > 0:
+		return fmt.Errorf("%w: %s", err, cli.ErrorText(strings.TrimSpace(string(found.Stderr))))
+	case !is || found.ExitCode() != cli.ExitFailure:
 		return err
-	case strings.Contains(string(out), unwrapAll):
+	case strings.Contains(string(out), first+unwrapAll):
 		remedy += unwrapAll
-	default:
+	case strings.Contains(string(out), first):
 		remedy += "mcpscope removal"
+	default: // a line contains what to do
+		remedy = ""
 	}
 	for line := range strings.Lines(string(out)) {
 		if !strings.HasPrefix(line, " ") {

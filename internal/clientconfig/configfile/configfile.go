@@ -35,15 +35,36 @@ var ErrChanged = errors.New("another program has changed it meanwhile: run the c
 // largest is the size of a file in MiB that is read.
 const largest = 64
 
-// Read reads a file.
+// Read reads a file. The result of an error has no data.
 func Read(path string) (*File, error) {
+	f := &File{Path: path, Target: path}
 	target, err := filepath.EvalSymlinks(path)
 	if err != nil {
-		return nil, cause(err)
+		f.Target = followLinks(path)
+		return f, cause(err)
 	}
-	f := &File{Path: path, Target: target}
+	f.Target = target
 	f.Data, f.stat, err = read(target)
 	return f, err
+}
+
+// followLinks returns where the links of a path end that leads to no file.
+func followLinks(path string) string {
+	const most = 40 // as in the kernel
+	for range most {
+		next, err := os.Readlink(path)
+		if err != nil {
+			break
+		}
+		if !filepath.IsAbs(next) {
+			next = filepath.Join(filepath.Dir(path), next)
+		}
+		path = next
+	}
+	if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
+		return filepath.Join(dir, filepath.Base(path))
+	}
+	return path
 }
 
 func read(path string) (data []byte, st unix.Stat_t, err error) {

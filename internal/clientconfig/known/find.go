@@ -4,6 +4,7 @@ package known
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -60,9 +61,19 @@ func (f Finder) Files(c Client) []File {
 	return found
 }
 
-// glob leaves alone what a directory's own name has of glob's letters.
+// wildcards are the letters of [fs.Glob].
+const wildcards = "*?["
+
+// glob leaves alone what a directory's own name has of glob's letters. A link to a file that does not exist
+// is found too: the file can have been wrapped, and moved.
 func glob(dir, pattern string) []string {
 	var found []string
+	if path := filepath.Join(dir, pattern); !strings.ContainsAny(pattern, wildcards) {
+		if _, err := os.Lstat(path); err == nil {
+			found = append(found, path)
+		}
+		return found
+	}
 	names, _ := fs.Glob(os.DirFS(dir), pattern) // the patterns are ours, and well-formed
 	for _, name := range names {
 		found = append(found, filepath.Join(dir, name))
@@ -103,12 +114,61 @@ func (f Finder) ancestors() []string {
 	return dirs[:min(len(dirs), 1)]
 }
 
+// Unsearchable has an error for each directory of clients, in the home, that cannot be searched. The other
+// directories are no business of this user.
+func (f Finder) Unsearchable() []error { return f.unsearchable(f.Clients()) }
+
+func (f Finder) unsearchable(clients []Client) []error {
+	var all []error
+	seen := map[string]bool{}
+	for _, c := range clients {
+		for _, p := range c.files {
+			if p.base == project || p.readOnly != "" {
+				continue
+			}
+			for _, base := range f.directories(p) {
+				dir := obstacle(base, p.glob)
+				if dir != "" && !seen[dir] {
+					seen[dir] = true
+					all = append(all, fmt.Errorf("search %s: permission denied", dir))
+				}
+			}
+		}
+	}
+	return all
+}
+
+// obstacle returns the directory that hides the files of a pattern, or "".
+func obstacle(base, pattern string) string {
+	path := filepath.Join(base, pattern)
+	dir := filepath.Dir(path)
+	var err error
+	if at := strings.IndexAny(pattern, wildcards); at >= 0 {
+		dir = filepath.Dir(filepath.Join(base, pattern[:at]+"x")) // the one that has the names
+		_, err = os.ReadDir(dir)
+	} else {
+		_, err = os.Lstat(path)
+	}
+	if !errors.Is(err, fs.ErrPermission) {
+		return ""
+	}
+	for dir != "/" {
+		if _, err := os.Lstat(dir); err == nil { // there is no right to go below it
+			break
+		}
+		dir = filepath.Dir(dir)
+	}
+	return dir
+}
+
 // Find returns what an argument means: the files of a client, or one by its path.
 func (f Finder) Find(arg string) ([]File, error) {
 	var files []File
+	var clients []Client
 	title := ""
 	for _, c := range f.Clients() { // a user can add files to a known client
 		if c.ID == arg {
+			clients = append(clients, c)
 			title = cmp.Or(title, c.Title)
 			files = append(files, f.Files(c)...)
 		}
@@ -117,7 +177,11 @@ func (f Finder) Find(arg string) ([]File, error) {
 	case len(files) > 0:
 		return files, nil
 	case title != "":
-		return nil, fmt.Errorf("%s has no configuration here", title)
+		err := fmt.Errorf("%s has no configuration here", title)
+		for _, reason := range f.unsearchable(clients) {
+			err = fmt.Errorf("%w, or a hidden one: cannot %w", err, reason)
+		}
+		return nil, err
 	}
 	path, err := filepath.Abs(arg)
 	if err != nil {
@@ -129,7 +193,7 @@ func (f Finder) Find(arg string) ([]File, error) {
 		}
 		return nil, err
 	}
-	file := f.byPath(path)
+	file := f.ByPath(path)
 	file.Named = true
 	return []File{file}, nil
 }
@@ -168,8 +232,8 @@ func lettersOf(name string) string {
 	}, name)
 }
 
-// byPath knows a file again that is a client's, also in another project.
-func (f Finder) byPath(path string) File {
+// ByPath knows a file again that is a client's, also in another project.
+func (f Finder) ByPath(path string) File {
 	for _, file := range f.All() {
 		if file.Path == path {
 			return file

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// withoutRights takes all rights of a file or directory until the test has finished.
+func (u *homeUser) withoutRights(path string) (giveBack func()) {
+	u.Helper()
+	if os.Geteuid() == 0 {
+		u.Skip("root reads everything")
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		u.Fatal(err)
+	}
+	if err := os.Chmod(path, 0); err != nil {
+		u.Fatal(err)
+	}
+	giveBack = func() { _ = os.Chmod(path, info.Mode()) } // otherwise the home cannot be removed
+	u.Cleanup(giveBack)
+	return giveBack
+}
+
+// A wrapped file that cannot be read needs mcpscope, so nothing reports success without it.
+func TestAWrappedFileThatCannotBeRead(t *testing.T) {
+	for _, lost := range []string{".cursor/mcp.json", ".cursor"} {
+		t.Run(lost, func(t *testing.T) {
+			u := newUser(t)
+			u.wants(0, nil, "wrap", "--program", u.program, "--yes")
+			giveBack := u.withoutRights(filepath.Join(u.home, lost))
+			want := []string{"cannot read " + u.config + ", which was wrapped: permission denied"}
+			u.wants(1, want, "unwrap", "--yes")
+			u.wants(1, want, "wrap", "--list")
+			u.wants(1, want, "wrap", "--program", u.program, "--check")
+			u.wants(1, []string{u.config + ": a file that was wrapped", "permission denied"}, "removal", "--own")
+			giveBack()
+			u.wants(0, []string{"Unwrapped 1 server"}, "unwrap", "--yes")
+			u.wantsFile(cursor)
+			u.wants(0, nil, "removal", "--own")
+		})
+	}
+}
+
+// The dotfiles of a user can be moved: the link that a client reads has no target then.
+func TestAWrappedFileBehindALinkThatDangles(t *testing.T) {
+	u := newUser(t)
+	dotfiles := filepath.Join(u.home, "dotfiles")
+	u.write(filepath.Join(dotfiles, "mcp.json"), cursor)
+	if err := os.Remove(u.config); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("../dotfiles/mcp.json", u.config); err != nil {
+		t.Fatal(err)
+	}
+	u.wants(0, nil, "wrap", "--program", u.program, "--yes")
+	if err := os.Rename(dotfiles, dotfiles+".old"); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"cannot read " + u.config + " -> " + dotfiles + "/mcp.json, which was wrapped: no such file"}
+	u.wants(1, want, "wrap", "--list")
+	u.wants(1, want, "unwrap", "--yes")
+	u.wants(1, want, "unwrap", "--yes", "cursor")
+	u.wants(1, []string{"a file that was wrapped"}, "removal", "--own")
+	if err := os.Rename(dotfiles+".old", dotfiles); err != nil {
+		t.Fatal(err)
+	}
+	u.wants(0, []string{"Unwrapped 1 server"}, "unwrap", "--yes")
+	u.wantsFile(cursor)
+}
+
+// A link that dangles is no file, unless it was wrapped.
+func TestALinkThatDanglesAndWasNeverWrapped(t *testing.T) {
+	u := newUser(t)
+	if err := os.Remove(u.config); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("../dotfiles/mcp.json", u.config); err != nil {
+		t.Fatal(err)
+	}
+	u.wants(0, []string{"no client configuration"}, "unwrap")
+	u.wants(0, nil, "removal", "--own")
+}
+
+// A directory of a client that cannot be searched is named: it can have a configuration.
+func TestADirectoryThatCannotBeSearched(t *testing.T) {
+	u := newUser(t)
+	u.withoutRights(filepath.Join(u.home, ".cursor"))
+	want := []string{"cannot search " + filepath.Join(u.home, ".cursor") + ": permission denied"}
+	u.wants(0, want, "wrap", "--list")
+	u.wants(1, want, "wrap", "--program", u.program, "--yes", "cursor")
+	u.wants(0, nil, "removal", "--own")
+}
+
+// Nothing is known of the files whose backups cannot be searched.
+func TestARemovalWithoutTheBackups(t *testing.T) {
+	u := newUser(t)
+	own := filepath.Join(u.home, "own.json")
+	u.write(own, cursor)
+	u.wants(0, nil, "wrap", "--program", u.program, "--yes", own)
+	u.withoutRights(filepath.Join(u.home, ".local/state/mcpscope/backups"))
+	u.wants(1, []string{"cannot search all configurations", "permission denied"}, "removal", "--own")
+}
+
+// unwrap cannot help while the file is malformed.
+func TestTheRemedyForAWrappedFileThatIsMalformed(t *testing.T) {
+	u := newUser(t)
+	u.wants(0, nil, "wrap", "--program", u.program, "--yes")
+	u.write(u.config, wrapped(u.program, "")+"}")
+	backup := filepath.Join(u.home, ".local/state/mcpscope/backups", u.config)
+	remedy := "repair it, or restore " + backup
+	u.wants(1, []string{"which was wrapped: line 1, ", "hint: " + remedy}, "unwrap", "--yes")
+	u.wants(1, []string{"mcp.json: a file that was wrapped, and cannot be read: line 1, ", ": " + remedy}, "removal", "--own")
+	out := say("removal", "--own").out
+	if strings.Contains(out, "mcpscope unwrap") {
+		t.Errorf("unwrap does not help:\n%s", out)
+	}
+}
+
+// The format of a file without a known name was in a section of mcpscope.toml.
+func TestAFileWhoseFormatNoSectionHasAnyMore(t *testing.T) {
+	u := newUser(t)
+	settings := filepath.Join(u.home, ".config/mcpscope/mcpscope.toml")
+	own := filepath.Join(u.home, "mytool.conf")
+	u.write(settings, "[client.mytool]\npath = '~/mytool.conf'\nformat = 'yaml'\nservers = ['tools']\n")
+	if err := os.Chmod(settings, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	u.write(own, "tools:\n  mine:\n    command: uvx\n")
+	u.wants(0, []string{"Wrapped 1 server"}, "wrap", "--program", u.program, "mytool", "--yes")
+	if err := os.Remove(settings); err != nil {
+		t.Fatal(err)
+	}
+	hint := "name the client and its format in mcpscope.toml ([client.NAME])"
+	u.wants(1, []string{"is not valid JSON", hint}, "unwrap", "--yes")
+	u.wants(1, []string{"is not valid JSON", hint}, "wrap", "--program", u.program, own)
+}
