@@ -121,12 +121,12 @@ func Everywhere() (Found, error) {
 		if _, err := os.Stat(path); isAbsent(err) {
 			continue // it was removed, or a link of a client leads to it, and is in clientFiles
 		}
-		file := f.ByPath(path)
-		file.Named = true // when it was wrapped
-		files = append(files, file)
+		files = append(files, f.ByPath(path))
 	}
 	all := slices.DeleteFunc(readAll(files), func(c *File) bool {
 		isClients := slices.ContainsFunc(clientFiles, func(f known.File) bool { return f.Path == c.Path })
+		// a person has named it, and has not restored all of it since
+		c.Named = c.HasBackup() && wrapping.AnyWrapped(c.Servers)
 		switch {
 		case isAbsent(c.Err):
 			return !c.HasBackup()

@@ -3,6 +3,8 @@
 package clientconfig
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,40 +17,78 @@ import (
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
-// Tracked is the reason for a bare server in a file that other people get by git.
-const Tracked = "tracked by git, for people without mcpscope at this path: mcpscope wrap --shared"
+// tracked is the reason for a bare server in a file that other people get by git.
+const tracked = "tracked by git, for people without mcpscope at this path: mcpscope wrap --shared"
 
-// LeaveShared gives the reason [Tracked] to the bare servers of a file that other people share: a client
-// reads it from a project, and git tracks it. A person who names a file means it. A repository at the top of
-// the home has the dotfiles of one person.
+// unanswered is the reason for a bare server in a file that other people may get by git.
+const unanswered = "in a repository, and git cannot report whether it tracks the file: %s: " +
+	"mcpscope wrap --shared"
+
+// LeaveShared gives a reason to the bare servers of a file that other people share: a client reads it from a
+// project, and git tracks it, or cannot answer. A person who names a file means it. A repository at the top
+// of the home has the dotfiles of one person.
 func (c *File) LeaveShared() {
 	isBare := func(s wrapping.Server) bool { return s.State == wrapping.Bare }
 	if !c.Project || c.Named || c.Err != nil || !slices.ContainsFunc(c.Servers, isBare) {
 		return
 	}
-	if !isTracked(c.content.Target) {
+	isTracked, err := isTracked(c.content.Target)
+	switch {
+	case err != nil:
+		c.reader.Shared = fmt.Sprintf(unanswered, err)
+	case isTracked:
+		c.reader.Shared = tracked
+	default:
 		return
 	}
-	c.reader.Shared = Tracked
 	c.Servers = c.reader.Servers(c.document)
 }
 
-// isTracked runs git, which alone reads all forms of its index. It is false without git.
-func isTracked(file string) bool {
+// isTracked runs git, which alone reads all forms of its index. The error is that of git, or that there is
+// no git, for a file below a repository.
+func isTracked(file string) (bool, error) {
 	dir, name := filepath.Split(file)
-	top, err := git(dir, "rev-parse", "--show-toplevel")
-	if err != nil || sameDirectory(strings.TrimSuffix(top, "\n"), settings.Home(os.Getenv)) {
-		return false
+	top := repository(dir)
+	if top == "" || sameDirectory(top, settings.Home(os.Getenv)) {
+		return false, nil
 	}
-	_, err = git(dir, "ls-files", "--error-unmatch", "--", name)
-	return err == nil
+	const untracked = 1
+	err := git(top, "-C", dir, "ls-files", "--error-unmatch", "--", name)
+	if exit, is := errors.AsType[*exec.ExitError](err); is && exit.ExitCode() == untracked {
+		return false, nil
+	}
+	return err == nil, err
 }
 
-// git runs no program of the repository: a file system monitor is one.
-func git(dir string, args ...string) (string, error) {
-	args = append([]string{"-C", dir, "-c", "core.fsmonitor=false"}, args...)
-	out, err := exec.Command("git", args...).Output()
-	return string(out), err
+// repository returns the directory above a file that has a repository, or "".
+func repository(dir string) string {
+	for {
+		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
+			return filepath.Clean(dir)
+		}
+		above := filepath.Dir(filepath.Clean(dir))
+		if above == dir {
+			return ""
+		}
+		dir = above
+	}
+}
+
+// git reads a repository, also one of another user, and runs no program of it: a file system monitor is one,
+// and so is the transport for an object that is missing. The variables of a hook are those of another
+// repository.
+func git(top string, args ...string) error {
+	args = append([]string{"-c", "core.fsmonitor=false", "-c", "safe.directory=" + top}, args...)
+	cmd := exec.Command("git", args...)
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, "GIT_") })
+	cmd.Env = append(cmd.Env, "GIT_ALLOW_PROTOCOL=none", "GIT_NO_LAZY_FETCH=1", "LC_ALL=C")
+	_, err := cmd.Output()
+	exit, is := errors.AsType[*exec.ExitError](err)
+	if !is || len(exit.Stderr) == 0 {
+		return err
+	}
+	line, _, _ := strings.Cut(string(exit.Stderr), "\n")
+	return fmt.Errorf("%s (%w)", strings.TrimPrefix(line, "fatal: "), err)
 }
 
 func sameDirectory(a, b string) bool {
