@@ -81,7 +81,34 @@ func (r *rewriting) run(operands []string) int {
 	if len(found.Files) == 0 {
 		fmt.Fprintln(r.io.Out, noConfiguration)
 	}
-	return max(status, r.change(plan))
+	changed := r.change(plan)
+	if r.runner == nil && !r.dryRun && changed == cli.ExitOK {
+		changed = r.cleanUp(found.Left)
+	}
+	return max(status, changed)
+}
+
+// cleanUp removes the backups that equal their files, and prints the path of each other one: it can contain
+// keys.
+func (r *rewriting) cleanUp(left []clientconfig.Left) int {
+	status := cli.ExitOK
+	for _, l := range left {
+		removed, err := l.RemoveIfEqual()
+		path := l.File.Where()
+		backup := cli.OneLine(l.Backup)
+		switch {
+		case err != nil:
+			status = r.io.Cannot("clean up", err)
+		case removed:
+			fmt.Fprintf(r.io.Out, "%s: removed its backup, which is the same text\n", path)
+		case l.Removed:
+			fmt.Fprintf(r.io.Out, "%s: it was removed, and its backup is there: rm %s\n", path, backup)
+		default:
+			fmt.Fprintf(r.io.Out, "%s: nothing in it is wrapped, and its backup is another text: rm %s\n",
+				path, backup)
+		}
+	}
+	return status
 }
 
 // change writes the files, after a question.
@@ -203,7 +230,12 @@ func (r *rewriting) write(p clientconfig.Change) error {
 		return err
 	}
 	text := fmt.Sprintf("%sped %s in %s", r.verb, cli.Counted(p.Count(), "server"), p.File.Where())
-	if backup != "" {
+	switch {
+	case backup == "":
+	case p.KeepsMore():
+		const kept = " (kept its backup, because the file has changed since: rm %s)"
+		text += fmt.Sprintf(kept, cli.OneLine(backup))
+	default:
 		text += fmt.Sprintf(" (backup: %s)", cli.OneLine(backup))
 	}
 	text = strings.ToUpper(text[:1]) + text[1:]

@@ -25,7 +25,8 @@ the file, which may contain keys.
 
 A file that has not changed since 'mcpscope wrap', or in one place, is restored
 byte for byte, and its backup is removed. In any other file, only the commands
-change, and the backup is kept. Restart running clients to use the change.`,
+change, and the backup is kept, with its keys: its path is printed. A backup
+that equals its file is removed. Restart running clients to use the change.`,
 	}, func(operands []string) int {
 		r := rewriting{choice: f, io: io, verb: "unwrap"}
 		return r.run(operands)

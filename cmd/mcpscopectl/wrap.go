@@ -39,7 +39,7 @@ func wrapCommand(io cli.Stdio) *cobra.Command {
 		long: `Put 'mcpscope run --name NAME --' in front of the server commands in the
 configurations of MCP clients: of the given clients and files, or of all that
 are found. CLIENT is a name such as claude-code, codex or cursor. All other
-bytes of a file stay the same. The unwrapped content is kept in
+bytes of a file stay the same. The content before the change is kept in
 $XDG_STATE_HOME/mcpscope/backups (default ~/.local/state/mcpscope/backups).
 Shows the changes, and asks before writing. Restart running clients to use the
 change. mcpscope unwrap undoes it.

@@ -38,6 +38,12 @@ func (c Change) Write() (backup string, err error) {
 	return backups().Path(c.File.content), nil
 }
 
+// KeepsMore reports whether the backup is kept although no server is wrapped any more: the file has changed
+// in more than one place since it was wrapped.
+func (c Change) KeepsMore() bool {
+	return !bytes.Equal(c.Data, c.Backup) && !wrapping.AnyWrapped(c.After)
+}
+
 // Lines are the lines of YAML that a person can write for a server, where mcpscope cannot: those of a wrapped
 // server for a runner, and without it those of a bare server.
 func (c *File) Lines(s *wrapping.Server, runner *wrapping.Runner) []string {

@@ -82,6 +82,8 @@ type Found struct {
 	Backups []error
 	// Directories are those of clients that could not be searched.
 	Directories []error
+	// Left are the files that have a backup, and no wrapped server any more.
+	Left []Left
 }
 
 // Unsearched is everything that could not be searched.
@@ -104,7 +106,8 @@ func Find(args []string) (Found, error) {
 		}
 		files = append(files, found...)
 	}
-	return Found{Files: readAll(files)}, nil
+	all := readAll(files)
+	return Found{Files: all, Left: left(all)}, nil
 }
 
 // Everywhere are the files of every client that are found here, and all others that have a wrapped server:
@@ -118,18 +121,17 @@ func Everywhere() (Found, error) {
 	backed, unreadable := backups().Files()
 	files := slices.Clone(clientFiles)
 	for _, path := range backed {
-		if _, err := os.Stat(path); isAbsent(err) {
-			continue // it was removed, or a link of a client leads to it, and is in clientFiles
-		}
-		files = append(files, f.ByPath(path))
+		files = append(files, f.ByPath(path)) // also one that was removed, because its backup is there
 	}
-	all := slices.DeleteFunc(readAll(files), func(c *File) bool {
+	read := readAll(files)
+	hasLeft := left(read)
+	all := slices.DeleteFunc(read, func(c *File) bool {
 		isClients := slices.ContainsFunc(clientFiles, func(f known.File) bool { return f.Path == c.Path })
-		// a person has named it, and has not restored all of it since
+		// a person has named it, and has not restored every server since
 		c.Named = c.HasBackup() && wrapping.AnyWrapped(c.Servers)
 		switch {
-		case isAbsent(c.Err):
-			return !c.HasBackup()
+		case isAbsent(c.Err): // a link without a target stays, if that was wrapped
+			return !c.HasBackup() || c.isRemoved()
 		case isClients || c.Err != nil || wrapping.AnyWrapped(c.Servers):
 			return false
 		}
@@ -140,11 +142,11 @@ func Everywhere() (Found, error) {
 		}
 		return c.Err == nil
 	})
-	return Found{Files: all, Backups: unreadable, Directories: f.Unsearchable()}, nil
+	return Found{Files: all, Backups: unreadable, Directories: f.Unsearchable(), Left: hasLeft}, nil
 }
 
-// isAbsent reports whether an error says that a file does not exist. A file that cannot be looked at can
-// exist.
+// isAbsent reports whether an error says that a file does not exist. Without the right to search its
+// directory, the file can exist.
 func isAbsent(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }

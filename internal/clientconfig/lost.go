@@ -3,20 +3,57 @@
 package clientconfig
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 
 	"github.com/mcpscope/mcpscope/internal/clientconfig/splice"
+	"github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
 )
 
 // HasBackup reports whether mcpscope has wrapped the file before. A backup that cannot be read is one too.
 func (c *File) HasBackup() bool { return c.backup != nil || c.BackupErr != nil }
 
+// isRemoved reports whether there is no file, and no link of its name either.
+func (c *File) isRemoved() bool {
+	_, err := os.Lstat(c.Path)
+	return isAbsent(err)
+}
+
+// A Left is a file that has a backup, and no wrapped server.
+type Left struct {
+	File    *File
+	Backup  string // its path
+	Removed bool   // there is no file
+}
+
+// RemoveIfEqual removes a backup that equals its file. Any other backup can have work of a person.
+func (l Left) RemoveIfEqual() (removed bool, err error) {
+	if l.Removed || !bytes.Equal(l.File.backup, l.File.content.Data) {
+		return false, nil
+	}
+	return true, backups().Remove(l.File.content)
+}
+
+// left does not list a file that may start mcpscope where no client has its servers.
+func left(files []*File) []Left {
+	var all []Left
+	for _, c := range files {
+		isRemoved := isAbsent(c.Err) && c.isRemoved()
+		isUnwrapped := c.Err == nil && !wrapping.AnyWrapped(c.Servers) && !c.mentionsRunner()
+		if c.backup != nil && (isRemoved || isUnwrapped) {
+			all = append(all, Left{File: c, Backup: c.backupPath(), Removed: isRemoved})
+		}
+	}
+	return all
+}
+
 func (c *File) backupPath() string { return backups().Path(c.content) }
 
-// Repair is what a person does to a wrapped file that cannot be read, or "" if the error contains it. unwrap
+// Repair returns the step that makes a wrapped file readable again, or "" if the error contains it. unwrap
 // cannot help before.
 func (c *File) Repair() string {
 	_, isMalformed := errors.AsType[*splice.SyntaxError](c.Err)

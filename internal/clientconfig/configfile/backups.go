@@ -62,7 +62,7 @@ func (f *File) Replace(data, backup []byte, in Backups) error {
 		if err := f.put(data); err != nil {
 			return err
 		}
-		return in.remove(f)
+		return in.Remove(f)
 	}
 	if in == "" {
 		return errors.New("there is no directory for backups: the user has no home directory")
@@ -73,7 +73,11 @@ func (f *File) Replace(data, backup []byte, in Backups) error {
 			return fmt.Errorf("back it up as %s: %w", in.Path(f), cause(err))
 		}
 	}
-	return f.put(data)
+	errPut := f.put(data)
+	if isNew := err == nil && kept == nil; errPut != nil && isNew {
+		return errors.Join(errPut, in.Remove(f)) // it would be a copy of keys that no unwrap needs
+	}
+	return errPut
 }
 
 func (b Backups) keep(f *File, data []byte) error {
@@ -84,9 +88,9 @@ func (b Backups) keep(f *File, data []byte) error {
 	return atomicfile.WriteAs(path, data, f.guard, func() error { return nil })
 }
 
-// remove removes the directories that were made for a backup, too, if no other is in them. A backup that
-// another user has made, as sudo does, stays.
-func (b Backups) remove(f *File) error {
+// Remove removes the backup of a file, and the directories that were made for it, if no other is in them. A
+// backup that another user has made, as sudo does, stays.
+func (b Backups) Remove(f *File) error {
 	path := b.Path(f)
 	if b == "" {
 		return nil

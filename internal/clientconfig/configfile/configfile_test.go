@@ -217,3 +217,19 @@ func TestUnreadableBackups(t *testing.T) {
 		t.Errorf("%q", data)
 	}
 }
+
+// A file that could not be written keeps no backup of it: nothing is wrapped.
+func TestABackupGoesIfTheFileCannotBeWritten(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "file")
+	write(t, path, "old", 0o600)
+	f := read(t, path)
+	write(t, path, "another", 0o600)
+	in := configfile.BackupsBelow(filepath.Join(dir, "state"))
+	if err := f.Replace([]byte("new"), []byte("old"), in); !errors.Is(err, configfile.ErrChanged) {
+		t.Errorf("error %v", err)
+	}
+	if files, _ := in.Files(); len(files) > 0 {
+		t.Errorf("there is a backup: %q", files)
+	}
+}

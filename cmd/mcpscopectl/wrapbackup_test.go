@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func (u *homeUser) backup() string {
+	return filepath.Join(u.home, ".local/state/mcpscope/backups", u.config)
+}
+
+func (u *homeUser) wantsBackup(want bool) {
+	u.Helper()
+	if _, err := os.Stat(u.backup()); (err == nil) != want {
+		u.Errorf("there is a backup: %v, want %v", err == nil, want)
+	}
+}
+
+// edited has changes in two places, so that only the prefix can be removed.
+func edited(text string) string {
+	return strings.Replace(strings.Replace(text, `{"time": {`, `{"time": {"a": 1, `, 1), `"hunter2"`, `"hunter2", "B": "c"`, 1)
+}
+
+// A backup that is kept has the keys of the user, so its path is printed.
+func TestUnwrapReportsTheBackupThatItKeeps(t *testing.T) {
+	u := newUser(t)
+	u.wants(0, []string{"(backup: " + u.backup() + ")"}, "wrap", "--program", u.program, "--yes")
+	u.write(u.config, edited(wrapped(u.program, "")))
+	u.wants(0, []string{"(kept its backup, because the file has changed since: rm " + u.backup() + ")"}, "unwrap", "--yes")
+	u.wantsFile(edited(cursor))
+	u.wantsBackup(true)
+	u.wants(0, []string{u.config + ": nothing in it is wrapped, and its backup is another text: rm " + u.backup()}, "unwrap", "--yes")
+	u.wantsBackup(true)
+	if err := os.Remove(u.config); err != nil {
+		t.Fatal(err)
+	}
+	u.wants(0, []string{u.config + ": it was removed, and its backup is there: rm " + u.backup()}, "unwrap", "--yes")
+	u.wantsBackup(true)
+}
+
+// While a server is wrapped, its backup is needed.
+func TestUnwrapOfOneServerKeepsTheBackup(t *testing.T) {
+	u := newUser(t)
+	u.write(u.config, `{"mcpServers": {"a": {"command": "x"}, "b": {"command": "y"}}}`)
+	u.wants(0, nil, "wrap", "--program", u.program, "--yes")
+	u.wants(0, []string{"(backup: " + u.backup() + ")"}, "unwrap", "--yes", "--server", "a")
+}
+
+// A backup that equals its file is of no use. The user has restored the file by other means.
+func TestUnwrapRemovesABackupThatEqualsTheFile(t *testing.T) {
+	u := newUser(t)
+	u.wants(0, nil, "wrap", "--program", u.program, "--yes")
+	u.write(u.config, cursor)
+	u.wants(0, nil, "unwrap", "--dry-run")
+	u.wantsBackup(true)
+	u.wants(0, []string{"nothing to unwrap", "removed its backup"}, "unwrap", "--yes")
+	u.wantsBackup(false)
+	u.wantsFile(cursor)
+	u.wants(0, nil, "wrap", "--program", u.program, "--yes")
+	u.write(u.config, cursor)
+	u.wants(0, []string{"removed its backup"}, "unwrap", "cursor", "--yes")
+	u.wantsBackup(false)
+}
