@@ -67,3 +67,18 @@ func TestUnwrapRemovesABackupThatEqualsTheFile(t *testing.T) {
 	u.wants(0, []string{"removed its backup"}, "unwrap", "cursor", "--yes")
 	u.wantsBackup(false)
 }
+
+// unwrap removes the prefix that a person has written by hand too, and restores the rest to the byte.
+func TestUnwrapBesideAServerThatWasWrappedByHand(t *testing.T) {
+	u := newUser(t)
+	hand := `{"mcpServers": {"hand": {"command": "` + u.program + `", "args": ["run", "--", "uvx", "x"]}, "noargs": {"command": "srv"}}}`
+	u.write(u.config, hand)
+	u.wants(0, []string{"Wrapped 1 server"}, "wrap", "--program", u.program, "--yes")
+	u.wants(0, []string{"Unwrapped 1 server"}, "unwrap", "--yes", "--server", "noargs")
+	u.wantsFile(hand)
+	u.wantsBackup(false)
+	u.wants(0, []string{"Wrapped 2 servers"}, "wrap", "--program", u.program, "--yes", "--idle-freeze", "10m")
+	u.wants(0, []string{"Unwrapped 2 servers"}, "unwrap", "--yes")
+	u.wantsFile(`{"mcpServers": {"hand": {"command": "uvx", "args": ["x"]}, "noargs": {"command": "srv"}}}`)
+	u.wantsBackup(false)
+}

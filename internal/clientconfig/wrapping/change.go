@@ -58,26 +58,48 @@ func (r Reader) Wrap(d *splice.Document, backup []byte, runner Runner, wanted fu
 }
 
 // Unwrap takes the prefix away. A file that is still what Wrap has made of the backup becomes the backup, to
-// the byte. Without a backup it leaves none.
+// the byte, but for servers that were wrapped there: a person has done that. Without a backup, and when no
+// server is wrapped any more, it leaves none.
 func (r Reader) Unwrap(d *splice.Document, backup []byte, wanted func(string) bool) *Change {
-	c := r.change(d,
-		func(_ int, s *Server) bool { return s.IsWrapped() && wanted(s.Name) },
-		func(_ int, s *Server) []splice.Edit { return unwrap(d, s) },
-		func(before, after *Server) bool { return slices.Equal(before.Own(), after.Argv) })
+	c := r.unwrapAll(d, func(_ int, s *Server) bool { return wanted(s.Name) })
 	c.Backup = backup
 	if backup == nil {
 		c.Backup = c.Data
 	}
-	if old := r.origin(d, backup); old != nil && c.Count() > 0 {
-		c.Backup = old.Data
-		c.Data = r.wrap(old, func(i int, _ *Server) []string {
-			if c.Changed[i] {
-				return nil
-			}
-			return c.Servers[i].Prefix()
-		}).Data
+	old := r.origin(d, backup)
+	if old == nil || c.Count() == 0 {
+		return c
+	}
+	restored := r.wrap(old, func(i int, _ *Server) []string {
+		if c.Changed[i] {
+			return nil
+		}
+		return c.Servers[i].Prefix()
+	})
+	again, err := splice.Parse(d.Format, restored.Data)
+	if err != nil {
+		return c
+	}
+	byHand := r.unwrapAll(again, func(i int, _ *Server) bool { return c.Changed[i] })
+	for i, s := range byHand.After {
+		if c.Changed[i] && s.IsWrapped() {
+			return c
+		}
+	}
+	c.Data = byHand.Data
+	c.Backup = old.Data
+	if !AnyWrapped(byHand.After) {
+		c.Backup = c.Data
 	}
 	return c
+}
+
+// unwrapAll takes the prefix of the wrapped servers away that are meant.
+func (r Reader) unwrapAll(d *splice.Document, isMeant func(i int, s *Server) bool) *Change {
+	return r.change(d,
+		func(i int, s *Server) bool { return s.IsWrapped() && isMeant(i, s) },
+		func(_ int, s *Server) []splice.Edit { return unwrap(d, s) },
+		func(before, after *Server) bool { return slices.Equal(before.Own(), after.Argv) })
 }
 
 // origin parses the content that d would be without mcpscope: the backup or, if d was changed in one place
@@ -87,7 +109,7 @@ func (r Reader) origin(d *splice.Document, backup []byte) *splice.Document {
 		return nil
 	}
 	old, err := splice.Parse(d.Format, backup)
-	if err != nil || AnyWrapped(r.Servers(old)) {
+	if err != nil {
 		return nil
 	}
 	again := r.wrapLike(old, d)
@@ -95,13 +117,23 @@ func (r Reader) origin(d *splice.Document, backup []byte) *splice.Document {
 		return old
 	}
 	changed, err := splice.Parse(d.Format, splice.Transplant(backup, again.edits, again.Data, d.Data))
-	if err != nil || AnyWrapped(r.Servers(changed)) {
+	if err != nil || r.wrapsMore(changed, old) {
 		return nil
 	}
 	if again = r.wrapLike(changed, d); !bytes.Equal(again.Data, d.Data) {
 		return nil
 	}
 	return changed
+}
+
+// wrapsMore reports whether a server is wrapped in a document that is not wrapped in the old one. A change
+// of many servers brings the prefixes of wrap with it.
+func (r Reader) wrapsMore(d, old *splice.Document) bool {
+	byHand := map[string]bool{}
+	for _, s := range r.Servers(old) {
+		byHand[s.Name] = s.IsWrapped()
+	}
+	return slices.ContainsFunc(r.Servers(d), func(s Server) bool { return s.IsWrapped() && !byHand[s.Name] })
 }
 
 // wrapLike gives each server of old the prefix that the server of the same name has in d.
