@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/mcpscope/mcpscope/internal/atomicfile"
 )
 
@@ -82,10 +84,41 @@ func (f *File) Replace(data, backup []byte, in Backups) error {
 
 func (b Backups) keep(f *File, data []byte) error {
 	path := b.Path(f)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	if err := makeDirectory(filepath.Dir(path)); err != nil {
 		return err
 	}
 	return atomicfile.WriteAs(path, data, f.guard, func() error { return nil })
+}
+
+// makeDirectory makes a directory and those above it. Each gets the owner of the one above it: if root wraps
+// a user's file with that user's HOME, as after su -m, the user has to be able to unwrap it.
+func makeDirectory(path string) error {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return nil
+	}
+	above := filepath.Dir(path)
+	if err := makeDirectory(above); err != nil {
+		return err
+	}
+	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	var owner unix.Stat_t
+	if err := unix.Stat(above, &owner); err != nil {
+		return fmt.Errorf("find the owner of %s: %w", above, err)
+	}
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("open %s: %w", path, err)
+	}
+	defer unix.Close(fd)
+	if err := unix.Fchown(fd, int(owner.Uid), int(owner.Gid)); err != nil {
+		return fmt.Errorf("give %s its owner: %w", path, err)
+	}
+	return nil
 }
 
 // Remove removes the backup of a file, and the directories that were made for it, if no other is in them. A

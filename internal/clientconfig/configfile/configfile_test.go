@@ -233,3 +233,27 @@ func TestABackupGoesIfTheFileCannotBeWritten(t *testing.T) {
 		t.Errorf("there is a backup: %q", files)
 	}
 }
+
+// Root can have a user's HOME: then the user has to be able to change the backups.
+func TestDirectoriesOfBackupsHaveTheOwnerOfTheHome(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("root alone changes owners")
+	}
+	home := t.TempDir()
+	path := filepath.Join(home, "file")
+	write(t, path, "old", 0o600)
+	if err := os.Chown(home, 1234, 2345); err != nil {
+		t.Fatal(err)
+	}
+	state := filepath.Join(home, ".local", "state")
+	kept := configfile.BackupsBelow(state)
+	if err := read(t, path).Replace([]byte("new"), []byte("old"), kept); err != nil {
+		t.Fatal(err)
+	}
+	for dir := filepath.Dir(kept.Path(read(t, path))); dir != home; dir = filepath.Dir(dir) {
+		var st unix.Stat_t
+		if err := unix.Stat(dir, &st); err != nil || st.Uid != 1234 || st.Gid != 2345 {
+			t.Errorf("%s belongs to %d:%d (%v)", dir, st.Uid, st.Gid, err)
+		}
+	}
+}
