@@ -51,6 +51,7 @@ func (r *rewriting) run(operands []string) int {
 		return r.io.Cannot(r.verb, err)
 	}
 	status := complain(r.io, found)
+	isAll := status == cli.ExitOK
 	if missing := r.unknown(found.Files); missing != "" {
 		return r.io.Cannot(r.verb, fmt.Errorf("there is no server %q", missing))
 	}
@@ -81,7 +82,7 @@ func (r *rewriting) run(operands []string) int {
 	if len(found.Files) == 0 {
 		fmt.Fprintln(r.io.Out, noConfiguration)
 	}
-	changed := r.change(plan)
+	changed := r.change(plan, isAll)
 	if r.runner == nil && !r.dryRun && changed == cli.ExitOK {
 		changed = r.cleanUp(found.Left)
 	}
@@ -111,8 +112,8 @@ func (r *rewriting) cleanUp(left []clientconfig.Left) int {
 	return status
 }
 
-// change writes the files, after a question.
-func (r *rewriting) change(plan []clientconfig.Change) int {
+// change writes the files, after a question. isAll: every file could be read.
+func (r *rewriting) change(plan []clientconfig.Change, isAll bool) int {
 	status := cli.ExitOK
 	files := cli.Counted(len(plan), "file")
 	switch {
@@ -122,8 +123,11 @@ func (r *rewriting) change(plan []clientconfig.Change) int {
 			fmt.Fprintf(r.io.Out, "%s", diff.Diff(path, p.Before(), path, p.Data))
 		}
 		return status
-	case len(plan) == 0:
+	case len(plan) == 0 && isAll:
 		fmt.Fprintf(r.io.Out, "nothing to %s\n", r.verb)
+		return status
+	case len(plan) == 0:
+		fmt.Fprintf(r.io.Out, "nothing to %s in the other files\n", r.verb)
 		return status
 	case r.check:
 		fmt.Fprintf(r.io.Out, "mcpscope wrap would change %s\n", files)

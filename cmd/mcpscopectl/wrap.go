@@ -14,6 +14,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
 	"github.com/mcpscope/mcpscope/internal/diagnose"
 	"github.com/mcpscope/mcpscope/internal/leftover"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/show"
 )
 
@@ -56,8 +57,9 @@ track, stays as it is, because other people get it: name the file, or use
 A server is bare, wrapped, not editable (with a reason) or broken. The command
 of a broken server contains an mcpscope that does not exist, or flags that it
 refuses. With --list, the exit status is 1 if a server is broken or a file
-cannot be read. With --check, it is 1 if a server is bare or broken. The diff of
---dry-run shows lines of the file, which may contain keys. In YAML, mcpscope
+cannot be read. With --check, it is also 1 if wrap would change a file; a server
+that wrap leaves alone does not count. The diff of --dry-run shows lines of the
+file, which may contain keys. In YAML, mcpscope
 edits no server with an anchor or a command of several lines: it prints the
 lines to write.`,
 	}, func(operands []string) int { return f.run(operands, io) })
@@ -67,7 +69,7 @@ lines to write.`,
 	c.Flags().StringVar(&f.idleFreeze, "idle-freeze", "",
 		"freeze each server after `D` without use: 10m (see mcpscope help run)")
 	c.Flags().BoolVar(&f.shared, "shared", false, "also change files of projects that git tracks")
-	c.Flags().BoolVar(&f.check, "check", false, "change nothing; exit with 1 if a server is bare or broken")
+	c.Flags().BoolVar(&f.check, "check", false, "change nothing; exit with 1 if wrap would change a file")
 	c.Flags().BoolVar(&f.list, "list", false, "list clients, servers and their states; change nothing")
 	c.Flags().BoolVar(&f.json, "json", false, "with --list: print one JSON object")
 	return c
@@ -91,8 +93,13 @@ func (f *wrapFlags) run(operands []string, io cli.Stdio) int {
 	r := rewriting{choice: f.choice, io: io, verb: "wrap", shared: f.shared, check: f.check}
 	r.runner = &wrapping.Runner{Program: program, Chosen: f.program != ""}
 	if f.idleFreeze != "" {
-		if _, err := cli.ParseLimit(f.idleFreeze); err != nil {
+		after, err := cli.ParseLimit(f.idleFreeze)
+		if err != nil {
 			return io.Mistake("wrap", "--idle-freeze: "+err.Error())
+		}
+		if after > 0 && after < protocol.IdleFreezeLeast {
+			io.Note("an idle-freeze below " + protocol.IdleFreezeLeast.String() +
+				" can freeze a server during a call, and delay the answer by a minute")
 		}
 		r.runner.Flags = []wrapping.Flag{{Name: "idle-freeze", Value: f.idleFreeze}}
 	}

@@ -122,6 +122,8 @@ func TestCheckAndDryRunChangeNothing(t *testing.T) {
 	u.wantsFile(cursor)
 	u.wants(0, nil, "wrap", "--program", u.program, "--yes")
 	u.wants(0, []string{"nothing to wrap"}, "wrap", "--program", u.program, "--check")
+	short := []string{"an idle-freeze below 2m0s can freeze a server during a call"}
+	u.wants(1, short, "wrap", "--program", u.program, "--check", "--idle-freeze", "2s")
 	u.wants(0, []string{"\n+" + cursor}, "unwrap", "--dry-run")
 	u.wantsFile(wrapped(u.program, ""))
 }

@@ -39,7 +39,7 @@ func TestAWrappedFileThatCannotBeRead(t *testing.T) {
 			want := []string{"cannot read " + u.config + ", which was wrapped: permission denied"}
 			u.wants(1, want, "unwrap", "--yes")
 			u.wants(1, want, "wrap", "--list")
-			u.wants(1, want, "wrap", "--program", u.program, "--check")
+			u.wants(1, append(want, "nothing to wrap in the other files"), "wrap", "--program", u.program, "--check")
 			u.wants(1, []string{u.config + ": a file that was wrapped", "permission denied"}, "removal", "--own")
 			giveBack()
 			u.wants(0, []string{"Unwrapped 1 server"}, "unwrap", "--yes")
