@@ -195,6 +195,7 @@ func (c *File) parse() {
 	c.reader = wrapping.Reader{
 		Places: c.Places, Obstacle: cmp.Or(c.ReadOnly, c.content.Obstacle()),
 		Exists: isThere, Starts: starts, Operands: ownCommand, SetFlag: setFlag,
+		Shell: c.Client == "augment",
 	}
 	c.Servers = c.reader.Servers(c.document)
 }

@@ -111,9 +111,8 @@ var agents = []agent{
 		start: []string{"-p", "hello"},
 	},
 	{
-		// `cline mcp add` writes the command below "transport", where wrap does not look for it.
 		name: "cline", program: "@cline/cli-linux-x64/bin/cline", config: ".cline/data/settings/cline_mcp_settings.json",
-		text:  "{\"mcpServers\": {\"server\": {\"command\": \"SERVER\", \"args\": [\"a\", \"b c\"]}}}\n",
+		add:   []string{"mcp", "add", "--yes", "server", "--", "SERVER", "a", "b c"},
 		start: []string{"-P", "anthropic", "-k", "x", "-m", "x", "say hello"},
 		env:   []string{"CLINE_SESSION_BACKEND_MODE=local"}, // else it leaves a daemon
 	},

@@ -9,7 +9,6 @@ package splice
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"unicode/utf8"
@@ -73,20 +72,24 @@ func (n *Node) index(name string) int {
 	return -1
 }
 
-// Repeated is a key that a map of the tree has twice, or "": clients differ in which value they take.
-func (n *Node) Repeated() string {
-	seen, repeated := map[string]bool{}, ""
+// Repeated finds a key that a map of the tree has twice: clients differ in which value they take.
+func (n *Node) Repeated() (key string, found bool) {
+	seen := map[string]bool{}
 	for _, m := range n.Members {
 		if seen[m.Name] {
-			return m.Name
+			return m.Name, true
 		}
 		seen[m.Name] = true
-		repeated = cmp.Or(repeated, m.Value.Repeated())
+		if key, found := m.Value.Repeated(); found {
+			return key, true
+		}
 	}
 	for _, item := range n.Items {
-		repeated = cmp.Or(repeated, item.Repeated())
+		if key, found := item.Repeated(); found {
+			return key, true
+		}
 	}
-	return repeated
+	return "", false
 }
 
 // A Document is a file that could be read.

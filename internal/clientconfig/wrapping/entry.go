@@ -13,6 +13,15 @@ type entry struct {
 	inner   int          // of a wrapped one: where its own command is in that list
 }
 
+// withCommand returns the map that has the command of a server: Cline has that in one more, its transport.
+func withCommand(n *splice.Node) *splice.Node {
+	inner := n.Get("transport")
+	if inner == nil || inner.Kind != splice.Map || find(n).command != nil {
+		return n
+	}
+	return inner
+}
+
 // find knows the three shapes: a text and a list beside it, one list, and both in a map of their own.
 func find(n *splice.Node) entry {
 	e := entry{owner: n}

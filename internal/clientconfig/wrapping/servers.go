@@ -13,6 +13,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/mcpscope/mcpscope/internal/clientconfig/splice"
 	"github.com/mcpscope/mcpscope/internal/name"
@@ -57,6 +59,7 @@ type Reader struct {
 	Places   []Place
 	Obstacle string // why the file must not be edited, or ""
 	Shared   string // why bare servers stay bare, and wrapped servers as they are, or ""
+	Shell    bool   // the client joins command and arguments to a line for a shell
 	// Exists reports whether a command that looks like a line of a shell is a file.
 	Exists func(string) bool
 	// Starts reports whether a client can start that mcpscope.
@@ -81,7 +84,7 @@ type Flag struct{ Name, Value string }
 func (r Reader) Servers(d *splice.Document) []Server {
 	var all []Server
 	why := cmp.Or(r.Obstacle, d.Obstacle)
-	if key := d.Root.Repeated(); key != "" {
+	if key, is := d.Root.Repeated(); is {
 		why = fmt.Sprintf("there is more than one %q", key)
 	}
 	for _, p := range r.Places {
@@ -123,6 +126,7 @@ func text(n *splice.Node, keys ...string) string {
 }
 
 func (r Reader) server(name string, n *splice.Node, why string) Server {
+	n = withCommand(n)
 	s := Server{Name: name, entry: find(n)}
 	s.Argv = s.argv()
 	s.Listens = s.command != nil && listens(n)
@@ -239,7 +243,11 @@ func (r Reader) WrappedPrefix(s *Server, runner Runner) ([]string, error) {
 		}
 	} else {
 		words = []string{runner.Program, "run"}
-		if label := s.Label(); label != "" {
+		label := s.Label()
+		if r.Shell {
+			label = strings.Map(plain, label)
+		}
+		if label != "" {
 			flags = []string{"--name", label}
 		}
 		flags = append(flags, "--")
@@ -251,6 +259,14 @@ func (r Reader) WrappedPrefix(s *Server, runner Runner) ([]string, error) {
 		}
 	}
 	return append(words, flags...), nil
+}
+
+// plain replaces what a shell could take for something else.
+func plain(r rune) rune {
+	if strings.ContainsRune("-_.", r) || r < utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r)) {
+		return r
+	}
+	return '-'
 }
 
 // Label returns a name for the group, or "" if the file contains no name.

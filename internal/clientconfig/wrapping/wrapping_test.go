@@ -68,6 +68,9 @@ func TestThereAndBack(t *testing.T) {
 	}{
 		{"a line", splice.JSON, `{"mcpServers":{"t":{"command":"npx","args":["-y","foo"]}}}`,
 			`{"mcpServers":{"t":{"command":"/usr/local/bin/mcpscope","args":["run", "--name", "t", "--", "npx", "-y","foo"]}}}`},
+		{"in a transport, as Cline has it", splice.JSON,
+			`{"mcpServers":{"t":{"transport":{"type":"stdio","command":"npx","args":["-y","foo"]}}}}`,
+			`{"mcpServers":{"t":{"transport":{"type":"stdio","command":"/usr/local/bin/mcpscope","args":["run", "--name", "t", "--", "npx", "-y","foo"]}}}}`},
 		{"args on lines, a comma at the end, comments", splice.JSON,
 			"{ // c\n  \"mcpServers\": {\n    \"t\": {\n      \"command\": \"n\\u0070x\", // why\n      \"args\": [\n        \"-y\", /* x */\n        \"foo\",\n      ],\n    },\n  },\n}\n",
 			"{ // c\n  \"mcpServers\": {\n    \"t\": {\n      \"command\": \"/usr/local/bin/mcpscope\", // why\n      \"args\": [\n        \"run\", \"--name\", \"t\", \"--\", \"n\\u0070x\", \"-y\", /* x */\n        \"foo\",\n      ],\n    },\n  },\n}\n"},
@@ -334,5 +337,24 @@ func TestLinesByHand(t *testing.T) {
 		`command: ["mcpscope", "run", "--name", "l", "--", "x", …the argument that is there now]`, `command: "x"`, `args: […the argument that is there now]`}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q\nwant\n%q", got, want)
+	}
+}
+
+// Augment joins command and arguments to a line for a shell, without quotes.
+func TestWrapForAShell(t *testing.T) {
+	r := everywhere
+	r.Shell = true
+	d := parse(t, splice.JSON, `{"mcpServers":{"my $(server)":{"command":"npx","args":["-y","foo"]}}}`)
+	c := r.Wrap(d, nil, plain, all)
+	want := `"args":["run", "--name", "my---server-", "--", "npx", "-y","foo"]`
+	if !strings.Contains(string(c.Data), want) {
+		t.Errorf("no %s: %s", want, c.Data)
+	}
+}
+
+func TestARepeatedKeyWithoutAName(t *testing.T) {
+	d := parse(t, splice.JSON, `{"":0,"":"","mcp":{"0":{"command":"0"}}}`)
+	if all := everywhere.Servers(d); len(all) != 1 || all[0].State != wrapping.NotEditable {
+		t.Errorf("%+v", all)
 	}
 }
