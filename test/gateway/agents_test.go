@@ -162,12 +162,20 @@ type inFront struct {
 	sleep                string          // its argument, which no other has
 }
 
+// processWrapper is the way in which Claude Code itself starts its daemon and sessions below mcpscope.
+const processWrapper = "CLAUDE_CODE_PROCESS_WRAPPER"
+
 // inFront starts it, and returns when it takes input.
 func (w *world) inFront(a agentInFront, way, home, project, program, ending string) *inFront {
 	w.T.Helper()
 	s := &inFront{agentInFront: a, world: w, way: way, project: project, ending: ending}
 	dir := filepath.Join(home, project)
-	line := append([]string{binaries.mcpscope, way, "--backend", "cgroup", "--", program}, a.args...)
+	line := []string{binaries.mcpscope, way, "--backend", "cgroup", "--"}
+	if way == processWrapper {
+		a.env = append(slices.Clone(a.env), processWrapper+"="+binaries.mcpscope+" gateway --backend cgroup --")
+		line = nil
+	}
+	line = append(append(line, program), a.args...)
 	cmd := w.Command(append([]string{"env", "-C", dir, "sh", "-c", began, "sh"}, line...)...)
 	fill := strings.NewReplacer("@API", "http://"+modelAddress)
 	cmd.Env = []string{
@@ -418,11 +426,13 @@ func TestAgentsDaemons(t *testing.T) {
 		agent agentInFront
 		args  []string
 		ready string
+		way   string
 	}{
-		{agentsInFront[1], nil, agentsInFront[1].ready},
-		{agentsInFront[0], []string{"--bg", "'say hello'"}, "backgrounded"},
+		{agentsInFront[1], nil, agentsInFront[1].ready, "gateway"},
+		{agentsInFront[0], []string{"--bg", "say hello"}, "backgrounded", "gateway"},
+		{agentsInFront[0], []string{"--bg", "say hello"}, "backgrounded", processWrapper},
 	} {
-		t.Run(c.agent.name, func(t *testing.T) {
+		t.Run(c.agent.name+" by "+c.way, func(t *testing.T) {
 			a := c.agent
 			a.args = c.args
 			a.ready = c.ready
@@ -431,7 +441,7 @@ func TestAgentsDaemons(t *testing.T) {
 				t.Skip("npm has it for x86-64 alone")
 			}
 			w := newWorld(t)
-			s := w.inFront(a, "gateway", w.homeOf(a, dir), "shop", program, "")
+			s := w.inFront(a, c.way, w.homeOf(a, dir), "shop", program, "")
 			var own listed
 			if !pace.Eventually(escape.Patience, func() bool {
 				all := w.list()
@@ -447,7 +457,8 @@ func TestAgentsDaemons(t *testing.T) {
 				s.first.Signal(unix.SIGKILL)
 				s.first.Ended(escape.Patience)
 			}
-			if notes := w.notes("ls"); !strings.Contains(notes, "its daemon "+own.Client.Name) {
+			notes := w.notes("ls")
+			if c.way == "gateway" && !strings.Contains(notes, "its daemon "+own.Client.Name) {
 				t.Errorf("ls does not note the daemon: %s", notes)
 			}
 			if len(w.list()) == 0 || s.server.Ended(0) {
