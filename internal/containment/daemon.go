@@ -4,6 +4,7 @@ package containment
 
 import (
 	"fmt"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -14,11 +15,17 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
+// withDaemon are agents that start a daemon for all their sessions.
+var withDaemon = []string{"claude", "cline", "codex"}
+
 // DaemonLines are about agents in groups of mcpscope run that have started a daemon of their own: it ends
 // with the first session, and others that use it stop working. A daemon leads a session and has the agent's
 // name.
 func DaemonLines(servers []*fleet.Listed) (lines []string) {
 	for _, s := range servers {
+		if !slices.Contains(withDaemon, s.Name) {
+			continue
+		}
 		pids, _ := s.Processes() // none, if it has ended
 		for _, pid := range pids {
 			session, err := unix.Getsid(pid)
@@ -35,6 +42,7 @@ func DaemonLines(servers []*fleet.Listed) (lines []string) {
 				line += ": mcpscope run -- codex --no-daemon"
 			}
 			lines = append(lines, cli.OneLine(line))
+			break
 		}
 	}
 	return lines

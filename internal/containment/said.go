@@ -29,9 +29,11 @@ func Lines(uid int) (lines []string) {
 		for _, note := range g.Said.Notes {
 			lines = append(lines, cli.OneLine(who+": "+note))
 		}
-		for _, daemon := range g.Daemons() {
-			const text = "%s: its daemon %s outlives it, with servers of its own, which are contained"
-			lines = append(lines, cli.OneLine(fmt.Sprintf(text, who, daemon)))
+		if daemons := g.Daemons(); len(daemons) > 0 {
+			const text = "%s: its daemon %s goes on without it; its servers are contained " +
+				"(mcpscope ls --client %s)"
+			all := strings.Join(daemons, ", ")
+			lines = append(lines, cli.OneLine(fmt.Sprintf(text, who, all, g.Name)))
 		}
 	}
 	return lines

@@ -77,10 +77,12 @@ func agentName(pid int) string {
 	if len(argv) == 0 {
 		return ""
 	}
-	for _, called := range []string{name.Derive(argv), path.Base(argv[0])} {
-		if slices.Contains(agents, called) {
-			return called
-		}
+	called := path.Base(argv[0])
+	if called == "node" || called == "bun" {
+		called = name.Derive(argv)
+	}
+	if slices.Contains(agents, called) {
+		return called
 	}
 	return ""
 }

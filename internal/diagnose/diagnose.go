@@ -101,12 +101,14 @@ func gateways() (lines []string) {
 	for _, g := range gw.List(uid) {
 		count := 0
 		for _, s := range servers {
-			if s.Client.PID == g.PID {
+			if g.Starts(s.Client.PID) {
 				count++
 			}
 		}
 		line := fmt.Sprintf("%s[%d]: %s", g.Name, g.PID, cli.Counted(count, "server"))
-		if count == 0 {
+		if g.HasEnded() {
+			line += "; it has ended, and a daemon or session of it goes on"
+		} else if count == 0 {
 			line += "; see --explain PATH and --match GLOB"
 		}
 		lines = append(lines, line)

@@ -23,8 +23,14 @@ type Running struct {
 	Said    Said // by its watcher
 }
 
-// starts reports whether a process is the gateway, or another starter of its servers.
-func (r *Running) starts(pid int) bool {
+// HasEnded reports whether the gateway itself has: then its watcher waits for its daemons.
+func (r *Running) HasEnded() bool {
+	_, err := proc.ReadStat(r.PID)
+	return err != nil
+}
+
+// Starts reports whether a process is the gateway, or another starter of its servers.
+func (r *Running) Starts(pid int) bool {
 	isIt := func(s Starter) bool { return s.Process.PID == pid && group.Alive(s.Process) }
 	return r.PID == pid || slices.ContainsFunc(r.Said.Starters, isIt)
 }
@@ -38,7 +44,7 @@ func Around() Gateways { return append(List(os.Getuid()), List(0)...) }
 // Of finds the gateway that a process is or is below.
 func (all Gateways) Of(pid int) (outer Running, found bool) {
 	for pid > 0 {
-		i := slices.IndexFunc(all, func(r Running) bool { return r.starts(pid) })
+		i := slices.IndexFunc(all, func(r Running) bool { return r.Starts(pid) })
 		if i >= 0 {
 			return all[i], true
 		}

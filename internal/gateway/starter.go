@@ -72,9 +72,10 @@ func (s *starter) exits() bool {
 // starters are those of one watcher.
 type starters struct {
 	gateway *starter
-	session int    // of the gateway
-	called  string // its name when this watcher began, "" if it had ended
+	session int // of the gateway
 	mu      sync.Mutex
+	called  string           // the gateway's name when it was last seen, "" if it had ended
+	leaders map[int]bool     // pids of those that executed a program below it, in a session of their own
 	others  map[int]*starter // by pid; the pidfd of one that has ended stays open, for servers may have it
 }
 
@@ -157,7 +158,8 @@ func (w *watcher) awaitEnd(s *starter) {
 	w.sayStarters()
 }
 
-// followCaller answers the call of a process that is about to become a gateway below the watched one.
+// followCaller answers the call of a process that is about to become a gateway below the watched one. That
+// can be the gateway itself: `mcpscope gateway -- mcpscope gateway -- claude`.
 func (w *watcher) followCaller(r *notify.Request) {
 	status, err := proc.ReadStatus(int(r.TID)) // a thread may call
 	if err == nil && w.listener.Valid(r) && status.Tgid != w.starters.gateway.PID {
@@ -166,10 +168,44 @@ func (w *watcher) followCaller(r *notify.Request) {
 	w.listener.Answer(r)
 }
 
+// saw records the leader of a session that executes a program. The filter of a process does not show which
+// gateway it is from, but only the watcher of its own gateway receives its calls.
+func (all *starters) saw(pid int) {
+	session, err := unix.Getsid(pid)
+	if err != nil || session != pid || session == all.session {
+		return
+	}
+	called := nameOf(all.gateway.PID, "")
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if called != "" {
+		all.called = called
+	}
+	for known := range all.leaders {
+		if len(all.leaders) >= leadersMost && proc.Exited(known) {
+			delete(all.leaders, known)
+		}
+	}
+	if len(all.leaders) < leadersMost {
+		all.leaders[pid] = true
+	}
+}
+
+// leadersMost is more than a gateway has daemons and servers.
+const leadersMost = 4096
+
+// isFrom reports whether a process that may be a daemon is from this gateway: it was seen, or is a copy of
+// the gateway that has executed nothing yet.
+func (all *starters) isFrom(pid int, gatewayArgv []string) bool {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	return all.leaders[pid] || len(gatewayArgv) > 0 && slices.Equal(arguments(pid), gatewayArgv)
+}
+
 // followDaemons looks for daemons that have started no server yet.
 func (w *watcher) followDaemons() {
 	_ = proc.Each(func(pid int) bool { // none, without /proc
-		if w.starters.living(pid) == nil && w.isDaemon(pid) {
+		if w.starters.living(pid) == nil && w.isDaemon(pid) && w.starters.isFrom(pid, w.argv) {
 			w.addStarter(pid, true)
 		}
 		return true
@@ -263,7 +299,10 @@ func (all *starters) list() (listed []*starter) {
 
 // isCalled reports whether the gateway, or another starter, has that name.
 func (all *starters) isCalled(called string) bool {
-	if all.called == called || all.called == "" {
+	all.mu.Lock()
+	own := all.called
+	all.mu.Unlock()
+	if own == called || own == "" {
 		return true
 	}
 	return slices.ContainsFunc(all.list(), func(s *starter) bool { return s.name() == called })

@@ -44,7 +44,8 @@ type watcher struct {
 	*config
 	Watching
 	starters   starters
-	cgroup     string // in which the gateway was when this watcher began
+	cgroup     string   // in which the gateway was when this watcher began
+	argv       []string // of the gateway at that time
 	page       *page.Page
 	guard      *page.Guard
 	held       int // the listener's descriptor
@@ -92,7 +93,10 @@ func attach(args []string, by Watching) (*watcher, error) {
 		return nil, err
 	}
 	gateway.given = nameOf(gateway.PID, args[1]) // before the gateway sets its title
-	w.starters = starters{gateway: gateway, called: gateway.given, others: map[int]*starter{}}
+	w.starters = starters{
+		gateway: gateway, called: gateway.given, leaders: map[int]bool{}, others: map[int]*starter{},
+	}
+	w.argv = arguments(gateway.PID)
 	if self, err := group.Identify(gateway.PID); err == nil { // or it has ended
 		gateway.Identity = self
 		gateway.stdin = fileAt(self.PID, 0)
@@ -303,6 +307,7 @@ func (w *watcher) answer(r *notify.Request) {
 		w.followCaller(r)
 		return
 	}
+	w.starters.saw(int(r.TID))
 	stdin := find(int(r.TID), 0) // threads have the same
 	piped := stdin.piped() && fileAt(int(r.TID), 1).piped()
 	if w.resting.Load() || !piped && len(w.Rules.Match) == 0 && !w.listening() {

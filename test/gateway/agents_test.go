@@ -112,8 +112,9 @@ func TestAgentsInFront(t *testing.T) {
 				if _, err := os.Stat(program); errors.Is(err, fs.ErrNotExist) {
 					t.Skip("npm has it for x86-64 alone")
 				}
+				home := t.TempDir() // before the world, which kills all that still write to it
 				w := newWorld(t)
-				home := w.homeOf(a, dir)
+				w.makeHome(home, a, dir)
 				for _, ends := range [][2]string{{"exit", "kill mcpscope"}, {"kill agent", "close terminal"}} {
 					var both []*inFront
 					for i, project := range []string{"shop", "blog"} {
@@ -132,10 +133,9 @@ func TestAgentsInFront(t *testing.T) {
 	}
 }
 
-// homeOf makes the agent's home with two projects.
-func (w *world) homeOf(a agentInFront, clients string) string {
+// makeHome makes the agent's home with two projects.
+func (w *world) makeHome(home string, a agentInFront, clients string) {
 	w.T.Helper()
-	home := w.T.TempDir()
 	server := filepath.Join(home, "notes")
 	fill := strings.NewReplacer("@API", "http://"+modelAddress, "@SERVER", server, "@HOME", home, "@CLIENTS", clients)
 	err := escape.WriteProgram(server, fill.Replace(notesServer))
@@ -149,7 +149,6 @@ func (w *world) homeOf(a agentInFront, clients string) string {
 	if err != nil {
 		w.T.Fatal(err)
 	}
-	return home
 }
 
 // inFront is an agent on a screen, behind mcpscope.
@@ -165,15 +164,21 @@ type inFront struct {
 // processWrapper is the way in which Claude Code itself starts its daemon and sessions below mcpscope.
 const processWrapper = "CLAUDE_CODE_PROCESS_WRAPPER"
 
+// nested is an alias in front of a script that has mcpscope in front, too.
+const nested = "two gateways"
+
 // inFront starts it, and returns when it takes input.
 func (w *world) inFront(a agentInFront, way, home, project, program, ending string) *inFront {
 	w.T.Helper()
 	s := &inFront{agentInFront: a, world: w, way: way, project: project, ending: ending}
 	dir := filepath.Join(home, project)
 	line := []string{binaries.mcpscope, way, "--backend", "cgroup", "--"}
-	if way == processWrapper {
+	switch way {
+	case processWrapper:
 		a.env = append(slices.Clone(a.env), processWrapper+"="+binaries.mcpscope+" gateway --backend cgroup --")
 		line = nil
+	case nested:
+		line = []string{binaries.mcpscope, "gateway", "--backend", "cgroup", "--", binaries.mcpscope, "gateway", "--"}
 	}
 	line = append(append(line, program), a.args...)
 	cmd := w.Command(append([]string{"env", "-C", dir, "sh", "-c", began, "sh"}, line...)...)
@@ -431,6 +436,7 @@ func TestAgentsDaemons(t *testing.T) {
 		{agentsInFront[1], nil, agentsInFront[1].ready, "gateway"},
 		{agentsInFront[0], []string{"--bg", "say hello"}, "backgrounded", "gateway"},
 		{agentsInFront[0], []string{"--bg", "say hello"}, "backgrounded", processWrapper},
+		{agentsInFront[0], []string{"--bg", "say hello"}, "backgrounded", nested},
 	} {
 		t.Run(c.agent.name+" by "+c.way, func(t *testing.T) {
 			a := c.agent
@@ -440,8 +446,10 @@ func TestAgentsDaemons(t *testing.T) {
 			if _, err := os.Stat(program); errors.Is(err, fs.ErrNotExist) {
 				t.Skip("npm has it for x86-64 alone")
 			}
+			home := t.TempDir() // as above
 			w := newWorld(t)
-			s := w.inFront(a, c.way, w.homeOf(a, dir), "shop", program, "")
+			w.makeHome(home, a, dir)
+			s := w.inFront(a, c.way, home, "shop", program, "")
 			var own listed
 			if !pace.Eventually(escape.Patience, func() bool {
 				all := w.list()
@@ -458,7 +466,7 @@ func TestAgentsDaemons(t *testing.T) {
 				s.first.Ended(escape.Patience)
 			}
 			notes := w.notes("ls")
-			if c.way == "gateway" && !strings.Contains(notes, "its daemon "+own.Client.Name) {
+			if c.way != processWrapper && !strings.Contains(notes, "its daemon "+own.Client.Name) {
 				t.Errorf("ls does not note the daemon: %s", notes)
 			}
 			if len(w.list()) == 0 || s.server.Ended(0) {

@@ -82,7 +82,7 @@ func TestDaemon(t *testing.T) {
 	w.replaceWatcher()
 	d.Answers("first")
 	second := w.serve(d, "second")
-	const want = "its daemon"
+	const want = "goes on without it"
 	if notes := w.notes("ls"); !strings.Contains(notes, want) {
 		t.Errorf("ls does not note %q: %s", want, notes)
 	}
