@@ -43,8 +43,9 @@ func FindCoverage() Coverage {
 // Lines are for people, with the command that helps.
 func (c Coverage) Lines() (lines []string) {
 	if n := len(c.Bare); n > 0 {
-		lines = append(lines, fmt.Sprintf("%s %s without mcpscope: %s: mcpscope wrap",
-			cli.Counted(n, "configured server"), verb(n, "runs", "run"), some(c.Bare)))
+		const text = "%s %s configured without mcpscope: %s: mcpscope wrap, " +
+			"or put mcpscope gateway in front of the client"
+		lines = append(lines, fmt.Sprintf(text, cli.Counted(n, "server"), verb(n, "is", "are"), some(c.Bare)))
 	}
 	if n := len(c.Broken); n > 0 {
 		lines = append(lines, fmt.Sprintf("%s cannot start: %s: mcpscope wrap repairs it, or has the reason",

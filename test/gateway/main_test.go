@@ -94,7 +94,7 @@ func (w *world) run(args ...string) string {
 	w.T.Helper()
 	o, err := escape.Finish(w.Dir, w.Command(append([]string{binaries.mcpscope}, args...)...))
 	if err != nil || o.Status != 0 {
-		w.T.Errorf("mcpscope %q: %v, status %v: %s", args, err, o.Status, o.Stderr)
+		w.T.Errorf("mcpscope %q: %v, status %v: %s%s", args, err, o.Status, o.Stdout, o.Stderr)
 	}
 	return o.Stdout
 }
