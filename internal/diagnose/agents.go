@@ -60,7 +60,7 @@ func agentsOutside() (found []Agent) {
 			return true
 		}
 		seen[pid] = true
-		dir, _ := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid)) // "" for a process of another program's user
+		dir, _ := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid)) // "" if it can't be read
 		one := Agent{PID: pid, Name: called, Project: protocol.OriginOf(dir, nil).Project}
 		command := commandOf(called)
 		one.Remedy = fmt.Sprintf("next time: mcpscope gateway -- %s (its servers end with it), "+

@@ -93,10 +93,9 @@ echo $$ >server.pid
 exec node '@CLIENTS/node/node_modules/@modelcontextprotocol/server-memory/dist/index.js'
 `
 
-// The promise of an agent in front, with real agents in a terminal, two at once: the servers of each are
-// contained under their own names and projects. Below gateway only these end with it, and below run
-// everything does, whatever ends first.
-func TestAgentsInFront(t *testing.T) {
+// clientsWithAgents is clients, with the agents.
+func clientsWithAgents(t *testing.T) string {
+	t.Helper()
 	if !escape.Full() {
 		t.Skip("make test-full: the agents take 1.4 GB")
 	}
@@ -105,6 +104,14 @@ func TestAgentsInFront(t *testing.T) {
 		_, err := os.Stat(filepath.Join(dir, "agents"))
 		return err
 	}})
+	return dir
+}
+
+// The promise of an agent in front, with real agents in a terminal, two at once: the servers of each are
+// contained under their own names and projects. Below gateway only these end with it, and below run
+// everything does, whatever ends first.
+func TestAgentsInFront(t *testing.T) {
+	dir := clientsWithAgents(t)
 	for _, a := range agentsInFront {
 		for _, way := range []string{"gateway", "run"} {
 			t.Run(a.name+" below "+way, func(t *testing.T) {
@@ -419,14 +426,7 @@ func (s *inFront) mcpscope() *escape.Process {
 // Daemons of agents below gateway: their servers are contained, outlive the agent, and end with the daemon, or
 // with the background session.
 func TestAgentsDaemons(t *testing.T) {
-	if !escape.Full() {
-		t.Skip("make test-full: the agents take 1.4 GB")
-	}
-	dir := clients(t)
-	bed.Require(t, bed.Feature{Name: "the agents, by test/e2e/clients/setup", Missing: func() error {
-		_, err := os.Stat(filepath.Join(dir, "agents"))
-		return err
-	}})
+	dir := clientsWithAgents(t)
 	for _, c := range []struct {
 		agent agentInFront
 		args  []string

@@ -120,7 +120,8 @@ func (r Reader) origin(d *splice.Document, backup []byte) *splice.Document {
 	if err != nil || r.wrapsMore(changed, old) {
 		return nil
 	}
-	if again = r.wrapLike(changed, d); !bytes.Equal(again.Data, d.Data) {
+	again = r.wrapLike(changed, d)
+	if !bytes.Equal(again.Data, d.Data) {
 		return nil
 	}
 	return changed

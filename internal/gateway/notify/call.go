@@ -2,11 +2,7 @@
 
 package notify
 
-import (
-	"runtime"
-
-	"golang.org/x/sys/unix"
-)
+import "golang.org/x/sys/unix"
 
 // A process below a gateway can call the watcher: by prctl(2) with an option that no kernel has, and that the
 // filter holds as well.
@@ -22,13 +18,7 @@ func Call() bool {
 }
 
 // IsCall reports whether it is such a call.
-func (r *Request) IsCall() bool {
-	native := uint32(unix.AUDIT_ARCH_X86_64)
-	if runtime.GOARCH == "arm64" {
-		native = unix.AUDIT_ARCH_AARCH64
-	}
-	return r.Arch == native && r.Call == unix.SYS_PRCTL
-}
+func (r *Request) IsCall() bool { return r.isNative() && r.Call == unix.SYS_PRCTL }
 
 // Answer ends a call. r is not to be used any more.
 func (l *Listener) Answer(r *Request) { l.answer(r, response{errno: -int32(answered)}) }

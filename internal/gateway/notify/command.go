@@ -27,12 +27,8 @@ const (
 // nil; so it is for programs of 32 bits and x32. missing: there is no such file, as in most directories of a
 // search path.
 func (r *Request) Command(pid int) (argv []string, missing bool) {
-	native := uint32(unix.AUDIT_ARCH_X86_64)
-	if runtime.GOARCH == "arm64" {
-		native = unix.AUDIT_ARCH_AARCH64
-	}
 	at := r.Call == unix.SYS_EXECVEAT // its first argument is a directory
-	if r.Arch != native || !at && r.Call != unix.SYS_EXECVE {
+	if !r.isNative() || !at && r.Call != unix.SYS_EXECVE {
 		return nil, false
 	}
 	address := r.Args[1]
@@ -45,6 +41,14 @@ func (r *Request) Command(pid int) (argv []string, missing bool) {
 	}
 	name, err := stringAt(pid, r.Args[0])
 	return argv, err == nil && isMissing(pid, name)
+}
+
+// isNative is false for a program of 32 bits.
+func (r *Request) isNative() bool {
+	if runtime.GOARCH == "arm64" {
+		return r.Arch == unix.AUDIT_ARCH_AARCH64
+	}
+	return r.Arch == unix.AUDIT_ARCH_X86_64
 }
 
 // Environment reads the variables that a process is about to pass on, if Command can read its arguments.

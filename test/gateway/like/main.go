@@ -176,7 +176,9 @@ func session(stdin, stdout string, argv []string) string {
 		return err.Error()
 	}
 	defer out.Close()
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, os.Stderr
+	cmd.Stdin = in
+	cmd.Stdout = out
+	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
 		return err.Error()
 	}

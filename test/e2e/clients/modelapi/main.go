@@ -94,7 +94,8 @@ func (s *speaker) anthropic(model string) {
 	for key, value := range message {
 		begun[key] = value
 	}
-	begun["content"], begun["stop_reason"] = []object{}, nil
+	begun["content"] = []object{}
+	begun["stop_reason"] = nil
 	send := func(kind string, more object) {
 		more["type"] = kind
 		s.event(kind, more)
