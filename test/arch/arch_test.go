@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package arch holds who may import whom, with the reason.
+// Package arch holds who may import whom, and the calls of code that has no Go runtime, with the reasons.
 package arch
 
 import (
