@@ -6,7 +6,7 @@ BIN := bin
 # those that prove the product's parts, and those that prove its promises from outside: the user's week, then the longest
 # the guard is a process without the Go runtime, and so without the race detector's
 UNIT = $$($(GO) list ./... | grep -v -e /test/ -e /internal/server/guard$$) ./test/arch ./test/ablation ./test/bed ./test/host ./test/pace ./test/escape
-WHOLE := ./test/week ./internal/server/guard ./test/e2e ./test/systemd ./test/gateway ./test/journal ./test/script ./test/documents
+WHOLE := ./test/week ./internal/server/guard ./test/kills ./test/e2e ./test/systemd ./test/gateway ./test/journal ./test/script ./test/documents
 SLICED := ./test/e2e ./test/systemd ./test/gateway ./test/gateway/systemd ./test/journal ./test/documents ./test/limits ./test/fault
 # a test of these takes a machine, an hour, or packages of registries
 LONG := ./test/gateway/systemd ./test/limits ./test/fault ./test/soak ./test/install ./test/prometheus ./test/shells
@@ -109,11 +109,11 @@ test-arm64: ## every way to stay alive against three ends, and the early start o
 	@.ci/deps arm64
 	@CELLS='$(CELLS)' test/vm/arm64
 
-test-soak: deps ## ten thousand servers with ends drawn at random, a thousand at once, three thousand each whose launcher, guard or client is killed while they start: CYCLES=10000 SEED=N KILLS=3000
+test-soak: deps ## ten thousand servers with ends drawn at random, a thousand at once, three thousand each whose launcher, guard or client is killed while they start, and three thousand of the kill table: CYCLES=10000 SEED=N KILLS=3000
 	@rm -f .cache/soak
 	@status=0; mkdir -p .cache; MCPSCOPE_TEST_FULL=1 MCPSCOPE_SOAK_CYCLES=$(CYCLES) MCPSCOPE_SOAK_SEED=$(SEED) MCPSCOPE_KILLS=$(KILLS) MCPSCOPE_E2E_TABLE=$(CURDIR)/.cache/soak \
 		$(GO) run $(GOTESTSUM) --format pkgname-and-test-fails --hide-summary all -- -count=1 -timeout 60m -p 1 \
-		-run 'TestSoak|TestMany|TestStopOfAHuge|TestKilledWhileItStarts' ./test/soak ./test/systemd ./test/e2e || status=$$?; \
+		-run 'TestSoak|TestMany|TestStopOfAHuge|TestKilledWhileItStarts|TestKillTable' ./test/soak ./test/kills ./test/systemd ./test/e2e || status=$$?; \
 	cat .cache/soak 2>/dev/null; exit $$status
 
 bench: deps ## start, kill and idle cost beside bwrap and systemd-run; published servers that are frozen, here and in a VM with memory.reclaim: about 35 minutes

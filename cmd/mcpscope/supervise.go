@@ -12,20 +12,19 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/brain"
 )
 
-// superviseCommand is the process that a guard starts when the launcher is dead. The name in
-// its arguments is for people who read the output of ps.
+// superviseCommand is the process that a guard starts when there is something to decide.
 func superviseCommand(args []string, io cli.Stdio) int {
-	if len(args) != 3 {
-		fmt.Fprint(io.Err, "mcpscope: supervise is started by mcpscope run alone\n")
+	if len(args) != 2 {
+		fmt.Fprint(io.Err, "mcpscope: supervise is for mcpscope itself\n")
 		return cli.ExitUsage
 	}
-	memory, err := strconv.Atoi(args[1])
+	memory, err := strconv.Atoi(args[0])
 	if err != nil {
 		return cli.ExitUsage
 	}
-	sock, err := strconv.Atoi(args[2])
+	sock, err := strconv.Atoi(args[1])
 	if err != nil {
 		return cli.ExitUsage
 	}
-	return brain.TakeOver(memory, sock)
+	return brain.Decide(memory, sock)
 }

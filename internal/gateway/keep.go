@@ -168,7 +168,7 @@ func (w *watcher) forkOnce() error {
 	if err := w.page.ForgetServers(); err != nil {
 		return err
 	}
-	before := w.page.Reign
+	before := w.page.Generation
 	next, err := fork(w.page, w.starters.gateway.PID, w.starters.gateway.given, w.env, w.Require, true)
 	if err != nil {
 		return err
@@ -199,7 +199,7 @@ func (w *watcher) forkOnce() error {
 	if errno := next.Go(w.held, -1); errno != 0 {
 		return unix.ESRCH
 	}
-	for atomic.LoadUint32(&w.page.Reign) == before {
+	for atomic.LoadUint32(&w.page.Generation) == before {
 		if linux.Ended(next.PIDFD) {
 			return unix.ESRCH
 		}

@@ -55,9 +55,6 @@ type config struct {
 	Blind bool
 }
 
-// refused is Page.Phase when a watcher can't contain servers. Page.Refusal says why.
-const refused = 100
-
 // ErrExec marks that it is the gateway's own command that can't be executed.
 var ErrExec = errors.New("execute")
 
@@ -120,7 +117,7 @@ func (g *Gateway) watched() error {
 		return fmt.Errorf("begin to watch: the guard: %w", errno)
 	}
 	err = g.exec()
-	if shared.Phase == refused {
+	if shared.Refused {
 		return errors.New(string(bytes.TrimRight(shared.Refusal[:], "\x00")))
 	}
 	return err
@@ -139,9 +136,9 @@ func (g *Gateway) prepare(c *config) (*page.Page, error) {
 // fork starts the guard. It starts the first watcher at once, or when this process executes the gateway.
 func fork(on *page.Page, pid int, name string, env []string, require, start bool) (*page.Guard, error) {
 	line := []string{"mcpscope", early.WatchCommand, strconv.Itoa(pid), name}
-	return guard.Fork(on, nil, &guard.Options{
-		Name: early.GuardName, Argv: line, Env: env,
-		Gate: guard.Gate{Wanted: true, Require: require, Start: start, Hide: hidden()},
+	return guard.Fork(on, &guard.Options{
+		Name: early.GuardName, Argv: line, Env: env, Hide: hidden(),
+		Gate: guard.Gate{Wanted: true, Require: require, Start: start},
 	})
 }
 

@@ -123,7 +123,7 @@ func attach(args []string, by Watching) (*watcher, error) {
 		return nil, err
 	}
 	gateway.pidfd = int(w.page.Client)
-	w.held = int(w.page.Payload)
+	w.held = int(w.page.Listener)
 	w.explainTo = int(w.page.Keep)
 	if w.hub, err = loop.NewHub(); err != nil {
 		return nil, err
@@ -158,13 +158,13 @@ func (w *watcher) lowerOOMScore() {
 
 // settle moves guard and watcher out of the gateway's way, and reads what servers there are.
 func (w *watcher) settle() error {
-	if w.page.Phase != page.Running {
+	if !w.page.MovedOut {
 		s := w.server("", w.starters.gateway)
 		s.Client = 0 // we are where the gateway is, or was
 		if err := s.MoveOut(os.Getpid(), int(w.page.GuardPID)); err != nil {
 			return err
 		}
-		w.page.Phase = page.Running
+		w.page.MovedOut = true
 	}
 	return w.readConfigured()
 }
@@ -198,7 +198,7 @@ func (w *watcher) refuse(why error) {
 		return
 	}
 	copy(w.page.Refusal[:], why.Error())
-	w.page.Phase = refused
+	w.page.Refused = true
 	l, left := notify.Open(w.held, w.requests())
 	_ = l.Serve(left, func(r *notify.Request) {
 		status, err := proc.ReadStatus(int(r.TID)) // the gateway may execute by any thread

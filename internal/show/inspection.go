@@ -130,7 +130,7 @@ func (v *Server) MemoryLine() string {
 	}
 	switch v.MemoryFrom {
 	case fromScope:
-		text += ", with the guard's"
+		text += ", with that of guard and brain"
 	case FromMembers:
 		text += ", a sum over its processes: the kernel has not counted it from the start"
 	}

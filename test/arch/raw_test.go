@@ -76,14 +76,19 @@ var rawEntries = []struct {
 		reason:   "rt0_go calls it as _cgo_init, and it calls begin",
 	},
 	{
-		function: guard + "forkBetween",
+		function: guard + "(*child).forkBetween",
 		where:    borrowedStack,
 		reason:   "its child by vfork forks the guard, and exits",
 	},
 	{
-		function: guard + "guardMain",
+		function: guard + "(*child).forkHere",
+		where:    borrowedStack,
+		reason:   "it forks the main process, whose parent is the caller",
+	},
+	{
+		function: guard + "rawMain",
 		where:    forkedGuard,
-		reason:   "forkOn calls it in the new process",
+		reason:   "forkOn calls it in the new process: a guard, or the main process before its exec",
 	},
 }
 
@@ -150,7 +155,7 @@ var allowedCalls = []struct {
 	},
 	{
 		callee:  "runtime.gcWriteBarrier2",
-		callers: []string{guard + "mapProcess"},
+		callers: []string{guard + "(*lasting).newProcess"},
 		where:   []*place{beforeRuntime},
 		reason:  "the code tests a flag first, which is 0 until the first garbage collection",
 	},

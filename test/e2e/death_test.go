@@ -79,24 +79,24 @@ func TestKilledLauncherLeavesTheTermGrace(t *testing.T) {
 }
 
 // A process's death is reported to its parent only after its tracer has waited for it. The seizer never does.
-func TestTracedGuardIsKilled(t *testing.T) {
+func TestTracedLauncherIsKilled(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{"all threads": nil, "the first thread": {"first"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			line := append([]string{binaries.mcpscope, "run", "--backend", "tree", "--term-grace", "infinity", "--", binaries.seizer}, args...)
+			line := append([]string{binaries.mcpscope, "run", "--backend", "tree", "--term-grace", soon, "--", binaries.seizer}, args...)
 			c := w.NewClient(w.Unique("client"), []string{"--group"}, line)
-			guarded := heldBySeizer(t, c)
-			guarded[0].Signal(unix.SIGKILL)
-			escape.WantEnded(t, guarded[:]...)
+			held := heldBySeizer(t, c)
+			held[0].Signal(unix.SIGKILL)
+			escape.WantEnded(t, held[:]...)
 			c.Status(escape.Patience)
 			w.clean()
 		})
 	}
 }
 
-// heldBySeizer opens the guard that a seizer holds, and the seizer.
+// heldBySeizer opens the launcher that a seizer holds, and the seizer.
 func heldBySeizer(t *testing.T, c *escape.Client) (both [2]*escape.Process) {
 	t.Helper()
 	for i, word := range strings.Fields(c.Expect("out up")) {

@@ -102,7 +102,15 @@ func TestIdleServerEnds(t *testing.T) {
 			_, id := s.members.Main()
 			s.world.wantSuccess("stop", "--grace", "0", id)
 		}, 0},
-		"guard killed": {func(s *server) { s.guard.Signal(unix.SIGKILL) }, 0},
+		"guard killed": {func(s *server) {
+			s.guard.Signal(unix.SIGKILL)
+			s.guard.Ended(escape.Patience)
+			if !s.Lives("without the first guard") {
+				s.world.T.Error("no answer after the guard was killed")
+			}
+			s.stay()
+			s.Tell("close")
+		}, unix.SIGTERM},
 		"both killed": {func(s *server) {
 			if err := escape.KillTogether(s.guard, s.Server); err != nil {
 				s.world.T.Fatal(err)

@@ -44,10 +44,10 @@ func startProbe(t *testing.T, flags []string, args ...string) *server {
 // find returns the group and the guard of the members.
 func (w *world) find(m *escape.Members) (group string, guard *escape.Process) {
 	w.T.Helper()
-	main, id := m.Main()
+	_, id := m.Main()
 	var err error
 	if len(escape.Servers(rootsSlice(w.Site), "*", id)) == 0 { // it is a tree
-		guard, err = escape.ParentProcess(main)
+		guard, err = escape.GuardOfTree(id)
 	} else {
 		group, guard, err = escape.FindServer(rootsSlice(w.Site), id)
 	}

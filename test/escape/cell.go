@@ -135,8 +135,7 @@ func (c *Cell) up() {
 		}
 	}
 	if c.mode.KillsParent && c.end.KillsLauncher {
-		// Else both guards would be killed at a time, which makes an orphan: another
-		// promise, with tests of its own.
+		// Else the end could not find it.
 		c.Client.Server.Ended(Patience)
 	}
 }
@@ -148,10 +147,7 @@ func (c *Cell) find() {
 	main, id := c.members.Main()
 	switch {
 	case len(c.slices) == 0:
-		c.guard, err = ParentProcess(main)
-	case c.mode.PullsParent:
-		c.Group = FindGroup(c.slices[0], id)
-		c.guard, err = ParentProcess(main)
+		c.guard, err = GuardOfTree(id)
 	default:
 		c.Group, c.guard, err = FindServer(c.slices[0], id)
 	}

@@ -17,6 +17,7 @@ type End struct {
 	Begin func(c *Cell, command []string) (*Client, func())
 	// The processes that this end kills. They can neither report nor be waited for.
 	KillsLauncher, KillsClient, KillsGuard, KillsGroup bool
+	AsksLauncher                                       bool // by a signal
 }
 
 func (e End) name() string { return e.Name }
@@ -25,12 +26,12 @@ func (e End) name() string { return e.Name }
 func Ends() []End {
 	return []End{
 		{Name: "stdin", Do: told("close")},
-		{Name: "TERM", Do: told("signal 15")},
-		{Name: "INT", Do: told("signal 2")},
-		{Name: "HUP", Do: told("signal 1")},
+		{Name: "TERM", AsksLauncher: true, Do: told("signal 15")},
+		{Name: "INT", AsksLauncher: true, Do: told("signal 2")},
+		{Name: "HUP", AsksLauncher: true, Do: told("signal 1")},
 		{Name: "kill", KillsLauncher: true, Do: func(c *Cell) { c.Client.Server.Signal(unix.SIGKILL) }},
 		{Name: "killpg", KillsLauncher: true, Do: told("killpg 9")},
-		{Name: "tree", KillsLauncher: true, KillsClient: true, Do: func(c *Cell) { killTree(c.Client.Own) }},
+		{Name: "tree", KillsLauncher: true, KillsClient: true, Do: func(c *Cell) { KillTree(c.Client.Own) }},
 		{Name: "client", KillsClient: true, Do: func(c *Cell) { c.Client.Own.Signal(unix.SIGKILL) }},
 		{Name: "guard", KillsGuard: true, Do: killGuard},
 		{Name: "exit", KillsClient: true, Do: told("exit")},
@@ -42,11 +43,17 @@ func told(command string) func(*Cell) {
 	return func(c *Cell) { c.Client.Tell("%s", command) }
 }
 
-// killGuard has no guard to kill in the mode that has killed it already.
+// killGuard kills the guard, which changes nothing: the launcher forks another one. Then the client ends. A
+// launcher that a member has killed or stopped forks none.
 func killGuard(c *Cell) {
 	if c.guard != nil {
 		c.guard.Signal(unix.SIGKILL)
+		c.guard.Ended(Patience)
 	}
+	if c.guard != nil && !c.mode.KeepsStopping && !c.mode.PullsParent {
+		c.find()
+	}
+	c.Client.Tell("close")
 }
 
 // killClientGroup does the last step of a unit's stop: all processes in the client's group

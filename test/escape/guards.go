@@ -25,11 +25,67 @@ func KillTogether(all ...*Process) error {
 		return !slices.ContainsFunc(all, func(p *Process) bool { return !allStopped(p.PID) })
 	})
 	for _, p := range all {
+		killBrainOf(p)
+	}
+	for _, p := range all {
 		p.Signal(unix.SIGKILL)
 	}
 	for _, p := range all {
 		if !p.Ended(Patience) {
 			return fmt.Errorf("%s outlived SIGKILL", Describe(p.PID))
+		}
+	}
+	return nil
+}
+
+// AwaitSettled waits until the brain that settles a start has ended: it sweeps as well. A guard has no other children
+// than brains, so it has reaped one when faults of children are counted. An idle server keeps its brain.
+func AwaitSettled(guard *Process) bool {
+	const faultsOfChildren = 11
+	return pace.Eventually(Patience, func() bool {
+		n, err := StatField(guard.PID, faultsOfChildren)
+		return err != nil || n != "0"
+	})
+}
+
+// AwaitBrain waits until a server has a brain.
+func AwaitBrain(id string) bool {
+	return pace.Eventually(Patience, func() bool {
+		brain := named("brain-" + id)
+		if brain == nil {
+			return false
+		}
+		brain.Close()
+		return true
+	})
+}
+
+// killBrainOf kills the brain that a guard has started, if it has: a brain stops a server that has lost both. The
+// guard is stopped, so it starts no other one.
+func killBrainOf(guard *Process) {
+	name, _ := os.ReadFile("/proc/" + strconv.Itoa(guard.PID) + "/comm") // held by the pidfd, unless it has ended
+	id, is := strings.CutPrefix(strings.TrimSpace(string(name)), guardName(""))
+	if !is {
+		return
+	}
+	brain := named("brain-" + id)
+	if brain == nil {
+		return
+	}
+	defer brain.Close()
+	brain.Signal(unix.SIGKILL)
+	brain.Ended(Patience)
+}
+
+// named opens the process with a name; nil for none.
+func named(want string) *Process {
+	for pid := range Parents() {
+		name, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm") // none, if it has ended
+		if strings.TrimSpace(string(name)) != want {
+			continue
+		}
+		if p, err := OpenProcess(pid); err == nil {
+			return p
 		}
 	}
 	return nil
@@ -47,6 +103,20 @@ func allStopped(pid int) bool {
 	return err == nil
 }
 
+func guardName(id string) string { return "guard-" + id }
+
+// GuardOfTree finds the guard of a tree by the id of its server: it is in the client's group.
+func GuardOfTree(id string) (guard *Process, err error) {
+	pace.Eventually(Patience, func() bool {
+		guard = named(guardName(id))
+		return guard != nil
+	})
+	if guard == nil {
+		return nil, fmt.Errorf("no guard of the tree %s", id)
+	}
+	return guard, nil
+}
+
 // guardOf finds a server's guard by id: in the leaf beside the group or, for a scope, in the scope's leaf.
 func guardOf(group, id string) (*Process, error) {
 	var seen []string
@@ -58,7 +128,7 @@ func guardOf(group, id string) (*Process, error) {
 				continue
 			}
 			name, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm") // held by the pidfd, unless it has ended
-			if strings.TrimSpace(string(name)) == "mcp-"+id {
+			if strings.TrimSpace(string(name)) == guardName(id) {
 				return p, nil
 			}
 			seen = append(seen, Describe(pid))

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/pace"
 )
@@ -23,16 +25,20 @@ func (c *Cell) judge() {
 	if c.exempt() {
 		c.deadline = pace.Now().Add(2 * time.Second) // some are known to stay
 	}
-	mayNeedSweep := (c.mode.KeepsStopping || c.mode.PullsParent) && c.end.KillsLauncher && !c.exempt()
+	endsWatcher := c.end.KillsLauncher || c.end.KillsGuard || c.end.AsksLauncher
+	mayNeedSweep := (c.mode.KeepsStopping || c.mode.PullsParent) && endsWatcher && !c.exempt()
 	if mayNeedSweep {
 		c.deadline = pace.Now().Add(3 * time.Second) // some may
 	}
-	if !c.end.KillsLauncher && !c.exempt() { // an exempt cell's launcher may wait for members that are left
+	if !c.end.KillsLauncher && !c.mode.KillsParent && !mayNeedSweep && !c.exempt() { // an exempt cell's launcher may wait for members that are left
 		c.judgeLauncher()
 	}
 	c.result.Left = c.members.UntilDead(c.left())
 	if c.result.Left > 0 && mayNeedSweep {
 		c.sweepStopped()
+	}
+	if mayNeedSweep {
+		c.deadline = pace.Now().Add(Patience) // for launcher and guard
 	}
 	c.result.Members = c.members.Count()
 	if c.exempt() {
@@ -54,7 +60,8 @@ func (c *Cell) exempt() bool { return c.backend.exempt(c.mode, c.end) != "" }
 // TookASweep is the log line of a cell that shows as "s" in the table.
 const TookASweep = "it took a sweep"
 
-// sweepStopped sweeps: only a sweep continues a stopped guard whose launcher is dead.
+// sweepStopped sweeps: only a sweep continues a stopped guard whose launcher is dead, or a stopped launcher whose guard is,
+// or that got a signal.
 func (c *Cell) sweepStopped() {
 	c.T.Helper()
 	c.result.Swept = true
@@ -93,6 +100,7 @@ func (c *Cell) judgeExempt() {
 	c.T.Helper()
 	c.result.Exempt = true
 	c.members.Kill()
+	c.Client.Server.Signal(unix.SIGCONT) // a member may have stopped it
 	if n := c.members.UntilDead(Patience); n > 0 {
 		c.T.Errorf("%d members outlive SIGKILL:\n\t%s", n, strings.Join(c.members.Survivors(), "\n\t"))
 	}
@@ -121,7 +129,7 @@ func (c *Cell) judgeClient() {
 		c.T.Error("the client did not see its server end")
 	}
 	said := Contents(c.Client.Stderr)
-	broken := c.end.KillsGuard || c.mode.KillsParent || c.mode.PullsParent || c.backend.hasty(c.mode, c.end)
+	broken := c.mode.KillsParent || c.mode.PullsParent || c.backend.hasty(c.mode, c.end)
 	if said != "" && !broken {
 		c.T.Errorf("stderr: %q", said)
 	}

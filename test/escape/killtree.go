@@ -4,9 +4,9 @@ package escape
 
 import "golang.org/x/sys/unix"
 
-// killTree does what VS Code and the C# SDK do: stop the process and all that
+// KillTree does what VS Code and the C# SDK do: stop the process and all that
 // descends from it by parent pid, until no new one shows, then kill them.
-func killTree(root *Process) {
+func KillTree(root *Process) {
 	tree := map[int]*Process{root.PID: root}
 	root.Signal(unix.SIGSTOP)
 	for grown := true; grown; {

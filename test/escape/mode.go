@@ -17,11 +17,11 @@ type Mode struct {
 	Name string
 	// MovesAway marks members that may have left their client's unit.
 	MovesAway bool
-	// KillsParent marks the mode that kills the guard before any end.
+	// KillsParent marks the mode that kills the launcher before any end.
 	KillsParent bool
-	// PullsParent marks the mode that moves its guard into its own group.
+	// PullsParent marks the modes that move launcher or guard into their own group.
 	PullsParent bool
-	// KeepsStopping marks modes whose guard may need a sweep to be continued.
+	// KeepsStopping marks modes whose launcher or guard may need a sweep to be continued.
 	KeepsStopping bool
 	weight        int  // against Slots
 	storm         bool // its members fork without end
@@ -35,6 +35,8 @@ var remarkable = map[string]Mode{
 	"move-root":         {MovesAway: true},
 	"move-main":         {MovesAway: true},
 	"pull-parent":       {PullsParent: true},
+	"pull-guard":        {PullsParent: true},
+	"stop-guard":        {KeepsStopping: true},
 	"stop-parent":       {KeepsStopping: true},
 	"stop-parent-first": {KeepsStopping: true},
 	"stop-parent-late":  {KeepsStopping: true},

@@ -149,7 +149,7 @@ func (s *newborn) killBrains() string {
 	for _, pid := range append(s.guards(), s.others()...) {
 		if p, err := OpenProcess(pid); err == nil {
 			line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-			if bytes.HasPrefix(line, []byte("mcpscope\x00supervise\x00")) { // no guard, whose death too would make an orphan
+			if bytes.HasPrefix(line, []byte("brain-")) { // no guard, whose death too would make an orphan
 				p.Signal(unix.SIGKILL)
 			}
 			p.Close()
@@ -168,23 +168,23 @@ func (s *newborn) killClient() string {
 	return ""
 }
 
-// killGuard kills it if it is there; otherwise the server ends when its client is done.
+// killGuard kills it if it is there. The launcher forks another one, and the server ends as usual.
 func (s *newborn) killGuard() string {
 	for _, group := range Servers(s.groups, s.name, "*") {
 		id := strings.TrimSuffix(group[strings.LastIndexByte(group, '-')+1:], ".scope")
 		if p, err := guardOf(group, id); err == nil {
 			defer p.Close()
 			p.Signal(unix.SIGKILL)
-			return "exit 125"
+			break
 		}
 	}
 	for _, pid := range s.others() {
 		if p, err := OpenProcess(pid); err == nil {
 			defer p.Close()
 			comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-			if bytes.HasPrefix(comm, []byte("mcp-")) {
+			if bytes.HasPrefix(comm, []byte("guard-")) {
 				p.Signal(unix.SIGKILL)
-				return "exit 125"
+				break
 			}
 		}
 	}

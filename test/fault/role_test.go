@@ -85,7 +85,7 @@ func (w *watcher) identify(p *process, parent role) role {
 // calledGuard: the guard executes nothing, and has its name from its second system call on.
 func calledGuard(pid int) bool {
 	name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)) // as above
-	return strings.HasPrefix(string(name), "mcp-")
+	return strings.HasPrefix(string(name), "guard-")
 }
 
 func isMcpscope(pid int) bool {

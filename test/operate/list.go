@@ -71,7 +71,7 @@ func Listed(t *testing.T, s Subject) {
 			t.Errorf("%+v", l)
 		}
 		full := g.list("inspect", one.id[:7])
-		if len(full) != 1 || len(full[0].Tree) != 3 || full[0].Tree[0].PPID != full[0].Guard {
+		if len(full) != 1 || len(full[0].Tree) != 3 || full[0].Tree[0].PPID != full[0].Launcher {
 			t.Errorf("inspect: %+v", full)
 		}
 		g.want([]*server{one, two}, "ls")

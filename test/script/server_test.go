@@ -40,10 +40,10 @@ func server(ts *testscript.TestScript, neg bool, args []string) {
 	line = append(append(line, flags...), "--", w.Programs.Zoo, "--register", s.members.Address)
 	s.Client = w.NewClient(w.Unique("client"), []string{"--group"}, append(line, mode...))
 	ts.Check(s.members.UntilReady(escape.Patience))
-	main, id := s.members.Main()
+	_, id := s.members.Main()
 	group, err := escape.FindGroup(filepath.Join(w.Dir, "mcp.slice", "0"), id), error(nil)
 	if group == "" { // a tree
-		s.guard, err = escape.ParentProcess(main)
+		s.guard, err = escape.GuardOfTree(id)
 	} else {
 		_, s.guard, err = escape.FindServer(filepath.Dir(group), id)
 	}
@@ -114,6 +114,11 @@ func signal(ts *testscript.TestScript, neg bool, args []string) {
 // orphan NAME: its launcher and its guard are killed at once, and it goes on.
 func orphan(ts *testscript.TestScript, neg bool, args []string) {
 	s := named(ts, !neg && len(args) == 1, args, "orphan NAME")
+	for name, one := range ts.Value("servers").(map[string]*started) { // each sweeps when it has started
+		if !one.Server.Ended(0) && !escape.AwaitSettled(one.guard) {
+			ts.Fatalf("the start of %s is not settled", name)
+		}
+	}
 	ts.Check(escape.KillTogether(s.guard, s.Server))
 	if len(s.members.Running()) == 0 {
 		ts.Fatalf("nothing of %s is left: this tests nothing", args[0])

@@ -186,9 +186,9 @@ func (c *cycle) start() {
 	if err != nil {
 		c.t.Fatalf("%v; client: %q; stderr: %s", err, c.client.Lines(), escape.Contents(c.client.Stderr))
 	}
-	main, id := c.members.Main()
+	_, id := c.members.Main()
 	if groups := c.plan.Backend.Groups; groups == nil {
-		c.guard, err = escape.ParentProcess(main)
+		c.guard, err = escape.GuardOfTree(id)
 	} else {
 		c.directory, c.guard, err = escape.FindServer(groups(c.site, c.group), id)
 	}

@@ -129,6 +129,9 @@ func TestScopeIsAskedForAfterTheCrash(t *testing.T) {
 	awake := y.stopManager(t)
 	client.Tell("write go")
 	c := awaitServer(t, client, m, u.Slice())
+	if _, id := m.Main(); !escape.AwaitBrain(id) {
+		t.Error("no brain asks for a scope")
+	}
 	client.Own.Signal(unix.SIGKILL)
 	if !client.Own.Ended(patience) {
 		t.Error("the client outlived SIGKILL")

@@ -21,7 +21,7 @@ type difference struct {
 
 // always are those that every server sees.
 var always = []difference{
-	{"parent", "parent", func(_, contained []string) bool { return strings.HasPrefix(contained[0], "mcp-") }},
+	{"parent", "parent", func(_, contained []string) bool { return contained[0] == "mcpscope" }},
 	{"process group", "process group", func(_, contained []string) bool { return contained[0] == "own" }},
 	{"env", "environment", func(bare, contained []string) bool {
 		last := len(contained) - 1

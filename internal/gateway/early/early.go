@@ -76,7 +76,7 @@ func (g *Gateway) exec() {
 		return
 	}
 	env := uintptr(unsafe.Pointer(unsafe.SliceData(g.Env)))
-	watcher := [7]uintptr{address("mcpscope\x00"), address(WatchCommand + "\x00"), 0, g.Name}
+	watcher := [4]uintptr{address("mcpscope\x00"), address(WatchCommand + "\x00"), 0, g.Name}
 	watch, errno := guard.Early(shared, GuardName, &watcher, env, [2]uintptr{g.Args[0], g.End})
 	if errno != 0 {
 		return

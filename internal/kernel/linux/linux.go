@@ -27,6 +27,12 @@ func AwaitUntil(deadline time.Time, fd int, events int16) (ready bool) {
 	}
 }
 
+// Poll is ppoll(2) with the addresses of its arguments.
+func Poll(polls, count, timeout uintptr) unix.Errno {
+	_, _, errno := unix.Syscall6(unix.SYS_PPOLL, polls, count, timeout, 0, 0, 0)
+	return errno
+}
+
 // AwaitEnd waits for a socket's other end to be closed (POLLHUP) or the process of a
 // pidfd to end (POLLIN, POLLHUP when it has been reaped), for a bounded time.
 func AwaitEnd(fd int, events int16, within time.Duration) bool {
@@ -44,9 +50,9 @@ var OfTerminal = []unix.Signal{unix.SIGINT, unix.SIGQUIT, unix.SIGWINCH, unix.SI
 // Ending are the signals by which a client ends a server.
 var Ending = []unix.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT}
 
-// Caught are the signals that a launcher reacts to or passes on. It does not catch KILL and STOP, URG and
-// CHLD, those of job control and of a fault in our own code, 16, and the real-time signals, which no client
-// sends.
+// Caught are the signals that a launcher reacts to or passes on. CHLD is beside them. It does not catch KILL
+// and STOP, URG, those of job control and of a fault in our own code, 16, and the real-time signals, which
+// no client sends.
 var Caught = append([]unix.Signal{
 	unix.SIGALRM, unix.SIGUSR1, unix.SIGUSR2, unix.SIGABRT, unix.SIGPIPE, unix.SIGCONT, unix.SIGXCPU,
 	unix.SIGXFSZ, unix.SIGVTALRM, unix.SIGPROF, unix.SIGWINCH, unix.SIGIO, unix.SIGPWR,
@@ -60,17 +66,11 @@ func OnTerminal() bool {
 	return err == nil && own == sid
 }
 
-// ReapAll has the kernel reap every child that ends from now on, and reaps those that have ended.
-func ReapAll() {
-	now := ActionOf(unix.SIGCHLD)
-	now.Flags |= noZombies
-	now.Set(unix.SIGCHLD)
-	for {
-		pid, err := unix.Wait4(-1, nil, unix.WNOHANG|unix.WALL, nil)
-		if err != unix.EINTR && (err != nil || pid == 0) {
-			return
-		}
-	}
+// DeathSignal is the signal that this process gets at the death of its parent (PR_SET_PDEATHSIG), or 0.
+func DeathSignal() int {
+	var sig int32
+	_ = unix.Prctl(unix.PR_GET_PDEATHSIG, uintptr(unsafe.Pointer(&sig)), 0, 0, 0) // it can't fail
+	return int(sig)
 }
 
 // StopBy stops this process by a signal, and returns when the process is continued. In an orphaned process
@@ -86,21 +86,22 @@ func StopBy(sig unix.Signal) {
 	was.Set(sig)
 }
 
-// IgnoreJobControl ignores the signals by which a terminal stops a process group. A program that this process
-// executes inherits that.
-func IgnoreJobControl() {
+// IgnoreJobControl ignores the signals by which a terminal stops a process group, and returns those that were
+// not ignored before. A program that this process executes inherits that.
+func IgnoreJobControl() (changed []unix.Signal) {
 	for _, sig := range []unix.Signal{unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU} {
-		(&Action{Handler: ignored}).Set(sig)
+		if was := ActionOf(sig); !was.Ignored() {
+			changed = append(changed, sig)
+			(&Action{Handler: ignored}).Set(sig)
+		}
 	}
+	return changed
 }
 
 // Action is the kernel's struct sigaction; zero is SIG_DFL.
 type Action struct{ Handler, Flags, Restorer, Mask uintptr }
 
-const (
-	ignored   = 1 // SIG_IGN
-	noZombies = 2 // SA_NOCLDWAIT
-)
+const ignored = 1 // SIG_IGN
 
 // ActionOf is zero for SIGKILL and SIGSTOP.
 func ActionOf(sig unix.Signal) (a Action) {

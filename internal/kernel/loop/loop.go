@@ -79,24 +79,33 @@ func (l *Loop) Close() {
 }
 
 // Catch has TokenSignals reported whenever any of the signals has come. It is for one loop of a process.
-// SIGHUP and SIGINT stay ignored, for the server too, if the client ignores them (nohup): of these alone the
-// runtime keeps an inherited SIG_IGN.
+func (l *Loop) Catch(sigs ...unix.Signal) error {
+	var err error
+	if l.caught, err = Catch(sigs...); err != nil {
+		return err
+	}
+	return l.Add(l.caught, TokenSignals)
+}
+
+// Catch returns a descriptor with the numbers of signals that have come, a byte each. It is called once in a
+// process. SIGHUP and SIGINT stay ignored, for the server too, if the client ignores them (nohup): of these
+// alone the runtime keeps an inherited SIG_IGN.
 //
 // Package os/signal takes two thread switches for each signal, together 0.7 ms of a start.
-func (l *Loop) Catch(sigs ...unix.Signal) error {
+func Catch(sigs ...unix.Signal) (fd int, err error) {
 	var ends [2]int
 	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
-		return fmt.Errorf("create pipe: %w", err)
+		return -1, fmt.Errorf("create pipe: %w", err)
 	}
-	l.caught, numbers = ends[0], int32(ends[1])
+	numbers = int32(ends[1])
 	a := linux.ActionOf(unix.SIGURG) // the runtime's: on a stack of its own, and with all signals blocked
 	a.Handler = handlerAddress
 	for _, sig := range sigs {
-		if was := linux.ActionOf(sig); !was.Ignored() {
+		if was := linux.ActionOf(sig); !was.Ignored() || sig == unix.SIGCHLD {
 			a.Set(sig)
 		}
 	}
-	return l.Add(l.caught, TokenSignals)
+	return ends[0], nil
 }
 
 // numbers is the end of the pipe that handler writes to. If thousands are unread it drops a signal.

@@ -434,6 +434,8 @@ type Status struct {
 	Inside int    // the thread in its own pid namespace, 0 without that line
 	// Filtered: a seccomp filter judges its system calls.
 	Filtered bool
+	// Pending are signals to the whole process that it has not got: signal n is bit n-1.
+	Pending uint64
 }
 
 func ReadStatus(pid int) (Status, error) {
@@ -453,6 +455,8 @@ func ParseStatus(b []byte) (s Status, err error) {
 			_, err = fmt.Sscan(value, &s.UID[0], &s.UID[1], &s.UID[2], &s.UID[3])
 		case "Seccomp": // 2 is SECCOMP_MODE_FILTER
 			s.Filtered = strings.TrimSpace(value) == "2"
+		case "ShdPnd":
+			s.Pending, err = strconv.ParseUint(strings.TrimSpace(value), 16, 64)
 		case "NSpid": // the innermost namespace is the last one
 			all := strings.Fields(value)
 			if len(all) > 0 {

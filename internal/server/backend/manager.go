@@ -70,25 +70,33 @@ func (p Place) ownSlice() *cgroup.Group {
 	return dir
 }
 
-// adopt has the manager take the group over, with the guard in it: so a stop of the scope reaches that, and
-// the scope ends when the guard has. A server whose manager does not have the scope stays in a plain
-// directory.
-func (p Place) adopt(g *group.ControlGroup, w Wanted) {
+// Adoption returns what has a manager take over a group that we made, with the guard in it: so a stop of the
+// scope reaches that, and the scope ends when the guard has. A server whose manager does not have the scope
+// stays in a plain directory. It returns nil for a group that is no manager's, or is a scope already.
+func Adoption(c *protocol.Config, guard freeze.Root) func(*group.ControlGroup) {
+	kind := managers[c.Group.Backend]
+	if kind == "" || !c.Group.Managed || c.Group.Scope {
+		return nil
+	}
+	return func(g *group.ControlGroup) { adopt(g, kind, c, guard) }
+}
+
+func adopt(g *group.ControlGroup, kind systemd.Kind, c *protocol.Config, guard freeze.Root) {
 	ends := time.Now().Add(protocol.EndsWithin) // before a scope is worth a request
 	if empty, err := freeze.AwaitEmpty(g.Payload, ends); err == nil && empty {
 		return
 	}
-	conn, err := systemd.Dial(p.kind(), takeWithin)
+	conn, err := systemd.Dial(kind, takeWithin)
 	if err != nil {
 		g.Refused(err)
 		return
 	}
 	defer conn.Close()
-	if !group.Populated(g.Payload) || linux.Ended(w.Guard.PIDFD) { // its pid may be another process's by now
+	if !group.Populated(g.Payload) || linux.Ended(guard.PIDFD) { // its pid may be another process's by now
 		return
 	}
-	if err = conn.Start(p.scope(g.Dir, w)); err == nil {
-		err = g.MoveGuard(w.Guard.PID)
+	if err = conn.Start(scope(g.Dir, kind, c, guard.PID)); err == nil {
+		err = g.MoveGuard(guard.PID)
 	}
 	switch {
 	case err == nil: // from now on the directory may hand controllers down; a limit reports the error
@@ -105,13 +113,22 @@ func (p Place) startScope(w Wanted) (*group.ControlGroup, error) {
 		return nil, err
 	}
 	defer conn.Close()
+	pids := []int{w.Guard.PID}
+	if w.Prefork != nil {
+		main, err := w.Prefork()
+		if err != nil {
+			return nil, err
+		}
+		pids = append(pids, main)
+	}
 	g, where := group.New(w.Config.Group.ID, w.Config, p.Backend, true), ""
+	g.Scope = true
 	// systemd has been seen to stop a new scope as empty at once (systemd #36781)
 	for try := 0; path.Base(where) != g.Dir; try++ {
 		if try == scopeTries {
 			return nil, fmt.Errorf("its first process is not in the scope %s, but in %s", g.Dir, where)
 		}
-		if err = conn.Start(p.scope(g.Dir, w)); err != nil {
+		if err = conn.Start(scope(g.Dir, p.kind(), w.Config, pids...)); err != nil {
 			return nil, err
 		}
 		if where, err = proc.ReadCgroup(w.Guard.PID); err != nil {
@@ -134,27 +151,27 @@ func (p Place) startScope(w Wanted) (*group.ControlGroup, error) {
 	return g, err
 }
 
-func (p Place) scope(name string, w Wanted) systemd.Scope {
+func scope(name string, kind systemd.Kind, c *protocol.Config, pids ...int) systemd.Scope {
 	signal := protocol.StopSignal // to the guard
-	if w.Taken {
+	if c.Taken {
 		signal = unix.SIGTERM // to the members: the scope has no guard
 	}
 	return systemd.Scope{
 		Name: name, Slice: protocol.Slice,
-		Description: "MCP server " + w.Config.Name, PIDs: []int{w.Guard.PID},
-		TimeoutStop: stopTimeout(w.Config), KillSignal: int(signal), Client: p.clientUnit(),
+		Description: "MCP server " + c.Name, PIDs: pids,
+		TimeoutStop: stopTimeout(c), KillSignal: int(signal), Client: clientUnit(c.Position, kind),
 	}
 }
 
-// clientUnit is the client's unit, if it is of the same manager.
-func (p Place) clientUnit() string {
-	if unit, of, ok := systemd.UnitOf(p.Path, os.Getuid()); ok && of == p.kind() {
+// clientUnit is the unit of a client at that place in the hierarchy, if it is of the same manager.
+func clientUnit(path string, kind systemd.Kind) string {
+	if unit, of, ok := systemd.UnitOf(path, os.Getuid()); ok && of == kind {
 		return unit
 	}
 	return ""
 }
 
-// stopTimeout lets the launcher finish the stop before systemd kills.
+// stopTimeout lets a brain finish the stop before systemd kills.
 func stopTimeout(facts *protocol.Config) time.Duration {
 	if facts.Policy.TermGrace < 0 {
 		return math.MaxInt64
@@ -163,13 +180,18 @@ func stopTimeout(facts *protocol.Config) time.Duration {
 }
 
 // Attach has the manager move a process to the payload that its scope is from.
-func Attach(g *group.ControlGroup, pid int) error {
+func Attach(g *group.ControlGroup, pid int) error { return attach(g, protocol.PayloadName, pid) }
+
+// AttachGuard has the manager move a guard to the leaf of its scope.
+func AttachGuard(g *group.ControlGroup, pid int) error { return attach(g, protocol.GuardsName, pid) }
+
+func attach(g *group.ControlGroup, leaf string, pid int) error {
 	conn, err := systemd.Dial(managers[g.Backend], busWithin)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	return conn.Attach(g.Dir, "/"+protocol.PayloadName, []int{pid})
+	return conn.Attach(g.Dir, "/"+leaf, []int{pid})
 }
 
 // moveToScope moves processes to a scope without a server in it, which the client's unit is stopped before.
@@ -182,6 +204,6 @@ func (p Place) moveToScope(pids []int) error {
 	return conn.Start(systemd.Scope{
 		Name: "mcpscope-gateway-" + protocol.NewID() + protocol.ScopeSuffix, Slice: protocol.Slice,
 		Description: "mcpscope gateway", PIDs: pids, TimeoutStop: protocol.KillWithin,
-		KillSignal: int(unix.SIGWINCH), Client: p.clientUnit(), Outlives: true,
+		KillSignal: int(unix.SIGWINCH), Client: clientUnit(p.Path, p.kind()), Outlives: true,
 	})
 }

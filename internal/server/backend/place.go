@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package backend is where groups come from: a scope of a service manager, a directory of our own, or, where
-// no cgroup can be had, the process tree below the guard.
+// no cgroup can be had, the process tree below the launcher.
 package backend
 
 import (
@@ -35,7 +35,10 @@ type Place struct {
 // Wanted describes the server that a group is made for.
 type Wanted struct {
 	*protocol.Config
-	Guard freeze.Root // the process that a manager moves to the scope
+	Launcher freeze.Root
+	Guard    freeze.Root // the process that a manager moves to the scope
+	// Prefork starts the main process, for a scope that no process can be born in. It waits for its group.
+	Prefork func() (pid int, err error)
 	// Names is called with the directories, in the order of their removal, before the first one is made.
 	Names func(dirs ...string) error
 }
@@ -85,7 +88,8 @@ func (p Place) Group(w Wanted) (g *group.ControlGroup, err error) {
 	case p.kind() != "":
 		g, err = p.startScope(w)
 	default:
-		return group.NewTree(w.Config.Group.ID, w.Guard), nil
+		id := w.Config.Group.ID
+		return group.NewTree(id, group.Below(w.Launcher, group.TagOf(id), w.Guard.PID)), nil
 	}
 	if err != nil {
 		return nil, err
@@ -100,9 +104,6 @@ func (p Place) Group(w Wanted) (g *group.ControlGroup, err error) {
 // wait for the manager would take 6 to 16 ms, in which the kernel moves a process to the scope.
 func (p Place) makeGroup(w Wanted) (*group.ControlGroup, error) {
 	g := group.New(w.Config.Group.ID, w.Config, p.Backend, p.kind() != "")
-	if g.Managed {
-		g.AdoptBy = func(g *group.ControlGroup) { p.adopt(g, w) }
-	}
 	err := w.Names(g.Dir+"/"+protocol.PayloadName, g.Dir+"/"+protocol.GuardsName, g.Dir)
 	if err == nil {
 		err = g.Make(p.Above, w.Config)
@@ -213,7 +214,7 @@ func delegation(g *cgroup.Group) bool {
 }
 
 // checkTree makes sure that members of a tree can be found. It needs nothing of the host but pidfds and
-// /proc: the members are the descendants of the guard, a subreaper, and the processes that carry its tag.
+// /proc: the members are the descendants of the launcher, a subreaper, and the processes that carry its tag.
 func (p Place) checkTree() error {
 	if len(p.Limits.Files) > 0 && !p.Limits.BestEffort {
 		return group.ErrNoGroup

@@ -5,7 +5,6 @@ package backend
 import (
 	"fmt"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -27,14 +26,15 @@ type TreeGuard struct {
 	PIDFD    int
 	Config   protocol.Config
 	Cause    protocol.Cause
+	launcher int // pidfd; 0 before Tree
 }
 
 // OpenTree returns the guard pid of a tree, nil if pid is not a guard that belongs to uid. Its page may be
 // forged, so its descendants count only as far as its owner could signal them: see freeze.Tree.
 func OpenTree(pid, uid int) *TreeGuard {
 	comm, err := proc.Comm(pid) // which a process can choose
-	id, named := strings.CutPrefix(comm, protocol.GroupPrefix)
-	if err != nil || !named || len(id) != protocol.IDLength || group.TagOf(id) == 0 {
+	id := protocol.GuardedBy(comm)
+	if err != nil || id == "" || group.TagOf(id) == 0 {
 		return nil
 	}
 	var of unix.Stat_t
@@ -53,7 +53,12 @@ func OpenTree(pid, uid int) *TreeGuard {
 	return t
 }
 
-func (t *TreeGuard) Close() { _ = unix.Close(t.PIDFD) }
+func (t *TreeGuard) Close() {
+	_ = unix.Close(t.PIDFD)
+	if t.launcher > 0 {
+		_ = unix.Close(t.launcher) // a pidfd
+	}
+}
 
 // filesMost is more than a guard has open. A process of another user can be named like a guard, and have as
 // many descriptors as it likes.
@@ -105,20 +110,23 @@ func reopenMemoryFile(path string, uid int) int {
 	return fd
 }
 
-// Tree is the tree below the guard. If the guard is another user's, only processes count that this user could
-// signal.
+// Tree is the tree below the launcher, while that lives, with the processes that carry the tag. If the guard
+// is another user's, only processes count that this user could signal. The page may name any process as the
+// launcher: Close has to follow.
 func (t *TreeGuard) Tree() *freeze.Tree {
-	below := group.Below(freeze.Root{PID: t.PID, PIDFD: t.PIDFD}, group.TagOf(t.Config.Group.ID))
+	id := t.Config.Launcher
+	if t.launcher == 0 {
+		t.launcher = -1
+		if id.Namespace == group.PIDNamespace() {
+			t.launcher, _ = unix.PidfdOpen(id.PID, 0) // -1, if it has ended
+		}
+	}
+	below := group.Below(freeze.Root{PID: id.PID, PIDFD: t.launcher}, group.TagOf(t.Config.Group.ID), t.PID)
+	if t.launcher < 0 || !group.Alive(id) { // asked when the pidfd is open: the pid is not another's
+		below.Root = nil
+	}
 	below.Owner = t.UID
-	spare := below.Spare
-	below.Spare = func(st proc.Stat) bool { return spare(st) || st.PPID == t.PID && isBrain(st.PID) }
 	return below
-}
-
-// isBrain reports whether a child of a guard is a later brain, by its arguments.
-func isBrain(pid int) bool {
-	args, brain := proc.Arguments(pid, protocol.CommandMost), protocol.SuperviseArgs("")
-	return len(args) > 2 && slices.Equal(args[:2], brain[:2])
 }
 
 // EachTree visits the guards of a user's trees, which visit closes.

@@ -1,124 +1,113 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package brain decides about a server, in the client's child or in the watcher of a gateway. After their
-// death the guard starts a process that does the same. It reports events to the lifecycle and performs the
-// actions. It exits after all processes of the server.
+// Package brain decides about a server, in a process that the guard starts when something has happened, or
+// in the watcher of a gateway. It reports events to the lifecycle and performs the actions. It exits when
+// there is nothing more to decide, or after all processes of the server. The next one goes on with the state
+// on the page.
 package brain
 
 import (
-	"cmp"
-	"fmt"
-	"os"
-	"slices"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/freeze"
-	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/loop"
 	"github.com/mcpscope/mcpscope/internal/server/client"
-	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/idle"
 	"github.com/mcpscope/mcpscope/internal/server/lifecycle"
 	"github.com/mcpscope/mcpscope/internal/server/page"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
-	"github.com/mcpscope/mcpscope/internal/server/report"
 )
 
-// Brain is that of one server. A later one is in the process that the guard starts.
+// Brain is that of one server.
 type Brain struct {
-	Config *protocol.Config
-	Page   *page.Page
-	Guard  *page.Guard         // nil before it is forked
-	Group  *group.ControlGroup // nil before it is made
+	Server
 	Loop   *loop.Loop
 	life   *lifecycle.Lifecycle
-	Client *client.Side // nil for a later brain that stops the server
-	rest   *idle.Rest   // nil for a server that is never frozen
+	Client *client.Side
+	rest   *idle.Rest // nil for a server that is never frozen
+	settling
 
-	reign     uint32 // the page's, when this brain began: the guard has started each but 0
-	begun     bool   // there is, or was, a main process
-	exited    bool   // the main process has
-	stops     uint32
-	requests  uint64
-	published published // to the guard
+	generation uint32 // the page's, when this brain began
+	forwarded  uint32
+	Held       int       // stdin, where that can be watched only by holding it; or -1
+	Events     int       // of the group, or -1
+	lookAt     time.Time // the next look whether the group is empty
+	pause      time.Duration
+	quits      bool // another process ends the server
 
-	Held        int       // stdin, where that can be watched only by holding it; or -1
-	Events      int       // of the group, or -1
-	lookAt      time.Time // the next look whether the group is empty
-	pause       time.Duration
-	Terminal    bool
-	Env         []string // the server's, for its container engine
-	undone      string   // containers that may be left
-	recorded    bool     // others and othersTotal are
-	othersTotal int
-	others      []string // names of members beside the main process at the beginning of the stop
-	killed      []report.Killed
-	total       int    // members that had to be killed
-	sentence    string // about the end; "" if there is no report, and without -v
-	stuck       []freeze.Stuck
-	finish      func()         // ends the sweep of this start
-	Beside      sync.WaitGroup // goroutines of TellStart
+	endingNoted bool // in the group's attribute
 }
+
+// The guard knows these states.
+var (
+	_ [page.Running]struct{}     = [lifecycle.Running]struct{}{}
+	_ [page.Idle]struct{}        = [lifecycle.Idle]struct{}{}
+	_ [page.Terminating]struct{} = [lifecycle.Terminating]struct{}{}
+)
 
 // New is a brain that waits by that loop.
 func New(c *protocol.Config, l *loop.Loop) *Brain {
-	return &Brain{Config: c, Loop: l, Held: -1, Events: -1, finish: func() {}}
-}
-
-// Open makes the page. executable is the program of later brains.
-func (b *Brain) Open(executable string) error {
-	var errno unix.Errno
-	if b.Page, errno = page.New(); errno != 0 {
-		return fmt.Errorf("make the page: %w", errno)
-	}
-	program, err := unix.Open(executable, unix.O_PATH|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return fmt.Errorf("open %s: %w", executable, err)
-	}
-	self, err := unix.PidfdOpen(os.Getpid(), 0)
-	if err != nil {
-		return fmt.Errorf("open pidfd: %w", err)
-	}
-	p, c := b.Page, b.Client
-	p.Program, p.Launcher = int32(program), int32(self)
-	p.Keep, p.Graceless = int32(b.Config.Report), b.Config.Policy.TermGrace == 0
-	p.Stdin, p.Stdout, p.Client = int32(c.Stdin), int32(c.Stdout), int32(c.PIDFD)
-	return nil
+	return &Brain{Server: Server{Config: c}, Loop: l, Held: -1, Events: -1, settling: settling{done: -1}}
 }
 
 // Begin starts the lifecycle, when there are guard and group.
-func (b *Brain) Begin() (err error) {
+func (b *Brain) Begin() error {
 	c := b.Config
-	b.life = lifecycle.New(c.Policy, facts{b}, time.Now())
-	b.reign, b.Events = b.Page.Reign, b.Group.Events()
+	b.life = lifecycle.New(c.Policy, facts{b}, time.Unix(0, c.Started), time.Now())
+	b.generation = b.Page.Generation
+	b.forwarded = b.Page.Forwarded
+	b.Events = b.Group.Events()
 	if !c.Taken { // the guard of such a server is not for long
-		err = b.Loop.Add(b.Guard.Sock, loop.TokenGuard)
+		if err := b.Loop.Add(b.Guard.Sock, loop.TokenGuard); err != nil {
+			return err
+		}
 	}
-	return cmp.Or(err, b.Loop.Add(b.Events, loop.TokenEvents))
+	return b.Loop.Add(b.Events, loop.TokenEvents)
 }
 
-// Live returns when the group is empty, or when another brain has replaced this process.
+// Live returns when the group is empty, when there is nothing to decide, or when another process decides.
 func (b *Brain) Live() {
 	b.lookForRequest() // before there was Events
-	for b.life.State != lifecycle.Emptied && !b.deposed() {
+	if !b.Config.Taken {
+		b.readPage()
+	}
+	for b.life.State != lifecycle.Emptied && !b.replaced() {
+		if b.canRest() {
+			b.goRest()
+			return
+		}
+		b.publish()
 		b.handle(b.Loop.Next(b.deadline()))
 		b.perform(b.life.HandleTime(time.Now()))
 		b.lookAtRest()
 		b.look()
 	}
-	switch {
-	case !b.deposed():
+	if !b.replaced() {
+		b.publish()
 		b.end()
-	case b.reign == 0:
-		b.wait()
 	}
 }
 
-// deposed reports whether the guard has started another brain.
-func (b *Brain) deposed() bool { return b.Page.Reign != b.reign }
+// replaced reports whether another brain decides about the server, or its launcher has ended it.
+func (b *Brain) replaced() bool { return b.quits || b.Page.Generation != b.generation }
+
+// canRest reports whether the guard can do without a brain until something happens. Idle servers are looked
+// at again and again.
+func (b *Brain) canRest() bool {
+	if b.Config.Taken || b.life.State != lifecycle.Running {
+		return false
+	}
+	looks := b.rest != nil || b.Config.Policy.IdleTimeout > 0
+	return !looks && b.isSettled() && !b.Page.Pending()
+}
+
+// goRest ends the brain. The guard starts another one if something has happened meanwhile.
+func (b *Brain) goRest() {
+	b.publish()
+	b.Page.Wake = monotonic(b.life.Due(), time.Now())
+	b.Guard.Send(page.WordRest)
+}
 
 func (b *Brain) deadline() time.Time {
 	due := b.life.Due()
@@ -132,14 +121,9 @@ func (b *Brain) deadline() time.Time {
 }
 
 func (b *Brain) handle(t loop.Token) {
-	if b.readPage(); b.deposed() { // news from before this event
-		return
-	}
 	switch t {
 	case loop.TokenSignals:
-		for _, sig := range b.Loop.Signals() {
-			b.handleSignal(sig)
-		}
+		b.Loop.Signals() // not for a brain
 	case loop.TokenStdin:
 		b.report(lifecycle.StdinClosed)
 	case loop.TokenStdout:
@@ -150,7 +134,7 @@ func (b *Brain) handle(t loop.Token) {
 		b.report(lifecycle.Woken)
 	case loop.TokenMain:
 		b.CloseHeld()
-		b.reportExit(lifecycle.MainExited) // without the status, which only its parent gets
+		b.perform(b.handleExit(lifecycle.MainExited)) // without the status, which only its parent gets
 	case loop.TokenEvents:
 		var text [256]byte
 		_, _ = unix.Pread(b.Events, text[:], 0) // before that there is no further event
@@ -158,47 +142,77 @@ func (b *Brain) handle(t loop.Token) {
 		b.lookAt = time.Now()
 		b.lookForRequest()
 	case loop.TokenAdopted:
-		b.Group.Park()
+		b.adopted()
 	case loop.TokenGuard:
 		dead := b.Guard.Drain()
 		b.readPage()
 		if dead {
-			b.report(lifecycle.GuardDied)
+			b.loseGuard()
 			return
 		}
 		b.Loop.Again(b.Guard.Sock, loop.TokenGuard)
 	}
 }
 
-func (b *Brain) readPage() {
-	p := b.Page
-	if b.deposed() {
+// loseGuard leaves the server to the brain of the next guard, which the launcher forks. Without a launcher
+// this brain is the last process.
+func (b *Brain) loseGuard() {
+	if b.Page.Over || b.launcherLives() {
+		b.quits = true
 		return
 	}
-	if !b.begun && p.MainPID > 0 && p.FailedStep == page.StepNone {
-		b.TellStart() // its exec may still fail
+	b.report(lifecycle.GuardDied)
+}
+
+// eventsOf are those of the page, in the order in which they count.
+var eventsOf = [page.Events]lifecycle.Event{
+	page.StdinClosed: lifecycle.StdinClosed, page.StdoutClosed: lifecycle.StdoutClosed,
+	page.ClientDied: lifecycle.ClientDied, page.StopRequested: lifecycle.StopRequested,
+	page.LauncherDied: lifecycle.LauncherDied,
+}
+
+// readPage reports what launcher and guard have seen, with its time. An event is handled when the new state
+// is on the page: the next brain acts on one that is not.
+func (b *Brain) readPage() {
+	p := b.Page
+	if p.Forwarded != b.forwarded { // only a server that runs can react
+		b.forwarded = p.Forwarded
+		b.report(lifecycle.Woken)
 	}
-	if (p.Exited || p.FailedStep == page.StepFork) && !b.exited {
-		b.exited = true
+	for p.SignalsRead != p.SignalsGot && !b.replaced() {
+		s := p.Signals[p.SignalsRead%page.SignalsMost]
+		b.report(lifecycle.Woken)
+		all := b.life.HandleSignal(unix.Signal(s.Number), fromMonotonic(s.At))
+		b.publish()
+		p.SignalsRead++
+		b.performAs(all, s.ToMain)
+	}
+	for event := range page.Events {
+		if event == page.MainExited || p.Happened[event] == 0 || b.isHandled(event) {
+			continue
+		}
+		if event == page.LauncherDied {
+			b.Group.ForgetRoot()
+		}
+		all := b.life.Handle(eventsOf[event], fromMonotonic(p.Happened[event]))
+		b.publish()
+		p.Handled |= 1 << event
+		b.perform(all)
+	}
+	gone := p.Exited || p.Happened[page.MainExited] != 0 || p.FailedStep == page.StepFork
+	if gone && !b.isHandled(page.Events) {
 		event := lifecycle.MainExited
-		// the sender is unknown; but a kernel that kills whole groups has killed the main process
-		if unix.WaitStatus(p.Status).Signal() == unix.SIGKILL && b.Group.Figures().Exhausted() {
+		if b.killedForMemory() {
 			event = lifecycle.MemoryExhausted
 		}
-		b.reportExit(event)
-	}
-	if p.Stops != b.stops {
-		b.stops = p.Stops
-		b.stopToo(unix.Signal(p.StopSignal))
-	}
-	fresh := p.Requests &^ b.requests
-	b.requests |= fresh
-	for _, sig := range append(slices.Clip(linux.Ending), protocol.StopSignal) {
-		if fresh&(1<<(sig-1)) != 0 {
-			b.report(lifecycle.StopRequested)
-		}
+		all := b.handleExit(event)
+		b.publish()
+		p.Handled |= 1<<page.Events | 1<<page.MainExited
+		b.perform(all)
 	}
 }
+
+func (b *Brain) isHandled(event int) bool { return b.replaced() || b.Page.Handled&(1<<event) != 0 }
 
 // lookForRequest is the other side of ControlGroup.AskToStop.
 func (b *Brain) lookForRequest() {
@@ -213,69 +227,73 @@ func (b *Brain) CloseHeld() {
 	b.Held = -1
 }
 
-// handleSignal handles a signal to this process or to its process group.
-func (b *Brain) handleSignal(sig unix.Signal) {
-	b.report(lifecycle.Woken) // only a server that runs can react
-	switch {
-	case b.Terminal && slices.Contains(linux.OfTerminal, sig): // the main process has got it
-	case slices.Contains(linux.Ending, sig):
-		b.perform(b.life.HandleSignal(sig, time.Now()))
-	case b.Page.MainPID > 0:
-		b.Guard.Send(page.WordForward + byte(sig))
-	}
-}
-
 func (b *Brain) report(e lifecycle.Event) { b.perform(b.life.Handle(e, time.Now())) }
 
-// reportExit omits the steps of a stop if no member is left.
-func (b *Brain) reportExit(e lifecycle.Event) {
+// handleExit omits the steps of a stop if no member is left.
+func (b *Brain) handleExit(e lifecycle.Event) []lifecycle.Action {
 	empty := b.lookAgain()
 	all := b.life.Handle(e, time.Now())
 	if b.life.State == lifecycle.Terminating && empty {
-		all = b.life.Handle(lifecycle.GroupEmptied, time.Now())
+		return b.life.Handle(lifecycle.GroupEmptied, time.Now())
 	}
-	b.perform(all)
+	return all
 }
 
-// published is all that publish depends on, which is called after each event. The page begins with zero.
-type published struct {
-	state lifecycle.State
-	cause protocol.Cause
-	due   time.Time
-}
-
-// publish writes the state to the page, for a later brain, and the time when the guard starts one.
+// publish writes the state to the page, for the next brain, and the time when the guard starts one.
 func (b *Brain) publish() {
-	fresh := published{b.life.State, b.life.Cause, b.life.Due()}
-	if fresh == b.published {
+	state, now := b.life.State, time.Now()
+	p := b.Page
+	if state >= lifecycle.Terminating && !b.claimEnd() {
+		b.quits = true
 		return
 	}
-	b.published = fresh
-	state, now, due, phase := fresh.state, time.Now(), fresh.due, uint32(lifecycle.Running)
-	if state == lifecycle.Idle || state >= lifecycle.Terminating {
-		phase = uint32(state)
+	p.Cause = b.life.Cause.Number() | uint32(b.life.Signal)<<16
+	phase := b.phase()
+	until := monotonic(b.life.Due(), now)
+	if until != 0 { // before the phase: a brain in that phase without a deadline would never kill
+		p.Until = until
 	}
-	b.Page.Cause = b.life.Cause.Number() | uint32(b.life.Signal)<<16
-	if !due.IsZero() { // before the phase: a brain in that phase without a deadline would never kill
-		b.Page.Until = monotonic(due, now)
-	}
-	b.Page.Phase = phase
-	b.Page.Until = monotonic(due, now)
-	switch {
-	case state <= lifecycle.Idle:
-		due = time.Time{} // a server whose launcher is stopped goes on, as bare
-	case state >= lifecycle.Killing:
-		due = now.Add(protocol.EndWithin(b.Config))
-	case !due.IsZero():
-		due = due.Add(protocol.KillWithin)
-	}
-	if at := monotonic(due, now); at != b.Page.Due {
-		b.Page.Due = at
+	p.Phase = phase
+	p.Until = until
+	due := monotonic(b.changesBy(now), now)
+	if due != p.Due {
+		p.Due = due
 		b.Guard.Look()
 	}
-	if state >= lifecycle.Terminating {
+	if state >= lifecycle.Terminating && !b.endingNoted {
+		b.endingNoted = true
 		b.Group.Ending(b.life.Cause)
 	}
+}
+
+// phase is the state that the next brain goes on at. A doubt begins again. The next watcher asks
+// the client's side again.
+func (b *Brain) phase() uint32 {
+	state := b.life.State
+	if state == lifecycle.Doubting {
+		b.Page.Handled &^= 1 << page.ClientDied
+		state = lifecycle.Running
+	}
+	if b.Config.Taken && state > lifecycle.Idle && state < lifecycle.Terminating {
+		state = lifecycle.Running
+	}
+	return uint32(state)
+}
+
+// changesBy is when this brain has changed the deadline on the page, if it reacts. The guard sets one when it
+// has news for a brain without a deadline.
+func (b *Brain) changesBy(now time.Time) time.Time {
+	next := b.deadline()
+	switch {
+	case b.life.State >= lifecycle.Killing:
+		return now.Add(protocol.EndWithin(b.Config))
+	case b.life.State >= lifecycle.Terminating:
+		next = b.life.Due()
+	}
+	if next.IsZero() {
+		return next
+	}
+	return next.Add(protocol.KillWithin)
 }
 
 // monotonic is a time on the clock of the page; 0 for none.

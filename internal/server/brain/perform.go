@@ -3,14 +3,13 @@
 package brain
 
 import (
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/freeze"
-	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/loop"
-	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/container"
 	"github.com/mcpscope/mcpscope/internal/server/group"
@@ -22,29 +21,35 @@ import (
 // facts are for events before a stop alone, so there is a client's side.
 type facts struct{ b *Brain }
 
-// Unread: a server that is only starting has read nothing.
-func (f facts) Unread() bool       { return !f.b.begun || f.b.Client.Unread() }
+func (f facts) Unread() bool       { return f.b.Client.Unread() }
 func (f facts) Blocked() bool      { return f.b.Client.Blocked() }
 func (f facts) CPU() time.Duration { return f.b.Group.Members().CPU() }
 
 func (f facts) Abandoned() bool {
 	in := f.b.Client
 	switch {
-	case f.b.reign > 0, in.Stdin.Fired(): // the client is known, and no mere spawner
+	case in.Stdin.Fired():
 		return true
 	case !in.Conveyed:
 		return f.b.Config.Policy.OnClientDeath == protocol.StopOnClientDeath
 	}
-	return in.HeldByNobodyBut(f.b.Group.Members(), group.TagOf(f.b.Config.Group.ID))
+	ours := []int{f.b.Config.Launcher.PID, int(f.b.Page.GuardPID)}
+	return in.HeldByNobodyBut(f.b.Group.Members(), group.TagOf(f.b.Config.Group.ID), ours)
 }
 
-func (b *Brain) perform(all []lifecycle.Action) {
+func (b *Brain) perform(all []lifecycle.Action) { b.performAs(all, false) }
+
+// performAs performs the actions for an event; mainHas: the main process has got its signal.
+func (b *Brain) performAs(all []lifecycle.Action, mainHas bool) {
 	b.publish()
 	for _, a := range all {
+		if b.quits {
+			return
+		}
 		switch a.Do {
 		case lifecycle.SendSignal:
 			b.recordOthers()
-			freeze.Ask(b.Group.Members(), a.Signal)
+			b.signalMembers(a.Signal, mainHas)
 			b.lookAgain()
 		case lifecycle.ThawMembers:
 			_ = b.Group.Members().Thaw() // it was removed
@@ -53,11 +58,36 @@ func (b *Brain) perform(all []lifecycle.Action) {
 			b.recordOthers()
 			b.kill()
 		case lifecycle.WakeMembers:
-			if b.rest != nil { // a later brain stops them, which thaws
+			if b.rest != nil {
 				b.rest.Wake(time.Now())
 			}
 		}
 	}
+}
+
+// signalMembers sends a signal to each member; mainHas: the main process has got it from the launcher.
+func (b *Brain) signalMembers(sig unix.Signal, mainHas bool) {
+	members := b.Group.Members()
+	if !mainHas {
+		freeze.Ask(members, sig)
+		return
+	}
+	if b.Group.Payload != nil {
+		_ = b.Group.Payload.Thaw() // it was removed
+	}
+	// A member that it does not reach is killed.
+	_ = freeze.Signal(others{members, int(b.Page.MainPID)}, sig, unix.SIGCONT)
+}
+
+// others are the members without the main process.
+type others struct {
+	freeze.Target
+	main int
+}
+
+func (o others) Members() ([]int, error) {
+	pids, err := o.Target.Members()
+	return slices.DeleteFunc(pids, func(pid int) bool { return pid == o.main }), err
 }
 
 const (
@@ -95,24 +125,7 @@ func (b *Brain) kill() {
 	b.report(lifecycle.GroupEmptied)
 }
 
-// The shell of a terminal knows the launcher alone. If ^Z stopped the launcher at once, the shell would
-// take the terminal back while the server (top, less, an editor) still restores it. A server that ignores
-// ^Z would be in the background. So the launcher stops only when the main process has stopped, which the
-// guard writes to the page. Then the shell continues both: they are in one process group.
-
-// stopToo stops this process by the same signal as the main process, unless that runs again. It returns
-// when the shell has continued both.
-func (b *Brain) stopToo(sig unix.Signal) {
-	if !b.Terminal || b.life.State >= lifecycle.Terminating { // a kill of a tree begins with SIGSTOP
-		return
-	}
-	st, err := proc.ReadStat(int(b.Page.MainPID))
-	if err == nil && st.State == 'T' && st.PPID == int(b.Page.GuardPID) {
-		linux.StopBy(sig)
-	}
-}
-
-// beginRest is for when the server runs. A later brain stops it.
+// beginRest is for when the server runs.
 func (b *Brain) beginRest() {
 	after := b.Config.Policy.IdleFreeze
 	switch {

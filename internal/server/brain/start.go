@@ -4,80 +4,37 @@ package brain
 
 import (
 	"os"
-	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/loop"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
-	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
+	"github.com/mcpscope/mcpscope/internal/server/backend"
 	"github.com/mcpscope/mcpscope/internal/server/client"
-	"github.com/mcpscope/mcpscope/internal/server/fleet"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/lifecycle"
 	"github.com/mcpscope/mcpscope/internal/server/page"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
-	"github.com/mcpscope/mcpscope/internal/server/report"
-	"github.com/mcpscope/mcpscope/internal/server/sweep"
 )
 
-// TellStart is for everything that waits until the server runs.
-func (b *Brain) TellStart() {
-	b.begun = true
-	b.Group.Adopt()
-	b.beginRest()
-	if systemd.JournalExists() {
-		report.LogStart(b.Config)
+// Decide is the whole life of a brain that a guard has started. memory and sock are the descriptors of the
+// page and of the guard's socket. No process reads the exit status.
+func Decide(memory, sock int) int {
+	b, err := attach(memory, sock)
+	if err == nil {
+		err = b.resume()
 	}
-	b.finish = sweep.BeginSweep(b.Group.Beside())
-	if b.Config.Replace {
-		b.Beside.Go(b.replaceOlder)
-	}
-}
-
-// replaceOlder stops older servers of the same client process that are the same server: a client that
-// reconnects without closing would collect them. Each is visible before it looks. So of two that start at the
-// same time at least one sees the other, and the older stops.
-func (b *Brain) replaceOlder() {
-	own := b.Config
-	all, _ := fleet.List(os.Getuid()) // an invisible server stays
-	for _, l := range all {
-		defer l.Close()
-		running := l.State != fleet.Terminating && l.State != fleet.Orphaned
-		ofSameClient := l.Client.PID == own.Client.PID && l.Client.Start == own.Client.Start
-		rival := ofSameClient && l.Role() == own.Role()
-		if !running || !rival || l.ID == own.Group.ID {
-			continue
-		}
-		switch time.Unix(0, own.Started).Compare(l.Started) {
-		case 1:
-			l.LogStop("a newer one, " + own.Group.ID + " (--replace)")
-			_ = l.RequestStop() // without a wait for its end
-		case -1:
-			if own.Taken {
-				b.Group.AskToStop()
-			} else {
-				_ = unix.PidfdSendSignal(b.Guard.PIDFD, protocol.StopSignal, nil, 0) // gone is as good
-			}
-		}
-	}
-}
-
-// TakeOver is the whole life of a later brain. memory and sock are the descriptors of the page and of the
-// guard's socket. No process reads the exit status.
-func TakeOver(memory, sock int) int {
-	_ = os.WriteFile("/proc/self/comm", []byte("mcpscope"), 0) // for people: it was executed by a descriptor
-	b, err := resume(memory, sock)
 	if err != nil {
-		return 125 // the guard ends everything by itself
+		return 125 // the guard starts another one, and ends everything by itself if that fails, too
 	}
-	b.report(lifecycle.LauncherDied)
 	b.Live()
+	b.AwaitSettled() // of the orphans of others
 	return 0
 }
 
-func resume(memory, sock int) (*Brain, error) {
+func attach(memory, sock int) (*Brain, error) {
+	// For people, instead of the number of the descriptor that was executed. A process that is not dumpable
+	// may not write to it.
+	_ = os.WriteFile("/proc/self/comm", []byte(os.Args[0]), 0)
 	p, err := page.Open(memory)
 	if err != nil {
 		return nil, err
@@ -98,9 +55,47 @@ func resume(memory, sock int) (*Brain, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.finish = sweep.BeginSweep(b.Group.Beside())
 	// Caught, not ignored: that would be inherited by a container engine.
-	return b, b.Loop.Catch(linux.Ending...)
+	return b, l.Catch(linux.Ending...)
+}
+
+// resume begins at the server's state.
+func (b *Brain) resume() error {
+	p := b.Page
+	b.Client = &client.Side{
+		ClientSide: b.Config.Side, Stdin: client.Watch(p.Stdin), Input: client.Watch(p.Input),
+		Stdout: client.Watch(p.Stdout), PIDFD: int(p.Client), Main: -1,
+		Room: [2]client.Watch{client.Watch(p.Room[0]), client.Watch(p.Room[1])},
+	}
+	switch {
+	case b.life.State >= lifecycle.Terminating:
+		b.report(lifecycle.BrainDied)
+		return nil
+	case p.Pending(): // first of all
+		b.readPage()
+	}
+	if b.life.State > lifecycle.Idle || b.quits {
+		return nil
+	}
+	if p.Guards > 0 {
+		b.noteGuards()
+		b.Group.Note(b.Config.Notes)
+	}
+	if p.Strayed {
+		p.Strayed = false
+		if err := backend.AttachGuard(b.Group, int(p.GuardPID)); err != nil {
+			b.Note("a stop of the scope does not reach the guard: " + protocol.OneLine(err))
+		}
+	}
+	if b.beginRest(); b.rest != nil {
+		b.rest.Thaw() // the brain before may have died while it froze them
+	}
+	b.report(lifecycle.Woken)
+	if p.Settled {
+		return nil
+	}
+	b.settle()
+	return b.awaitSettled()
 }
 
 // Resume continues in the state and with the deadline of the page. It sweeps nothing: a watcher resumes many
@@ -113,8 +108,12 @@ func Resume(p *page.Page, g *page.Guard, env []string, l *loop.Loop) (*Brain, er
 	if err := b.Begin(); err != nil {
 		return nil, err
 	}
-	cause, sig := protocol.CauseOf(p.Cause&0xffff), unix.Signal(p.Cause>>16)
-	b.life.Resume(lifecycle.State(p.Phase), fromMonotonic(p.Until), cause, sig)
+	cause, sig := causeOn(p)
+	unread := fromMonotonic(p.Happened[page.StdinClosed])
+	if !unread.IsZero() {
+		unread = unread.Add(protocol.UnreadWait)
+	}
+	b.life.Resume(lifecycle.State(p.Phase), fromMonotonic(p.Until), unread, cause, sig)
 	return b, nil
 }
 
@@ -129,10 +128,11 @@ func Reopen(p *page.Page, g *page.Guard, env []string, l *loop.Loop) (*Brain, er
 		return nil, err
 	}
 	b := New(c, l)
-	b.Page, b.Guard, b.Env, b.begun = p, g, env, true
-	b.exited, b.stops, b.requests = p.Exited, p.Stops, p.Requests
+	b.Page = p
+	b.Guard = g
+	b.Env = env
 	if c.Group.Backend == protocol.Tree {
-		b.Group = group.NewTree(c.Group.ID, b.Guarded())
+		b.Group = group.NewTree(c.Group.ID, b.descendants(group.TagOf(c.Group.ID)))
 	} else if b.Group, err = group.Reopen(int(p.Payload), c.Group); err != nil {
 		return nil, err
 	}
@@ -141,8 +141,9 @@ func Reopen(p *page.Page, g *page.Guard, env []string, l *loop.Loop) (*Brain, er
 
 // GoOn is for a server whose client lives: it watches the client's side, or goes on with a stop.
 func (b *Brain) GoOn(in *client.Side) error {
-	if b.Client = in; b.life.State > lifecycle.Idle {
-		b.report(lifecycle.LauncherDied)
+	b.Client = in
+	if b.life.State > lifecycle.Idle {
+		b.report(lifecycle.BrainDied)
 		return nil
 	}
 	if b.beginRest(); b.rest != nil {
@@ -154,3 +155,17 @@ func (b *Brain) GoOn(in *client.Side) error {
 	}
 	return in.Add(b.Loop)
 }
+
+// TellStart is settle for a server that its client has started, in its watcher. It calls the function when a
+// manager has answered.
+func (b *Brain) TellStart(adopted func()) {
+	b.beginRest()
+	b.settle()
+	b.beside.Go(func() {
+		b.Group.AwaitAdoption()
+		adopted()
+	})
+}
+
+// AwaitSettled waits for all that settle has begun.
+func (b *Brain) AwaitSettled() { b.beside.Wait() }

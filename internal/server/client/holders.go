@@ -21,8 +21,9 @@ import (
 
 // HeldByNobodyBut reports whether no process outside the payload can write to stdin, or the server has
 // closed it. It is false if a process may have the other end. The kernel finds the peer of a socket in our
-// network namespace alone (sock_diag(7)). tag is that of the payload's processes.
-func (in *Side) HeldByNobodyBut(p freeze.Target, tag freeze.Tag) bool {
+// network namespace alone (sock_diag(7)). tag is that of the payload's processes, and ours are others that do
+// not count: launcher and guard, which cannot be examined.
+func (in *Side) HeldByNobodyBut(p freeze.Target, tag freeze.Tag, ours []int) bool {
 	if in.Stdin.Unheld() {
 		return true
 	}
@@ -40,7 +41,7 @@ func (in *Side) HeldByNobodyBut(p freeze.Target, tag freeze.Tag) bool {
 	}
 	held := false
 	err = proc.Each(func(pid int) bool {
-		if pid == os.Getpid() || slices.Contains(inside, pid) || tag.On(pid) {
+		if pid == os.Getpid() || slices.Contains(ours, pid) || slices.Contains(inside, pid) || tag.On(pid) {
 			return true
 		}
 		has, err := holds(pid, end, in.Socket)

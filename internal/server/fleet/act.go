@@ -46,7 +46,7 @@ func (s *Listed) Stop(grace time.Duration) error {
 		if own := s.Policy.TermGrace; own >= 0 {
 			grace = min(own, stopMost)
 		}
-		grace += protocol.ReactWithin // for the launcher to do it
+		grace += protocol.ReactWithin // for the brain to do it
 	}
 	var deadline time.Time
 	if grace >= 0 {
@@ -55,7 +55,7 @@ func (s *Listed) Stop(grace time.Duration) error {
 	if ended, err := s.awaitEnd(deadline); ended || err != nil {
 		return err
 	}
-	left, err := freeze.Stop{Target: s.members}.Run() // the launcher removes the group and reports
+	left, err := freeze.Stop{Target: s.members}.Run() // the brain removes the group and reports
 	if proc.IgnoreGone(err) != nil {
 		return err
 	}

@@ -68,10 +68,17 @@ func Open(parent *cgroup.Group, dir string) (g *ControlGroup, err error) {
 	return g, err
 }
 
-// NewTree is the group of the processes below a guard, and of those that carry its tag.
-func NewTree(id string, guard freeze.Root) *ControlGroup {
+// NewTree is the group of the processes of a tree.
+func NewTree(id string, tree *freeze.Tree) *ControlGroup {
 	at := protocol.Placed{ID: id, Backend: protocol.Tree}
-	return &ControlGroup{Placed: at, tree: Below(guard, TagOf(id))}
+	return &ControlGroup{Placed: at, tree: tree}
+}
+
+// ForgetRoot is for a tree whose launcher is dead: its members are found by their tag.
+func (g *ControlGroup) ForgetRoot() {
+	if g.tree != nil {
+		g.tree.Root = nil
+	}
 }
 
 // Leaf opens the directory for guards beside the groups of parent. A kill of the client's cgroup does not
@@ -138,7 +145,7 @@ func (g *ControlGroup) Facts() protocol.Facts {
 // Disarm releases the group: no sweep stops its members.
 func (g *ControlGroup) Disarm() error { return g.Payload.RemoveAttr(AttrArmed) }
 
-// Reopen is the group of a payload that a later brain has inherited.
+// Reopen is the group of a payload that a brain has inherited.
 func Reopen(payload int, at protocol.Placed) (g *ControlGroup, err error) {
 	g = &ControlGroup{Placed: at}
 	g.Payload, err = cgroup.FromFD(payload, g.Dir)
@@ -378,10 +385,10 @@ func DescribeStuck(all []freeze.Stuck) string {
 	return strings.Join(parts, ", ")
 }
 
-// Below is the tree of a guard's descendants and of a tag, but for the calling process: a later brain is a
-// child of the guard.
-func Below(guard freeze.Root, tag freeze.Tag) *freeze.Tree {
-	own := os.Getpid()
-	spare := func(st proc.Stat) bool { return st.PID == own }
-	return &freeze.Tree{Root: &guard, Tag: tag, Owner: os.Getuid(), Spare: spare}
+// Below is the tree of a launcher's descendants and of a tag, but for the calling process and those that are
+// spared: where init does not reap, the guard is a child of the launcher.
+func Below(launcher freeze.Root, tag freeze.Tag, spared ...int) *freeze.Tree {
+	spared = append(spared, os.Getpid())
+	spare := func(st proc.Stat) bool { return slices.Contains(spared, st.PID) }
+	return &freeze.Tree{Root: &launcher, Tag: tag, Owner: os.Getuid(), Spare: spare}
 }

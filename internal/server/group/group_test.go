@@ -74,7 +74,7 @@ func TestFrozenPlace(t *testing.T) {
 
 // A tree has no directory: nothing is parked, and its tag is looked for all the same.
 func TestTreeHasNoDirectory(t *testing.T) {
-	g := NewTree(protocol.NewID(), freeze.Root{PID: os.Getpid(), PIDFD: -1})
+	g := NewTree(protocol.NewID(), Below(freeze.Root{PID: os.Getpid(), PIDFD: -1}, 0))
 	g.Park()
 	if g.Tagged() == nil || g.whole() != nil {
 		t.Error("it has a directory")

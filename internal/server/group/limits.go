@@ -123,7 +123,8 @@ const MemoryFile = "memory.current"
 // member stays with the group that it was charged to. A directory that a manager takes over cannot hand
 // controllers down yet: a process is moved to it.
 func (g *ControlGroup) CountMemory() {
-	if g.AdoptBy == nil {
+	willBeAdopted := g.Managed && !g.Scope
+	if !willBeAdopted {
 		_ = cgroup.EnableController(g.Payload, MemoryFile, g.OwnedAbove()) // it is not counted
 	}
 	if g.Top.Number(MemoryFile) != nil {

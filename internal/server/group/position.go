@@ -176,11 +176,11 @@ func GuardsOf(dir *cgroup.Group, leaf string) (byID map[string]int, hidden bool)
 	byID = map[string]int{}
 	for _, pid := range pids {
 		comm, err := proc.Comm(pid)
-		id, is := strings.CutPrefix(comm, protocol.GroupPrefix)
+		id := protocol.GuardedBy(comm)
 		switch {
 		case pid == 0 || err != nil && !proc.Exited(pid):
 			hidden = true
-		case is && !TagOf(id).On(pid):
+		case id != "" && !TagOf(id).On(pid):
 			byID[id] = pid
 		}
 	}

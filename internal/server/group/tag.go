@@ -19,9 +19,9 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// A process that moved to another cgroup is re-parented to the guard when its parent dies. Not so a process
-// of a taken server, or any after the guard was killed: the tag finds these. One that enters the cgroup and
-// the pid namespace of a container is that container's.
+// A process that moved to another cgroup is re-parented to the launcher when its parent dies. Not so a
+// process of a taken server, or any after the launcher was killed: the tag finds these. One that enters the
+// cgroup and the pid namespace of a container is that container's.
 
 // TagOf depends on the id alone, so that every sweep can compute it.
 func TagOf(id string) freeze.Tag {

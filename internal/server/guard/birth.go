@@ -5,6 +5,8 @@
 package guard
 
 import (
+	"fmt"
+	"slices"
 	"syscall"
 	"unsafe"
 
@@ -13,131 +15,202 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/page"
 )
 
-// forkBetween makes the guard by a process between, which exits at once, so that the guard is in no process
-// tree of the client. That process shares the caller's descriptors, so that the guard's pidfd is opened
-// there.
-//
-// All signals are blocked: a handler of the runtime in a process that borrows its memory would destroy it.
-// That the function has no preemption point keeps it on its thread.
-//
-//go:noinline
-//go:nosplit
-func forkBetween(p *process) syscall.Errno {
-	all, before := ^uint64(0), uint64(0)
-	setMask(&all, &before)
-	pid := vfork(unix.SYS_CLONE, vforkFlags|unix.CLONE_FILES, 0)
-	if pid == 0 {
-		forkGuard(p)
-	}
-	if pid > 0 {
-		sys(unix.SYS_WAIT4, uintptr(pid), 0, unix.WALL, 0, 0) // no signal interrupts it
-		pid = int(p.pid)
-	}
-	setMask(&before, nil)
-	return syscall.Errno(-min(pid, 0))
+// Server describes the main process.
+type Server struct {
+	Path      string
+	Argv, Env []string
+	Pgid      int         // process group to join; 0 makes a new one
+	NoFile    unix.Rlimit // RLIMIT_NOFILE: the runtime has raised the launcher's
+	Locks     unix.Rlimit // RLIMIT_LOCKS, the tag
+	Mask      uint64      // blocked signals: signal n is bit n-1
+	// Defaults are signals that the launcher ignores, and the client does not. All others that are ignored
+	// stay so.
+	Defaults []unix.Signal
+	Stderr   int // descriptor 2; 0: the launcher's
+	// Death is the signal at the death of the launcher (PR_SET_PDEATHSIG): the one that the client has set
+	// for the launcher, or 0.
+	Death int
 }
 
-// InThread has a second thread call f, which may execute a program, while the first one waits.
-//
-//go:noinline
-//go:nosplit
-func InThread(f func()) {
-	const shared = unix.CLONE_SIGHAND | unix.CLONE_FILES | unix.CLONE_FS | unix.CLONE_SYSVSEM
-	if vfork(unix.SYS_CLONE, vforkFlags|unix.CLONE_THREAD|shared, 0) == 0 {
-		f()
-		sys(unix.SYS_EXIT, 0, 0, 0, 0, 0) // of the thread; it does not return
-	}
+// birth is the memory of the main process until its exec.
+type birth struct {
+	child
+	page     *page.Page
+	launcher int32  // pid
+	texts    memory // of program
+	program  program
+	state    state
+	payload  int32 // where it has to be, or -1
+	sock     int32 // of a process that is forked before there is a payload; or -1
+	sends    int32 // the launcher's end
+	rights   rights
 }
 
-// forkGuard is all that the process between does.
-//
-//go:nosplit
-func forkGuard(p *process) {
-	sys(unix.SYS_SETPGID, 0, 0, 0, 0, 0) // the client may kill its process group
-	into := &p.clone
-	if p.page.Leaf < 0 {
-		into.flags &^= unix.CLONE_INTO_CGROUP
-	}
-	into.cgroup = uint64(p.page.Leaf)
-	at, size := uintptr(unsafe.Pointer(into)), unsafe.Sizeof(*into)
-	pid := forkOn(unix.SYS_CLONE3, at, size, 0, 0, 0, p, &p.g)
-	// Seccomp may refuse clone3. Then clone(2) starts the process, which joins the cgroup before it does
-	// anything else.
-	if pid == -int(syscall.ENOSYS) || pid == -int(syscall.EPERM) {
-		const flags = unix.CLONE_SETTLS | unix.CLONE_PIDFD | uintptr(unix.SIGCHLD)
-		tls := uintptr(into.tls) // the fourth argument on arm64, the fifth on amd64; the other is not used
-		p.joins = true
-		top := uintptr(into.stack + into.stackSize)
-		pid = forkOn(unix.SYS_CLONE, flags, top, uintptr(into.pidfd), tls, tls, p, &p.g)
-	}
-	p.pid = int32(pid)
-	exit(0)
+// program has the arguments of execve(2).
+type program struct {
+	path, argv, env  uintptr
+	shell, shellArgv uintptr // for a file without "#!", as execvp(3)
 }
 
-// startMain starts the main process in the group and returns when it executes the server, or can't.
-func (p *process) startMain() {
-	pid := p.spawn(p.page.Payload, false)
-	if pid < 0 {
-		p.page.FailedStep, p.page.Errno = page.StepFork, uint32(-pid)
-		return
-	}
-	p.mainPID = int32(pid)
-	p.page.MainPID = p.mainPID // it may be killed before it writes that
+// state is the rest of Server as system calls want it.
+type state struct {
+	pgid, stderr  uintptr
+	death         uintptr
+	mask          uint64 // signal n is bit n-1
+	defaults      uint64 // the same
+	nofile, locks unix.Rlimit
 }
 
-// spawn starts the main process or a later brain in a cgroup. It borrows the guard's memory until its exec.
-// The guard's signals are all blocked and have no handlers.
-func (p *process) spawn(into int32, brain bool) (pid int) {
-	if p.joins {
-		pid = vfork(unix.SYS_CLONE, vforkFlags|uintptr(unix.SIGCHLD), 0)
-	} else {
-		p.clone = cloneArgs{flags: vforkFlags, exitSignal: uint64(unix.SIGCHLD)}
-		if into >= 0 {
-			p.clone.flags |= unix.CLONE_INTO_CGROUP
-			p.clone.cgroup = uint64(into)
+// newBirth maps and fills the memory of the main process.
+func newBirth(on *page.Page, s *Server) (*birth, error) {
+	shell := append([]string{"/bin/sh", s.Path}, s.Argv[min(1, len(s.Argv)):]...)
+	lists := [][]string{s.Argv, s.Env, shell}
+	text, texts, errno := mapLists(lists)
+	if errno != 0 {
+		return nil, fmt.Errorf("prepare the server: %w", errno)
+	}
+	at, errno := mapChild(unsafe.Sizeof(birth{}), roleMain)
+	if errno != 0 {
+		return nil, fmt.Errorf("prepare the server: %w", errno)
+	}
+	b := *(**birth)(unsafe.Pointer(&at))
+	b.page = on
+	b.texts = texts
+	b.launcher = int32(unix.Getpid())
+	b.payload = -1
+	b.sock = -1
+	b.sends = -1
+	b.program.argv = addressOf(text[0])
+	b.program.env = addressOf(text[1])
+	b.program.path = text[2][1]
+	b.program.shell = text[2][0]
+	b.program.shellArgv = addressOf(text[2])
+	b.state.pgid = uintptr(s.Pgid)
+	b.state.stderr = uintptr(s.Stderr)
+	b.state.death = uintptr(s.Death)
+	b.state.mask = s.Mask
+	for _, sig := range s.Defaults {
+		b.state.defaults |= 1 << (sig - 1)
+	}
+	b.state.nofile = s.NoFile
+	b.state.locks = s.Locks
+	return b, nil
+}
+
+// prefork forks the main process before it has a group, for a manager that moves it to a scope. There it
+// waits for start.
+func (b *birth) prefork() syscall.Errno {
+	var ends [2]int32
+	const way = unix.SOCK_STREAM | unix.SOCK_CLOEXEC
+	_, e := sys(unix.SYS_SOCKETPAIR, unix.AF_UNIX, way, 0, uintptr(unsafe.Pointer(&ends)), 0)
+	if e != 0 {
+		return e
+	}
+	b.sends = ends[0]
+	b.sock = ends[1]
+	keepInForks(uintptr(unsafe.Pointer(b)), b.size) // the guard was forked without it
+	keepInForks(b.texts.at, b.texts.size)
+	e = b.forkHere(0, uint64(unix.SIGCHLD))
+	closeFD(ends[1])
+	return e
+}
+
+// start starts the main process in the payload, and returns when it executes the server, or can't. One that
+// was forked before goes on alone.
+func (b *birth) start(payload int32) syscall.Errno {
+	if b.sends < 0 {
+		b.payload = payload
+		b.cgroup = payload
+		return b.forkHere(vforkFlags, uint64(unix.SIGCHLD))
+	}
+	g := page.Guard{Sock: int(b.sends)}
+	e := g.Go(int(payload), -1)
+	closeFD(b.sends)
+	return e
+}
+
+// mainProcess is the main process until its exec. It must not outlive the launcher before it is in the group:
+// the guard looks for it there.
+func (b *birth) mainProcess() {
+	sys(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0)
+	parent, _ := sys(unix.SYS_GETPPID, 0, 0, 0, 0, 0)
+	if int32(parent) != b.launcher {
+		exit(125)
+	}
+	if b.sock >= 0 {
+		closeFD(b.sends) // a copy, which would hide that the launcher has closed it
+		word, _ := receive(b.sock, &b.rights, 0)
+		if word != page.WordGo {
+			exit(125)
 		}
-		pid = vfork(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&p.clone)), unsafe.Sizeof(p.clone))
+		b.payload = b.rights.fds[0]
 	}
-	if pid == 0 {
-		e := syscall.Errno(0)
-		if p.joins && into >= 0 {
-			e = writeFile(into, procsFile, '0')
-		}
-		if brain {
-			p.executeBrain()
-		}
-		p.check(page.StepJoin, e)
-		p.executeServer()
+	if b.payload >= 0 && (b.joins || b.sock >= 0) {
+		b.check(page.StepJoin, writeFile(b.payload, procsFile, '0'))
 	}
-	return pid
-}
-
-// executeServer is the main process until its exec.
-func (p *process) executeServer() {
-	m := &p.main
 	pid, _ := sys(unix.SYS_GETPID, 0, 0, 0, 0, 0)
-	p.page.MainPID = int32(pid) // here, because the server may stop the guard before it can write that
-	_, e := sys(unix.SYS_SETPGID, 0, m.pgid, 0, 0, 0)
-	p.check(page.StepProcessGroup, e)
-	if m.stderr != 0 {
-		sys(unix.SYS_DUP3, m.stderr, 2, 0, 0, 0) // both are open, so it can't fail
+	b.page.MainPID = int32(pid) // here, because the launcher may be killed before it can write that
+	_, e := sys(unix.SYS_SETPGID, 0, b.state.pgid, 0, 0, 0)
+	b.check(page.StepProcessGroup, e)
+	if b.state.stderr != 0 {
+		sys(unix.SYS_DUP3, b.state.stderr, 2, 0, 0, 0) // both are open, so it can't fail
 	}
-	_, e = sys(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, uintptr(unsafe.Pointer(&m.nofile)), 0, 0)
-	p.check(page.StepLimits, e)
-	_, e = sys(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_LOCKS, uintptr(unsafe.Pointer(&m.locks)), 0, 0)
-	p.check(page.StepLimits, e)
-	setMask(&m.mask, nil)
-	_, e = sys(unix.SYS_EXECVE, m.path, m.argv, m.env, 0, 0)
+	_, e = sys(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, uintptr(unsafe.Pointer(&b.state.nofile)), 0, 0)
+	b.check(page.StepLimits, e)
+	_, e = sys(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_LOCKS, uintptr(unsafe.Pointer(&b.state.locks)), 0, 0)
+	b.check(page.StepLimits, e)
+	for sig := uintptr(1); sig < 32; sig++ {
+		if b.state.defaults&(1<<(sig-1)) != 0 {
+			action := [4]uint64{}
+			sys(unix.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&action)), 0, 8, 0)
+		}
+	}
+	setMask(&b.state.mask, nil)
+	sys(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, b.state.death, 0, 0, 0)
+	_, e = sys(unix.SYS_EXECVE, b.program.path, b.program.argv, b.program.env, 0, 0)
 	if e == syscall.ENOEXEC {
-		_, e = sys(unix.SYS_EXECVE, m.shell, m.shellArgv, m.env, 0, 0)
+		_, e = sys(unix.SYS_EXECVE, b.program.shell, b.program.shellArgv, b.program.env, 0, 0)
 	}
-	p.check(page.StepExec, e)
+	b.check(page.StepExec, e)
 }
 
 // check ends the main process if the step has failed.
-func (p *process) check(step page.Step, errno syscall.Errno) {
+func (b *birth) check(step page.Step, errno syscall.Errno) {
 	if errno != 0 {
-		p.page.FailedStep, p.page.Errno = step, uint32(errno)
+		b.page.FailedStep = step
+		b.page.Errno = uint32(errno)
 		exit(125)
 	}
 }
+
+// mapLists maps lists of strings as execve(2) wants them, for processes that borrow this memory or have a
+// copy.
+func mapLists(lists [][]string) (written [][]uintptr, m memory, e syscall.Errno) {
+	words := len(lists) // pointers, one after each list
+	size := uintptr(0)  // of the texts
+	for _, text := range slices.Concat(lists...) {
+		words++
+		size += uintptr(len(text)) + 1
+	}
+	size += 8 * uintptr(words)
+	const access = unix.PROT_READ | unix.PROT_WRITE
+	const how = unix.MAP_SHARED | unix.MAP_ANONYMOUS
+	at, _, e := syscall.RawSyscall6(unix.SYS_MMAP, 0, size, access, how, ^uintptr(0), 0)
+	if e != 0 {
+		return nil, m, e
+	}
+	start := *(*unsafe.Pointer)(unsafe.Pointer(&at))
+	pointers := unsafe.Slice((*uintptr)(start), words)
+	texts := unsafe.Slice((*byte)(start), size)[8*words:]
+	for _, list := range lists {
+		written = append(written, pointers)
+		for i, text := range list {
+			pointers[i] = uintptr(unsafe.Pointer(unsafe.SliceData(texts)))
+			texts = texts[copy(texts, text)+1:]
+		}
+		pointers = pointers[len(list)+1:]
+	}
+	return written, memory{at, size}, 0
+}
+
+func addressOf(list []uintptr) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(list))) }

@@ -4,9 +4,9 @@
 
 #include "textflag.h"
 
-// func forkOn(trap, a1, a2, a3, a4, a5 uintptr, p *process, gp *goroutine) (pid int)
+// func forkOn(trap, a1, a2, a3, a4, a5 uintptr, c *child, gp *goroutine) (pid int)
 //
-// The new process has another stack, so p is in a register that the kernel preserves. Its g is where its thread-local
+// The new process has another stack, so c is in a register that the kernel preserves. Its g is where its thread-local
 // storage says (CLONE_SETTLS).
 TEXT ·forkOn(SB), NOSPLIT|NOFRAME, $0-72
 	MOVQ trap+0(FP), AX
@@ -15,7 +15,7 @@ TEXT ·forkOn(SB), NOSPLIT|NOFRAME, $0-72
 	MOVQ a3+24(FP), DX
 	MOVQ a4+32(FP), R10
 	MOVQ a5+40(FP), R8
-	MOVQ p+48(FP), R13
+	MOVQ c+48(FP), R13
 	SYSCALL
 	TESTQ AX, AX
 	JZ   child
@@ -25,7 +25,7 @@ TEXT ·forkOn(SB), NOSPLIT|NOFRAME, $0-72
 child:
 	SUBQ $16, SP
 	MOVQ R13, 0(SP)
-	CALL ·guardMain(SB)
+	CALL ·rawMain(SB)
 	INT  $3
 
 // func vfork(trap, a1, a2 uintptr) (pid int)

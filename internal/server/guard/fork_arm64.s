@@ -4,9 +4,9 @@
 
 #include "textflag.h"
 
-// func forkOn(trap, a1, a2, a3, a4, a5 uintptr, p *process, gp *goroutine) (pid int)
+// func forkOn(trap, a1, a2, a3, a4, a5 uintptr, c *child, gp *goroutine) (pid int)
 //
-// The new process has another stack, so p and gp are in registers that the kernel preserves.
+// The new process has another stack, so c and gp are in registers that the kernel preserves.
 TEXT ·forkOn(SB), NOSPLIT|NOFRAME, $0-72
 	MOVD trap+0(FP), R8
 	MOVD a1+8(FP), R0
@@ -14,7 +14,7 @@ TEXT ·forkOn(SB), NOSPLIT|NOFRAME, $0-72
 	MOVD a3+24(FP), R2
 	MOVD a4+32(FP), R3
 	MOVD a5+40(FP), R4
-	MOVD p+48(FP), R19
+	MOVD c+48(FP), R19
 	MOVD gp+56(FP), R20
 	SVC
 	CBZ  R0, child
@@ -25,7 +25,7 @@ child:
 	MOVD R20, g
 	SUB  $32, RSP
 	MOVD R19, 8(RSP)
-	CALL ·guardMain(SB)
+	CALL ·rawMain(SB)
 	BRK
 
 // func vfork(trap, a1, a2 uintptr) (pid int)

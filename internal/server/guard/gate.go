@@ -13,10 +13,9 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/page"
 )
 
-// Gate makes the guard that of a gateway. It has no main process. Its brains are watchers, which answer what
-// a filter holds and decide about all servers; the listener is in the place of Page.Payload. The process that
-// has forked it executes the gateway: the guard answers that call, so that the gateway need not wait for a
-// watcher, and starts the first one then.
+// Gate makes the guard that of a gateway. Its brains are watchers, which answer what a filter holds and
+// decide about all servers. The process that has forked it executes the gateway: the guard answers that
+// call, so that the gateway need not wait for a watcher, and starts the first one then.
 type Gate struct {
 	// Wanted: it is one of a gateway.
 	Wanted bool
@@ -24,9 +23,6 @@ type Gate struct {
 	Require bool
 	// Start is for a gateway that needs its watcher at once, or runs already.
 	Start bool
-	// Hide is where the guard's copy of the gateway's arguments begins and ends: some gateways look for
-	// others of their kind by that.
-	Hide [2]uintptr
 
 	stage    bool  // only the process that has forked the guard has the filter
 	ready    bool  // a watcher answers
@@ -43,10 +39,12 @@ const (
 	pause       = 1e9 // after a watcher that has ended before it was ready
 )
 
+// Of the descriptors that a guard polls, the socket is that of the process which executes the gateway or,
+// later, of a watcher.
 const (
-	gateSocket = iota
-	gateSignals
-	gateListener
+	gateSocket   = pollBrain
+	gateSignals  = pollSignals
+	gateListener = pollMain
 )
 
 // keepGate is the whole life of such a guard.
@@ -57,14 +55,14 @@ func (p *process) keepGate() {
 	for fd := uintptr(0); fd <= 2; fd++ { // a watcher's are not to be those of a server
 		sys(unix.SYS_DUP3, uintptr(p.signals), fd, unix.O_CLOEXEC, 0, 0)
 	}
-	for at := g.Hide[0]; at < g.Hide[1]; at++ {
-		**(**byte)(unsafe.Pointer(&at)) = 0
+	p.called.sock = p.launcher
+	for i := range p.polls {
+		p.polls[i] = unix.PollFd{Fd: -1, Events: unix.POLLIN}
 	}
-	if _, ok := p.awaitGo(); !ok {
-		exit(0)
-	}
-	p.polls[gateListener].Fd = p.page.Payload
-	p.polls[gateListener+1].Fd, p.polls[gateListener+2].Fd = -1, -1
+	p.polls[gateSocket].Fd = p.called.sock
+	p.polls[gateSignals].Fd = p.signals
+	p.awaitListener()
+	p.polls[gateListener].Fd = p.page.Listener
 	if g.stage = !g.Start; g.Start {
 		g.startAt = now()
 		p.waitWithin(nextWithin)
@@ -72,11 +70,31 @@ func (p *process) keepGate() {
 	for {
 		if g.startAt != 0 && now() >= g.startAt {
 			g.startAt = 0
-			p.startBrain() // one that can't start looks like one that has died
-			p.page.Reign++
-			p.polls[gateSocket].Fd = p.sock
+			closeFD(p.called.sock) // that of the process which has forked this guard, or -1
+			if !p.startBrain() {
+				p.watcherDied()
+			}
 		}
 		p.awaitGate()
+	}
+}
+
+// awaitListener receives the servers that the guard before had, and then the listener.
+func (p *process) awaitListener() {
+	for {
+		word, _ := p.receiveFrom(p.called.sock, 0)
+		switch word {
+		case page.WordKeep, page.WordDrop:
+			p.receiveServer(word)
+		case page.WordGo:
+			if p.received.truncated { // the filter has no listener, so nothing is executed any more
+				exit(1)
+			}
+			p.page.Listener = p.received.rights.fds[0]
+			return
+		default:
+			exit(0)
+		}
 	}
 }
 
@@ -84,14 +102,14 @@ func (p *process) keepGate() {
 func (p *process) awaitGate() {
 	g := &p.gate
 	limit := g.startAt
-	answers := g.stage || g.over || !g.ready && !g.Require && now() >= p.page.Until
+	answers := g.stage || g.over || !g.ready && !g.Require && now() >= p.page.AnswerAt
 	p.polls[gateListener].Events = 0 // to poll for more would wake the guard at each execve
 	switch {
 	case answers:
 		p.polls[gateListener].Events = unix.POLLIN
 		p.resolve()
-	case !g.ready && !g.Require && (limit == 0 || p.page.Until < limit):
-		limit = p.page.Until
+	case !g.ready && !g.Require && (limit == 0 || p.page.AnswerAt < limit):
+		limit = p.page.AnswerAt
 	}
 	n, e := p.poll(limit)
 	if e != 0 || n == 0 {
@@ -115,32 +133,41 @@ func (p *process) awaitGate() {
 
 func (p *process) receiveFromWatcher() {
 	g := &p.gate
-	word, dead := p.receiveWord(unix.MSG_DONTWAIT)
+	word, dead := p.receiveFrom(p.called.sock, unix.MSG_DONTWAIT)
 	switch {
 	case word == page.WordKeep || word == page.WordDrop:
 		p.receiveServer(word)
 	case word == page.WordReady:
-		g.ready, g.resolved, p.page.Until, p.deaths = true, false, 0, 0
+		g.ready, g.resolved, p.page.AnswerAt, p.called.deaths = true, false, 0, 0
 	case word == page.WordDone:
 		g.over = true
 	case dead:
+		closeFD(p.called.sock)
+		p.called.sock = -1
 		p.polls[gateSocket].Fd = -1
-		switch {
-		case g.over || p.polls[gateListener].Fd < 0 && g.servers == 0:
-		case g.stage: // it executes the gateway
-			g.startAt = now()
-			p.waitWithin(firstWithin)
-		case g.ready:
-			g.startAt = now()
-			p.waitWithin(nextWithin)
-		default:
-			if p.deaths++; p.deaths > 2 {
-				p.giveUp()
-			}
-			g.startAt = now() + pause
-		}
-		g.stage, g.ready = false, false
+		p.watcherDied()
 	}
+}
+
+// watcherDied has the next watcher started, if one is needed.
+func (p *process) watcherDied() {
+	g := &p.gate
+	switch {
+	case g.over || p.polls[gateListener].Fd < 0 && g.servers == 0:
+	case g.stage: // it executes the gateway
+		g.startAt = now()
+		p.waitWithin(firstWithin)
+	case g.ready:
+		g.startAt = now()
+		p.waitWithin(nextWithin)
+	default:
+		if p.called.deaths++; p.called.deaths > 2 {
+			p.giveUp()
+		}
+		g.startAt = now() + pause
+	}
+	g.stage = false
+	g.ready = false
 }
 
 // raiseFileLimit raises the soft limit of guard and watchers, which have descriptors for each server. It is
@@ -158,15 +185,15 @@ func raiseFileLimit() {
 func (p *process) receiveServer(word byte) {
 	m := page.Message{Word: word}
 	const rest = page.MessageSize - 1 // it was sent whole
-	sys(unix.SYS_RECVFROM, uintptr(p.sock), uintptr(unsafe.Pointer(&m))+1, rest, unix.MSG_WAITALL, 0)
+	sys(unix.SYS_RECVFROM, uintptr(p.called.sock), uintptr(unsafe.Pointer(&m))+1, rest, unix.MSG_WAITALL, 0)
 	e := syscall.Errno(0)
 	switch {
-	case p.truncated:
+	case p.received.truncated:
 		e = syscall.EMFILE
 	case word == page.WordDrop:
 		e = p.keepServer(m.Number, page.Kept{})
 	default:
-		fds := &p.rights.fds
+		fds := &p.received.rights.fds
 		kept := page.Kept{Payload: fds[0], Memory: fds[1], Stdin: -1, Stdout: -1}
 		switch {
 		case m.HasStdin && m.HasStdout:
@@ -182,7 +209,7 @@ func (p *process) receiveServer(word byte) {
 	}
 	answer := [1]byte{byte(e)}
 	const how = unix.MSG_DONTWAIT | unix.MSG_NOSIGNAL // the watcher waits for it, so there is room
-	sys(unix.SYS_SENDTO, uintptr(p.sock), uintptr(unsafe.Pointer(&answer)), 1, how, 0)
+	sys(unix.SYS_SENDTO, uintptr(p.called.sock), uintptr(unsafe.Pointer(&answer)), 1, how, 0)
 }
 
 // keepServer keeps the descriptors of a server in the place of those that had its number. Descriptors 0 to 2
@@ -225,15 +252,21 @@ func closeKept(k page.Kept) {
 	}
 }
 
-// passOn has the program that this process executes inherit the descriptors.
-func passOn(k page.Kept) {
-	if k.Payload == 0 {
-		return
+// passServers has the watcher that this process executes inherit what is kept.
+func (p *process) passServers() {
+	passOn(p.page.Listener)
+	for number := uint32(0); ; number++ {
+		k, ok := p.serverKept(number)
+		if !ok {
+			return
+		}
+		if k.Payload != 0 {
+			passOn(k.Payload)
+			passOn(k.Memory)
+			passOn(k.Stdin)
+			passOn(k.Stdout)
+		}
 	}
-	sys(unix.SYS_FCNTL, uintptr(k.Payload), unix.F_SETFD, 0, 0, 0)
-	sys(unix.SYS_FCNTL, uintptr(k.Memory), unix.F_SETFD, 0, 0, 0)
-	sys(unix.SYS_FCNTL, uintptr(k.Stdin), unix.F_SETFD, 0, 0, 0) // fails for none
-	sys(unix.SYS_FCNTL, uintptr(k.Stdout), unix.F_SETFD, 0, 0, 0)
 }
 
 // giveUp kills all servers if the gateway has ended and no watcher can start, perhaps for lack of processes.
@@ -259,8 +292,8 @@ func (p *process) giveUp() {
 
 // waitWithin is the time that programs wait for a watcher. It goes on while guards are killed.
 func (p *process) waitWithin(time int64) {
-	if p.page.Until == 0 {
-		p.page.Until = now() + time
+	if p.page.AnswerAt == 0 {
+		p.page.AnswerAt = now() + time
 	}
 }
 
@@ -268,12 +301,12 @@ func (p *process) waitWithin(time int64) {
 func (p *process) continueWatcher() {
 	for p.nextSignal() != 0 {
 	}
-	if p.brainPID <= 0 {
+	if p.called.pid <= 0 {
 		return
 	}
-	signalChild(p.brainPID, unix.SIGCONT)
-	if pid, e := sys(unix.SYS_WAIT4, uintptr(p.brainPID), 0, unix.WNOHANG, 0, 0); e != 0 || pid != 0 {
-		p.brainPID = 0
+	signalChild(p.called.pid, unix.SIGCONT)
+	if pid, e := sys(unix.SYS_WAIT4, uintptr(p.called.pid), 0, unix.WNOHANG, 0, 0); e != 0 || pid != 0 {
+		p.called.pid = 0
 	}
 }
 
@@ -304,6 +337,6 @@ func (p *process) letGoOn(id uint64) {
 }
 
 func (p *process) control(request uintptr, argument unsafe.Pointer) syscall.Errno {
-	_, e := sys(unix.SYS_IOCTL, uintptr(p.page.Payload), request, uintptr(argument), 0, 0)
+	_, e := sys(unix.SYS_IOCTL, uintptr(p.page.Listener), request, uintptr(argument), 0, 0)
 	return e
 }

@@ -54,7 +54,7 @@ func (c *config) keepServers() int {
 	check(on.SetConfig([]byte("the servers are behind this")))
 	check(unix.Setrlimit(unix.RLIMIT_NOFILE, &c.Files))
 	gate := Gate{Wanted: true, Start: true}
-	g, err := Fork(on, nil, &Options{Name: page.GatewayGuard, Argv: []string{"none"}, Env: os.Environ(), Gate: gate})
+	g, err := Fork(on, &Options{Name: page.GatewayGuard, Argv: []string{"none"}, Env: os.Environ(), Gate: gate})
 	check(err)
 	one := page.Kept{Payload: on.Client, Memory: on.Memory, Stdin: on.Memory, Stdout: on.Memory}
 	check(g.Keep(0, one))

@@ -2,16 +2,18 @@
 
 //go:build linux && (amd64 || arm64)
 
-// Package guard starts a server below a guard: a raw copy of the launcher that is the parent of the main
-// process and a subreaper, outlives the launcher, and starts another brain when the launcher is dead.
+// Package guard has the processes that are beside a server without a Go runtime: the guard, and the main
+// process until its exec. The launcher's own loop is here as well.
 //
-//	launcher ──▶ a process between, which exits at once
-//	   │ page and socket └─▶ guard, in guards/, outside every process tree
-//	   │                       └─▶ main process, in the payload
+//	client ── launcher ── main process, in the payload, and orphans of the server
+//	            │ page and socket
+//	          guard, in guards/, outside every process tree of the client
+//	            └─▶ brain, a Go process, while there is something to decide
 //
-// The guard executes nothing and decides nothing. It reaps children, writes what happens to the page, and
-// waits. Everything that it runs is in this package, and is system calls alone: no heap, no Go runtime, no
-// writable global variable. A build with -race can't run servers: the guard has no race detector.
+// The launcher is the parent of the main process and a subreaper. The guard watches the client's side, and
+// outlives the launcher. It executes nothing and decides nothing: it writes what happens to the page, with
+// the time, and starts a brain. Everything here is system calls alone: no heap, no Go runtime, and in the
+// guard no writable global variable. A build with -race can't run servers: the guard has no race detector.
 package guard
 
 import (
@@ -24,42 +26,68 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/page"
 )
 
-// The time that a brain has for an answer until it gets a SIGCONT, and then for all else: it may have no
-// processor. A later brain has the second one to start, too.
+// Most servers end by themselves in that time after a hang-up of stdin, or after a first signal. Then no
+// brain is needed. All graces count from the event.
 const (
-	continueAfter = 250e6
-	startWithin   = 5e9
+	endsWithin  = 100e6
+	reactWithin = 25e6
+)
+
+// After Page.Due a brain is continued, and after another time it is replaced: it may have no processor.
+const (
+	continuedFor = 1e9
+	startWithin  = 5e9
+	deathsMost   = 3 // of brains, one after the other
+)
+
+const (
+	pollLauncher = iota
+	pollSignals
+	pollBrain
+	pollMain
+	pollStdin // and the others of page.Seen.Happened: see watched
+	pollStdout
+	pollClient
+	_
+	pollCount // a power of two
 )
 
 // guardMain is the guard's whole life.
-//
-//lint:ignore U1000 forkOn calls it
-func guardMain(p *process) {
+func (p *process) guardMain() {
+	pid, _ := sys(unix.SYS_GETPID, 0, 0, 0, 0, 0)
+	p.page.GuardPID = int32(pid)
 	if p.joins {
-		enter(p.page.Leaf)
+		enter(p.cgroup)
 	}
-	sys(unix.SYS_PRCTL, unix.PR_SET_NAME, uintptr(unsafe.Pointer(&p.name)), 0, 0, 0)
-	p.holdBrainEnd()
-	if p.main.argv == 0 { // another guard of this watcher would not see its death
-		p.leaveClient()
+	p.rename()
+	if p.readable {
+		sys(unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 1, 0, 0, 0)
 	}
+	p.leaveClient()
 	if p.gate.Wanted {
 		p.keepGate()
 	}
-	// Members that leave the group, and whose parents are dead, become the guard's children.
-	sys(unix.SYS_PRCTL, unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-	p.children, _ = openAt(unix.AT_FDCWD, childrenFile, 0)
-	p.alsoKeep(p.children)
-	leaf, ok := p.awaitGo()
-	if !ok {
-		p.removeDirectories()
-		exit(0)
+	p.watchClient()
+	if p.replaces {
+		p.replace()
+	} else {
+		p.awaitGroup()
 	}
-	p.startMain()
-	p.leaveClient()
-	enter(leaf)
-	p.send()
 	p.watch()
+}
+
+// rename gives the guard a name and a command line without the server's.
+func (p *process) rename() {
+	sys(unix.SYS_PRCTL, unix.PR_SET_NAME, uintptr(unsafe.Pointer(&p.name)), 0, 0, 0)
+	i := 0
+	for at := p.hide[0]; at < p.hide[1]; at++ {
+		c := byte(0)
+		if !p.gate.Wanted && i < len(p.name) {
+			c = p.name[i]
+		}
+		**(**byte)(unsafe.Pointer(&at)) = c
+		i++
+	}
 }
 
 func enter(leaf int32) {
@@ -68,45 +96,19 @@ func enter(leaf int32) {
 	}
 }
 
-// holdBrainEnd closes the guard's copy of the brain's end, which would hide the brain's death. The number
-// stays taken: a later brain's command line has it.
-func (p *process) holdBrainEnd() {
-	sys(unix.SYS_DUP3, uintptr(p.signals), uintptr(p.brainEnd), unix.O_CLOEXEC, 0, 0)
-}
-
-func (p *process) alsoKeep(fd int32) {
-	if fd >= 0 && p.kept < mostKept {
-		p.keep[p.kept] = fd
-		p.kept++
+func (k *keepList) add(fd int32) {
+	if fd >= 0 && k.count < mostKept {
+		k.fds[k.count] = fd
+		k.count++
 	}
 }
 
-// awaitGo receives the group, and the leaf where the guard is from now on or -1. It fails if the launcher
-// dies first.
-func (p *process) awaitGo() (leaf int32, ok bool) {
-	word, _ := p.receiveWord(0)
-	for word == page.WordKeep || word == page.WordDrop { // the servers of the guard before
-		p.receiveServer(word)
-		word, _ = p.receiveWord(0)
-	}
-	if p.truncated { // no descriptor was free: the server would be born outside of its group
-		p.page.FailedStep, p.page.Errno = page.StepFork, uint32(syscall.EMFILE)
-		p.send()
-		return -1, false
-	}
-	p.page.Payload, leaf = p.rights.fds[0], p.rights.fds[1]
-	p.alsoKeep(p.page.Payload)
-	p.alsoKeep(leaf)
-	return leaf, word == page.WordGo
-}
-
-// leaveClient drops what the guard has of the client. It is after the birth of a server, which stays in the
-// client's session, and has its descriptors.
+// leaveClient drops what the guard has of the client.
 func (p *process) leaveClient() {
 	sys(unix.SYS_SETSID, 0, 0, 0, 0, 0)
 	last := int32(0)
 	for from := int32(0); ; from = last + 1 { // a watcher has thousands between those that are kept
-		last = p.nextKept(from)
+		last = p.keeps.next(from)
 		if last > from {
 			closeRange(from, last-1)
 		}
@@ -116,11 +118,11 @@ func (p *process) leaveClient() {
 	}
 }
 
-// nextKept is the first descriptor from that number on which the guard keeps, or MaxInt32.
-func (p *process) nextKept(from int32) int32 {
+// next is the first descriptor from that number on which the guard keeps, or MaxInt32.
+func (k *keepList) next(from int32) int32 {
 	next := int32(math.MaxInt32)
-	for i := 0; i < p.kept; i++ {
-		if fd := p.keep[i&(mostKept-1)]; fd >= from {
+	for i := 0; i < k.count; i++ {
+		if fd := k.fds[i&(mostKept-1)]; fd >= from {
 			next = min(next, fd)
 		}
 	}
@@ -138,6 +140,60 @@ func closeRange(from, to int32) {
 	}
 }
 
+// watchClient has all descriptors polled but those that come later.
+func (p *process) watchClient() {
+	for i := range p.polls {
+		p.polls[i] = unix.PollFd{Fd: -1, Events: unix.POLLIN}
+	}
+	p.polls[pollLauncher].Fd = p.launcher
+	p.polls[pollSignals].Fd = p.signals
+	p.watchEnd(pollStdin, page.StdinClosed, p.page.Stdin)
+	p.watchEnd(pollStdout, page.StdoutClosed, p.page.Stdout)
+	p.watchEnd(pollClient, page.ClientDied, p.page.Client)
+}
+
+// watchEnd leaves out an event that the guard before has seen.
+func (p *process) watchEnd(poll, event int, fd int32) {
+	if p.page.Happened[event&7] == 0 {
+		p.polls[poll&7].Fd = fd
+	}
+}
+
+// replace is for a guard in the place of one that was killed. A brain of the guard before exits: another one
+// goes on.
+func (p *process) replace() {
+	p.page.Generation++
+	p.watchMain()
+	p.enterScope()
+	p.called.at = now() // also to record the death of the guard before
+}
+
+// enterScope moves the guard to the leaf beside the payload, in a scope where the manager has put the guard
+// before. In a login session a user may not do that, but the manager may: a brain asks it.
+func (p *process) enterScope() {
+	if p.page.Payload < 0 {
+		return
+	}
+	leaf, e := openAt(p.page.Payload, scopeLeaf, unix.O_DIRECTORY)
+	if e != 0 {
+		return // no manager has the group
+	}
+	p.page.Strayed = writeFile(leaf, procsFile, '0') != 0
+	closeFD(leaf)
+}
+
+// awaitGroup receives the group, and the leaf where the guard is from then on or -1. If the launcher dies
+// first, there is no server.
+func (p *process) awaitGroup() {
+	word, _ := p.receiveFrom(p.launcher, 0)
+	if word != page.WordGo || p.received.truncated {
+		p.removeDirectories()
+		exit(0)
+	}
+	p.page.Payload = p.received.rights.fds[0]
+	enter(p.received.rights.fds[1])
+}
+
 // poll waits for an event on p.polls, until limit if that is not 0.
 func (p *process) poll(limit int64) (events uintptr, errno syscall.Errno) {
 	ts, timeout := unix.Timespec{}, uintptr(0)
@@ -152,120 +208,182 @@ func (p *process) poll(limit int64) (events uintptr, errno syscall.Errno) {
 // watch does not return.
 func (p *process) watch() {
 	for {
-		limit := p.answerBy
-		if due := p.page.Due; limit == 0 && due != p.dueAsked {
-			limit = due
-		}
-		n, e := p.poll(limit)
-		if e == syscall.EINVAL { // RLIMIT_NOFILE was lowered: the launcher notices a dead guard
+		_, e := p.poll(p.deadline())
+		if e == syscall.EINVAL { // RLIMIT_NOFILE was lowered: the launcher replaces a dead guard
 			exit(1)
 		}
 		if e != 0 { // EINTR, after it was stopped
 			continue
 		}
-		if n == 0 {
-			p.overdue()
-			continue
+		if p.polls[pollLauncher].Revents != 0 {
+			p.receiveLauncher()
 		}
-		if p.polls[1].Revents != 0 {
+		if p.polls[pollSignals].Revents != 0 {
 			p.receiveSignals()
 		}
-		for i := 2; i < len(p.polls); i++ { // stdin, stdout, client
-			if p.polls[i].Revents != 0 {
-				p.polls[i].Fd = -1 // each asks once: the brain may know a reason why it stops nothing
-				p.announce()
-			}
+		for event := page.StdinClosed; event <= page.ClientDied; event++ {
+			p.receiveEnd(event)
 		}
-		if p.polls[0].Revents != 0 {
-			p.receive()
+		if p.polls[pollMain].Revents != 0 {
+			p.polls[pollMain].Fd = -1
+			p.happened(page.MainExited)
 		}
+		if p.polls[pollBrain].Revents != 0 {
+			p.receiveBrain()
+		}
+		p.react()
 	}
 }
 
-func (p *process) send() {
-	word := [1]byte{page.WordLook}
-	const how = unix.MSG_DONTWAIT | unix.MSG_NOSIGNAL
-	sys(unix.SYS_SENDTO, uintptr(p.sock), uintptr(unsafe.Pointer(&word)), 1, how, 0)
-}
-
-// ask wants a sign of life from the brain, after an event that it should have noticed as well.
-func (p *process) ask() {
-	if p.answerBy == 0 {
-		p.page.Asked++
-		p.answerBy, p.continued = now()+continueAfter, false
+// deadline is the next one, or 0.
+func (p *process) deadline() int64 {
+	limit := p.page.Wake
+	if p.called.sock >= 0 {
+		limit = p.page.Due
+		if limit == p.called.dueSeen {
+			limit = p.called.patience
+		}
 	}
-	p.send()
+	if p.called.at != 0 && (limit == 0 || p.called.at < limit) {
+		limit = p.called.at
+	}
+	return limit
 }
 
-// announce is for an event. A brain that stops the server already has until Page.Due, and may have no time
-// for an answer.
-func (p *process) announce() {
-	if p.page.Phase > page.Running {
-		p.send()
+// happened writes the time of an event. A brain that there is reads it.
+func (p *process) happened(event int) {
+	p.page.Happened[event&7] = now()
+	p.tellBrain()
+}
+
+func (p *process) receiveEnd(event int) {
+	poll := &p.polls[(pollStdin+event)&7]
+	if poll.Revents != 0 {
+		poll.Fd = -1
+		poll.Revents = 0
+		p.happened(event)
+	}
+}
+
+// tellBrain announces news of the page. A member may have stopped the brain.
+func (p *process) tellBrain() {
+	if p.called.sock < 0 {
 		return
 	}
-	p.ask()
-}
-
-// overdue is after the time that a brain has for an answer, or for all it does. A brain that answers may take
-// longer.
-func (p *process) overdue() {
-	switch {
-	case p.answerBy == 0:
-		p.dueAsked = p.page.Due
-		p.ask()
-	case p.page.Answered == p.page.Asked:
-		p.answerBy = 0
-	case !p.continued:
-		if p.page.Reign == 0 {
-			sys(unix.SYS_PIDFD_SEND_SIGNAL, uintptr(p.page.Launcher), uintptr(unix.SIGCONT), 0, 0, 0)
-		} else {
-			signalChild(p.brainPID, unix.SIGCONT)
-		}
-		p.answerBy, p.continued = now()+startWithin, true
-	default:
-		p.takeOver(false)
+	if p.called.pid > 0 {
+		signalChild(p.called.pid, unix.SIGCONT)
 	}
+	sendWord(p.called.sock, page.WordLook)
 }
 
-func (p *process) receive() {
-	word, dead := p.receiveWord(unix.MSG_DONTWAIT)
+func sendWord(sock int32, word byte) {
+	text := [1]byte{word}
+	const how = unix.MSG_DONTWAIT | unix.MSG_NOSIGNAL
+	sys(unix.SYS_SENDTO, uintptr(sock), uintptr(unsafe.Pointer(&text)), 1, how, 0)
+}
+
+func (p *process) receiveLauncher() {
+	word, dead := p.receiveFrom(p.launcher, unix.MSG_DONTWAIT)
 	switch {
 	case dead:
-		p.takeOver(true)
+		p.polls[pollLauncher].Fd = -1
+		p.launcherDied()
 	case word == page.WordDone:
-		exit(0)
+		p.finish()
 	case word == page.WordLook:
-		if p.page.Answered == p.page.Asked {
-			p.answerBy = 0
-		}
-	case word >= page.WordForward && p.mainPID > 0 && !p.exited:
-		signalChild(p.mainPID, unix.Signal(word-page.WordForward))
+		p.page.NewsRead = p.page.News
+		p.watchMain()
+		p.tellBrain()
 	}
 }
 
-// receiveWord returns 0 for none. The descriptors that come with it are in p.rights, and -1 behind them. If
-// not all of them could be received, it closes those that were.
-func (p *process) receiveWord(how uintptr) (word byte, dead bool) {
-	for i := range p.rights.fds {
-		p.rights.fds[i] = -1
+// watchMain polls the main process: a launcher that a member has stopped does not see its end.
+func (p *process) watchMain() {
+	watched := p.polls[pollMain].Fd >= 0 || p.page.Happened[page.MainExited] != 0
+	if watched || p.page.MainPID <= 0 || p.page.Exited {
+		return
+	}
+	fd, e := sys(unix.SYS_PIDFD_OPEN, uintptr(p.page.MainPID), 0, 0, 0, 0)
+	if e == 0 { // only polled: it may be another process's by now
+		p.polls[pollMain].Fd = int32(fd)
+	}
+}
+
+// deadWithin is the time for the pidfd of a launcher that is dead: a tracer may hold it for ever.
+const deadWithin = 1e9
+
+// launcherDied stops the members until a brain runs. Without a term grace it kills them (cgroup.kill, Linux
+// 5.14). The socket is closed before children get their PR_SET_PDEATHSIG: a main process that is still on the
+// way into the group is dead when the pidfd reports the end.
+func (p *process) launcherDied() {
+	end := unix.PollFd{Fd: p.page.Launcher, Events: unix.POLLIN}
+	own, _ := sys(unix.SYS_GETPID, 0, 0, 0, 0, 0)
+	for until := now() + deadWithin; end.Revents == 0 && end.Fd >= 0 && now() < until; {
+		brief := unix.Timespec{Nsec: 10e6}
+		at, timeout := uintptr(unsafe.Pointer(&end)), uintptr(unsafe.Pointer(&brief))
+		sys(unix.SYS_PPOLL, at, 1, timeout, 0, 0)
+		if p.page.GuardPID != int32(own) { // the launcher could not find this guard, and forked another
+			exit(0)
+		}
+	}
+	if p.page.MainPID == 0 || p.page.Exited && p.page.Childless { // nothing is left, or next to nothing
+		p.killAll()
+		p.removeDirectories()
+		p.finish()
+	}
+	p.haltMembers()
+	p.happened(page.LauncherDied)
+}
+
+func (p *process) haltMembers() {
+	if p.page.Payload < 0 {
+		return
+	}
+	if p.page.TermGrace != 0 || writeFile(p.page.Payload, killFile, '1') != 0 {
+		writeFile(p.page.Payload, freezeFile, '1')
+	}
+}
+
+// receiveFrom returns 0 for no word. The descriptors that come with it are in p.received.rights, and -1
+// behind them. If not all of them could be received, it closes those that were.
+func (p *process) receiveFrom(sock int32, how uintptr) (word byte, dead bool) {
+	word, flags := receive(sock, &p.received.rights, how)
+	p.received.truncated = flags&truncatedWord != 0
+	for i := range p.received.rights.fds {
+		if p.received.truncated && p.received.rights.fds[i] >= 0 {
+			closeFD(p.received.rights.fds[i])
+			p.received.rights.fds[i] = -1
+		}
+	}
+	return word, flags&deadPeer != 0
+}
+
+// Flags that receive returns beside a word.
+const (
+	truncatedWord = 1 << iota // there was no room for the descriptors
+	deadPeer
+)
+
+// receive reads a word with its descriptors, -1 behind them.
+func receive(sock int32, r *rights, how uintptr) (word byte, flags uint32) {
+	for i := range r.fds {
+		r.fds[i] = -1
 	}
 	text := struct{ base, size uintptr }{uintptr(unsafe.Pointer(&word)), 1} // struct iovec
 	header := page.MessageHeader{
 		Texts: uintptr(unsafe.Pointer(&text)), TextCount: 1,
-		Control: uintptr(unsafe.Pointer(&p.rights)), ControlSize: unsafe.Sizeof(p.rights),
+		Control: uintptr(unsafe.Pointer(r)), ControlSize: unsafe.Sizeof(*r),
 	}
 	at := uintptr(unsafe.Pointer(&header))
-	n, e := sys(unix.SYS_RECVMSG, uintptr(p.sock), at, how|unix.MSG_CMSG_CLOEXEC, 0, 0)
-	const flags = 0xffffffff // behind them are four bytes that the kernel does not write
-	p.truncated = e == 0 && header.Flags&flags&unix.MSG_CTRUNC != 0
-	for i := range p.rights.fds {
-		if p.truncated && p.rights.fds[i] >= 0 {
-			closeFD(p.rights.fds[i])
-			p.rights.fds[i] = -1
-		}
+	n, e := sys(unix.SYS_RECVMSG, uintptr(sock), at, how|unix.MSG_CMSG_CLOEXEC, 0, 0)
+	const written = 0xffffffff // behind the flags are four bytes that the kernel does not write
+	if e == 0 && header.Flags&written&unix.MSG_CTRUNC != 0 {
+		flags |= truncatedWord
 	}
-	return word, e != syscall.EAGAIN && (e != 0 || n == 0)
+	if e != syscall.EAGAIN && e != syscall.EINTR && (e != 0 || n == 0) {
+		flags |= deadPeer
+	}
+	return word, flags
 }
 
 // nextSignal returns 0 for none.
@@ -278,47 +396,69 @@ func (p *process) nextSignal() uint32 {
 	return uint32(p.info[0])
 }
 
-// signalChild signals by pid: only the guard reaps its children.
+// signalChild signals by pid: only the parent reaps its children.
 func signalChild(pid int32, sig unix.Signal) { sys(unix.SYS_KILL, uintptr(pid), uintptr(sig), 0, 0, 0) }
 
-// receiveSignals reads SIGCHLD, and those that ask for a stop.
+// receiveSignals reads SIGCHLD, and the request of a stop. All other signals mean nothing: some programs send
+// them to whatever has no client above it.
 func (p *process) receiveSignals() {
-	requested := false
 	for sig := p.nextSignal(); sig != 0; sig = p.nextSignal() {
-		if sig != uint32(unix.SIGCHLD) {
-			p.page.Requests |= 1 << (sig - 1)
-			requested = true
+		if sig == uint32(stopSignal) {
+			p.happened(page.StopRequested)
 		}
 	}
-	if p.reap() {
-		p.send()
-	}
-	if requested {
-		p.announce()
+	p.reapBrains()
+}
+
+// stopSignal is protocol.StopSignal.
+const stopSignal = unix.SIGWINCH
+
+// reapBrains waits for brains that have ended: the guard has no other children.
+func (p *process) reapBrains() {
+	for {
+		pid, e := sys(unix.SYS_WAIT4, ^uintptr(0), 0, unix.WNOHANG|unix.WALL, 0, 0)
+		if e != 0 || pid == 0 {
+			return
+		}
+		if int32(pid) == p.called.pid {
+			p.called.pid = 0
+		}
 	}
 }
 
-// reap waits for all children that have ended. changed: the page has news of the main process.
-func (p *process) reap() (changed bool) {
-	for {
-		const everyChild, options = ^uintptr(0), unix.WNOHANG | unix.WUNTRACED | unix.WALL
-		status := uint32(0)
-		pid, e := sys(unix.SYS_WAIT4, everyChild, uintptr(unsafe.Pointer(&status)), options, 0, 0)
-		p.childless = e == syscall.ECHILD
-		p.page.Childless = p.childless
-		if e != 0 || pid == 0 {
-			return changed
+// finish ends the guard when nothing is left, with the brain that there may be.
+func (p *process) finish() {
+	if p.called.pid > 0 && !p.page.Sweeping {
+		signalChild(p.called.pid, unix.SIGKILL)
+		sys(unix.SYS_WAIT4, uintptr(p.called.pid), 0, unix.WALL, 0, 0)
+	}
+	p.page.Over = true
+	p.continueLauncher()
+	exit(0)
+}
+
+// continueLauncher continues a launcher that a member has stopped.
+func (p *process) continueLauncher() {
+	p.page.Continues++
+	sys(unix.SYS_PIDFD_SEND_SIGNAL, uintptr(p.page.Launcher), uintptr(unix.SIGCONT), 0, 0, 0)
+}
+
+// removeDirectories leaves to a sweep what members have made below them.
+func (p *process) removeDirectories() {
+	enter(p.page.Leaf) // it may be in one of them
+	all := &p.page.Directories
+	for at := 0; at < len(all) && all[at] != 0; {
+		for try := 0; try < 2000; try++ {
+			_, e := sys(unix.SYS_UNLINKAT, uintptr(p.page.Parent), uintptr(unsafe.Pointer(&all[at])),
+				unix.AT_REMOVEDIR, 0, 0)
+			if e != unix.EBUSY {
+				break
+			}
+			sleep(50e3) // no event says that the last process has left
 		}
-		if int32(pid) != p.mainPID || p.exited {
-			continue
+		for at < len(all) && all[at] != 0 {
+			at++
 		}
-		changed = true
-		if status&0xff == 0x7f { // it was stopped
-			p.page.StopSignal = status >> 8
-			p.page.Stops++
-			continue
-		}
-		p.page.Status = status
-		p.exited, p.page.Exited = true, true
+		at++
 	}
 }

@@ -205,7 +205,7 @@ func (r *run) guard() *os.Process {
 		for _, dir := range []string{"guards", "server/leaf", "server"} {
 			for _, pid := range r.members(dir) {
 				comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-				if string(comm) == "mcp-test\n" {
+				if string(comm) == "guard-test\n" {
 					found = pid
 					return true
 				}
@@ -250,74 +250,84 @@ func TestEnds(t *testing.T) {
 		status int
 		log    string
 	}{
-		"exit":               {"echo up; exit 3", nil, func(*run) {}, 3, "main exited 0"},
-		"signal":             {"echo up; kill -9 $$", nil, func(*run) {}, 137, "main exited 0"},
-		"stdin":              {sleeper, nil, func(r *run) { _ = r.stdin.Close() }, 137, "stdin closed 0"},
-		"launcher":           {sleeper, nil, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone, "brain 1, frozen, take-over 1"},
-		"launcher, no grace": {sleeper, func(c *config) { c.NoGrace = true }, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone, "brain 1, take-over 1"},
-		"guard":              {sleeper, nil, func(r *run) { r.signal(r.guard(), unix.SIGKILL) }, 125, "guard died 0"},
-		"request":            {sleeper, nil, func(r *run) { r.signal(r.guard(), unix.SIGWINCH) }, 137, fmt.Sprintf("requests %d 0", 1<<27)},
-		"stop of main":       {"echo up; kill -STOP $$", nil, func(*run) {}, 137, "stopped by 19 0"},
-		"left-overs":         {"sleep 1000 & setsid sleep 1000 & echo up; exit 4", nil, func(*run) {}, 4, "main exited 0"},
+		"exit":     {"echo up; exit 3", nil, func(*run) {}, 3, "nothing left, 0 guards replaced"},
+		"signal":   {"echo up; kill -9 $$", nil, func(*run) {}, 137, "nothing left, 0 guards replaced"},
+		"stdin":    {sleeper, nil, func(r *run) { _ = r.stdin.Close() }, 137, "brain 1: stdin closed"},
+		"EOF":      {"echo up; exec cat", nil, func(r *run) { _ = r.stdin.Close() }, 0, "nothing left, 0 guards replaced"},
+		"TERM":     {sleeper, nil, func(r *run) { r.signal(r.Process, unix.SIGTERM) }, 143, "nothing left, 0 guards replaced"},
+		"deaf":     {"trap '' TERM; " + sleeper, nil, func(r *run) { r.signal(r.Process, unix.SIGTERM) }, 137, "brain 1: signal 15"},
+		"launcher": {sleeper, nil, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone, "brain 1, frozen: launcher died"},
+		"launcher, no grace": {sleeper, func(c *config) { c.NoGrace = true }, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone,
+			"brain 1: launcher died"},
+		"guard": {sleeper, nil, func(r *run) {
+			r.killGuard()
+			_ = r.stdin.Close()
+		}, 137, "brain of another guard: stdin closed"},
+		"guard, launcher": {sleeper, nil, func(r *run) {
+			r.killGuard()
+			r.signal(r.Process, unix.SIGKILL)
+		}, gone, "brain of another guard, frozen: launcher died"},
+		"guard, exit": {"echo up; read line; exit 5", nil, func(r *run) {
+			r.killGuard()
+			_ = r.stdin.Close()
+		}, 5, "nothing left, 1 guards replaced"},
+		"request":       {sleeper, nil, func(r *run) { r.signal(r.guard(), unix.SIGWINCH) }, 137, "brain 1: stop requested"},
+		"TERM to guard": {"echo up; read line; exit 5", nil, (*run).terminateGuard, 5, "nothing left, 0 guards replaced"},
+		"left-overs":    {"sleep 1000 & setsid sleep 1000 & echo up; exit 4", nil, func(*run) {}, 4, "brain 1: left-overs"},
 		"stopped launcher": {sleeper, nil, func(r *run) {
 			r.stopLauncher()
 			_ = r.stdin.Close()
-		}, 137, "stdin closed 0"},
+		}, 137, "brain 1: stdin closed"},
 		"stopped launcher, request": {sleeper, nil, func(r *run) {
 			r.stopLauncher()
 			r.signal(r.guard(), unix.SIGWINCH)
-		}, 137, fmt.Sprintf("requests %d 0", 1<<27)},
-		"frozen launcher":  {sleeper, nil, (*run).freezeLauncher, 137, "brain 1, take-over 1, deposed 0"},
-		"first brain dies": {sleeper, func(c *config) { c.Dies = 1 }, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone, "brain 1, frozen, brain 2, frozen, take-over 2"},
-		"all brains die":   {sleeper, func(c *config) { c.Dies = 9 }, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone, "brain 1, frozen, brain 2, frozen"},
+		}, 137, "brain 1: stop requested"},
+		"frozen launcher":  {sleeper, nil, (*run).freezeLauncher, 137, "brain 1: stdin closed"},
+		"first brain dies": {sleeper, func(c *config) { c.Dies = 1 }, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone, "brain 1, frozen: launcher died, brain 2, frozen: launcher died"},
+		"brain dies":       {sleeper, func(c *config) { c.Dies = 1 }, func(r *run) { _ = r.stdin.Close() }, 137, "brain 1: stdin closed, brain 2: stdin closed"},
+		"all brains die": {sleeper, func(c *config) { c.Dies = 9 }, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone,
+			"brain 1, frozen: launcher died, brain 2, frozen: launcher died, brain 3, frozen: launcher died"},
 		"brain hangs": {sleeper, func(c *config) { c.Hangs = true }, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone,
-			"brain 1, frozen, take-over 1"},
-		"no brain starts": {sleeper, func(c *config) { c.Program = "/etc/passwd" }, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone, ""},
-		"left the group, no brain": {"setsid sleep 1000 & echo up; exec sleep 1000", func(c *config) { c.Dies = 9 }, func(r *run) {
+			"brain 1, frozen: launcher died, brain 2, frozen: launcher died"},
+		"no brain starts":        {sleeper, func(c *config) { c.Program = "/etc/passwd" }, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone, ""},
+		"no brain starts, stdin": {sleeper, func(c *config) { c.Program = "/etc/passwd" }, func(r *run) { _ = r.stdin.Close() }, 143, "nothing left, 0 guards replaced"},
+		"left the group, no brain": {"setsid sleep 1000 & echo up; exec sleep 1000", func(c *config) { c.Program = "/etc/passwd" }, func(r *run) {
 			moveTo(r, "server", bed.Group(r.t, "elsewhere"))
-			r.signal(r.Process, unix.SIGKILL)
-		}, gone, "brain 1, frozen, brain 2, frozen"},
+			_ = r.stdin.Close()
+		}, 143, "nothing left, 0 guards replaced"},
 		"stopped guard": {sleeper, nil, func(r *run) {
 			r.signal(r.guard(), unix.SIGSTOP)
 			r.signal(r.Process, unix.SIGKILL)
 			r.signal(r.guard(), unix.SIGCONT) // as a sweep does
-		}, gone, "brain 1, frozen, take-over 1"},
-		"guard stopped first of all": {"kill -STOP $PPID; echo up; exec sleep 1000", nil, func(r *run) {
-			r.signal(r.Process, unix.SIGKILL)
-			r.signal(r.guard(), unix.SIGCONT) // as above
-		}, gone, "brain 1, frozen, take-over 1"},
-		"guard stopped first of all, stdin": {"kill -STOP $PPID; echo up; exec sleep 1000", nil, func(r *run) {
+		}, gone, "brain 1, frozen: launcher died"},
+		"stopped guard, stdin": {sleeper, nil, func(r *run) {
+			r.signal(r.guard(), unix.SIGSTOP)
 			_ = r.stdin.Close() // the launcher continues it
-		}, 137, "stdin closed 0"},
+		}, 137, "brain 1: stdin closed"},
 		"scope": {sleeper, func(c *config) { c.Crowds = true }, func(r *run) {
 			guard := r.guard().Pid
 			if !pace.Eventually(patience, func() bool { return slices.Contains(r.members("server/leaf"), guard) }) {
 				r.t.Error("the guard is not in the scope's leaf")
 			}
 			_ = r.stdin.Close()
-		}, 137, "stdin closed 0"},
-		"scope, launcher": {sleeper, func(c *config) { c.Crowds = true }, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone, "brain 1, frozen, take-over 1"},
-		"scope, no brain": {sleeper, func(c *config) { c.Crowds, c.Program = true, "/etc/passwd" }, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone, ""},
-		"tree":            {sleeper, func(c *config) { c.Parent = "" }, func(r *run) { _ = r.stdin.Close() }, 137, "stdin closed 0"},
-		"tree, launcher":  {sleeper, func(c *config) { c.Parent = "" }, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone, "brain 1, take-over 1"},
-		"tree, no brain": {"setsid sleep 1000 & " + sleeper, func(c *config) { c.Parent, c.Dies = "", 9 }, func(r *run) { r.signal(r.Process, unix.SIGKILL) },
-			gone, "brain 1, brain 2"},
+		}, 137, "brain 1: stdin closed"},
+		"tree":           {sleeper, func(c *config) { c.Parent = "" }, func(r *run) { _ = r.stdin.Close() }, 137, "brain 1: stdin closed"},
+		"tree, launcher": {sleeper, func(c *config) { c.Parent = "" }, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone, "brain 1: launcher died"},
+		"tree, no brain": {"setsid sleep 1000 & " + sleeper, func(c *config) { c.Parent, c.Program = "", "/etc/passwd" }, func(r *run) { _ = r.stdin.Close() },
+			143, "nothing left, 0 guards replaced"},
 		"clone3 is ENOSYS": {sleeper, func(c *config) { c.Refuses = uint32(unix.ENOSYS) }, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone,
-			"brain 1, frozen, take-over 1"},
-		"clone3 is EPERM": {"echo up; exit 3", func(c *config) { c.Refuses = uint32(unix.EPERM) }, func(*run) {}, 3, "main exited 0"},
-		"user":            {"echo up; exit 3", func(c *config) { c.UID = 4001 }, func(*run) {}, 3, "main exited 0"},
-		"user, launcher":  {sleeper, func(c *config) { c.UID = 4001 }, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone, "brain 1, frozen, take-over 1"},
-		"user, guard":     {sleeper, func(c *config) { c.UID = 4001 }, func(r *run) { r.signal(r.guard(), unix.SIGKILL) }, 125, "guard died 0"},
-		"no room for a brain": {"sh -c 'while :; do sleep 1000 & done' 2>/dev/null; echo up; exec sleep 1000",
-			func(c *config) { c.UID, c.Room = 4001, 30 }, (*run).freezeLauncher, 137, "brain 2, frozen, take-over 2, deposed 0"},
+			"brain 1, frozen: launcher died"},
+		"clone3 is EPERM": {"echo up; exit 3", func(c *config) { c.Refuses = uint32(unix.EPERM) }, func(*run) {}, 3, "nothing left, 0 guards replaced"},
+		"user":            {"echo up; exit 3", func(c *config) { c.UID = 4001 }, func(*run) {}, 3, "nothing left, 0 guards replaced"},
+		"user, launcher":  {sleeper, func(c *config) { c.UID = 4001 }, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone, "brain 1, frozen: launcher died"},
 		"no room, stdin": {"sh -c 'while :; do sleep 1000 & done' 2>/dev/null; echo up; exec sleep 1000",
-			func(c *config) { c.UID, c.Room = 4001, 30 }, func(r *run) { _ = r.stdin.Close() }, 137, "stdin closed 0"},
+			func(c *config) { c.UID, c.Room = 4001, 30 }, func(r *run) { _ = r.stdin.Close() }, 143, "nothing left, 0 guards replaced"},
 		"program deleted": {sleeper, func(c *config) { c.Program = copyOfProgram(t) }, func(r *run) {
 			if err := os.Remove(r.config.Program); err != nil {
 				r.t.Error(err)
 			}
 			r.signal(r.Process, unix.SIGKILL)
-		}, gone, "brain 1, frozen, take-over 1"},
+		}, gone, "brain 1, frozen: launcher died"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -336,6 +346,24 @@ func TestEnds(t *testing.T) {
 			r.wantLog(c.log)
 		})
 	}
+}
+
+// killGuard returns when the launcher has forked another one.
+func (r *run) killGuard() {
+	r.t.Helper()
+	first := r.guard()
+	r.signal(first, unix.SIGKILL)
+	if !pace.Eventually(patience, func() bool { return r.guard().Pid != first.Pid }) {
+		r.t.Error("no other guard comes")
+	}
+}
+
+// terminateGuard sends the guard what means nothing to it, before the server ends by itself.
+func (r *run) terminateGuard() {
+	for _, sig := range []os.Signal{unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGUSR1} {
+		r.signal(r.guard(), sig)
+	}
+	_ = r.stdin.Close()
 }
 
 // freezeLauncher closes stdin while the launcher is frozen with its client, and thaws it when nothing is left.

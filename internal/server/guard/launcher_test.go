@@ -15,6 +15,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/internal/kernel/linux"
+	"github.com/mcpscope/mcpscope/internal/kernel/loop"
 	"github.com/mcpscope/mcpscope/internal/server/page"
 	"github.com/mcpscope/mcpscope/test/bed"
 )
@@ -44,14 +46,13 @@ type config struct {
 	Parent  string // directory of the group, which is called "server", and of guards; "" is a tree
 	Refuses uint32 // errno of clone3
 	Crowds  bool   // a scope: the guard moves to a leaf
-	Dies    int    // so many later brains die at once
-	Hangs   bool   // the first later brain stops itself
+	Dies    int    // so many brains die at once
+	Hangs   bool   // the first brain stops itself
 	NoGrace bool
 	Program string // of a later brain; "": this program
 	Twins   bool   // the launcher forks two guards without a server at a time, and dies
 	UID     int    // whom launcher and server run as
 	Room    uint64 // RLIMIT_NPROC
-	Full    bool   // the guard has no descriptor left
 
 	Gateway bool // it has the guard of a gateway keep servers, until that has no descriptor left
 	Servers int  // that it keeps, at most
@@ -65,17 +66,8 @@ func check(err error) {
 	}
 }
 
-type brain struct {
-	*config
-	page  *page.Page
-	guard *page.Guard
-	reign uint32
-	cause string
-	lost  bool
-}
-
-func (b *brain) log(format string, args ...any) {
-	_, err := unix.Write(int(b.page.Keep), fmt.Appendf(nil, format+"\n", args...))
+func (c *config) log(on *page.Page, format string, args ...any) {
+	_, err := unix.Write(int(on.Keep), fmt.Appendf(nil, format+"\n", args...))
 	check(err)
 }
 
@@ -86,80 +78,114 @@ func (c *config) payload() string {
 	return filepath.Join(c.Parent, "server")
 }
 
-func launch(c *config) int {
-	// A test binary has a larger heap than a launcher. It is not to grow between leaveOut and the fork, which would copy that part.
-	runtime.KeepAlive(make([]byte, 8<<20))
+func openFile(path string, flags int) int {
+	fd, err := unix.Open(path, flags|unix.O_CLOEXEC, 0)
+	check(err)
+	return fd
+}
+
+func (c *config) page() *page.Page {
 	on, errno := page.New()
 	if errno != 0 {
 		check(errno)
 	}
-	on.Keep, on.Graceless = 3, c.NoGrace // 3: the log
-	unix.CloseOnExec(3)
-	open := func(path string, flags int) int {
-		fd, err := unix.Open(path, flags|unix.O_CLOEXEC, 0)
-		check(err)
-		return fd
+	on.Keep = 3 // the log
+	if !c.NoGrace {
+		on.TermGrace = 1e9
 	}
+	unix.CloseOnExec(3)
 	program := "/proc/self/exe"
 	if c.Program != "" {
 		program = c.Program
 	}
-	on.Program = int32(open(program, unix.O_PATH))
+	on.Program = int32(openFile(program, unix.O_PATH))
 	self, err := unix.PidfdOpen(os.Getpid(), 0)
 	check(err)
 	on.Launcher = int32(self)
 	on.Stdin = hangup(0)
 	if c.Parent != "" {
-		on.Parent, on.Leaf = int32(open(c.Parent, unix.O_PATH)), int32(open(c.Parent+"/guards", unix.O_DIRECTORY))
+		on.Parent = int32(openFile(c.Parent, unix.O_DIRECTORY))
+		on.Leaf = int32(openFile(c.Parent+"/guards", unix.O_DIRECTORY))
 		check(on.SetDirectories("server/payload", "server/leaf", "server"))
 	}
 	text, _ := json.Marshal(c)
 	check(on.SetConfig(text))
+	return on
+}
+
+func launch(c *config) int {
+	// A test binary has a larger heap than a launcher. It is not to grow between leaveOut and the fork, which would copy that part.
+	runtime.KeepAlive(make([]byte, 8<<20))
+	runtime.LockOSThread()
+	on := c.page()
 	if c.Refuses != 0 {
 		refuseClone3(c.Refuses)
 	}
+	options := &Options{Name: "guard-test", Argv: []string{"test", "supervise"}, Env: os.Environ(), Hide: c.hide()}
 	if c.Twins {
-		var twins [2]*process
-		for i := range twins {
-			twins[i], err = newProcess(on, nil, &Options{Name: "mcp-test"})
+		for range 2 {
+			_, err := Fork(on, options)
 			check(err)
-		}
-		for _, p := range twins {
-			if _, errno := p.start(); errno != 0 {
-				check(errno)
-			}
 		}
 		return 0
 	}
 	if c.Room != 0 {
 		check(unix.Setrlimit(unix.RLIMIT_NPROC, &unix.Rlimit{Cur: c.Room, Max: c.Room}))
 	}
-	g, err := Fork(on, &c.Server, &Options{Name: "mcp-test", Argv: []string{"test", "supervise"}, Env: os.Environ()})
+	signals, err := loop.Catch(unix.SIGCHLD, unix.SIGTERM, unix.SIGINT, unix.SIGUSR1)
 	check(err)
-	if c.Full {
-		check(unix.Prlimit(int(on.GuardPID), unix.RLIMIT_NOFILE, &unix.Rlimit{Max: c.Server.NoFile.Max}, nil))
+	l, err := Prepare(on, &c.Server)
+	check(err)
+	_, err = l.ForkGuard(options)
+	check(err)
+	payload, leaf := c.makeGroup()
+	if errno := l.Start(payload, leaf, Runtime{Signals: signals, Stop: linux.StopBy, Poll: linux.Poll}); errno != 0 {
+		check(errno)
 	}
-	payload, leaf := -1, -1
-	if c.Parent != "" {
-		check(os.Mkdir(c.Parent+"/server", 0o700))
-		if c.Crowds {
-			check(os.Mkdir(c.Parent+"/server/leaf", 0o700))
-			check(os.Mkdir(c.payload(), 0o700))
-			leaf = open(c.Parent+"/server/leaf", unix.O_DIRECTORY)
-		}
-		payload = open(c.payload(), unix.O_DIRECTORY)
-		check(unix.Flock(payload, unix.LOCK_EX|unix.LOCK_NB))
-	}
-	b := &brain{config: c, page: on, guard: g}
-	if g.Go(payload, leaf) != 0 {
-		b.cause, b.lost = "guard died", true
-	}
-	for _, fd := range []int{0, payload, leaf} {
+	for _, fd := range []int{0, leaf} {
 		_ = unix.Close(fd)
 	}
-	return b.run()
+	if l.Await() == NothingLeft {
+		c.log(on, "nothing left, %d guards replaced", on.Guards)
+		for c.Parent != "" && unix.Rmdir(c.payload()) == unix.EBUSY {
+		}
+		if c.Crowds {
+			_ = unix.Rmdir(c.Parent + "/server/leaf")
+			_ = unix.Rmdir(c.Parent + "/server")
+		}
+	}
+	l.Dismiss(page.WordDone, 5e9)
+	for c.Crowds && unix.Rmdir(c.Parent+"/server/leaf") == unix.EBUSY { // the guard was in it
+	}
+	_ = unix.Rmdir(c.Parent + "/server")
+	return statusOn(on)
 }
 
+// hide is where the arguments of this process are.
+func (c *config) hide() (at [2]uintptr) {
+	first, last := os.Args[0], os.Args[len(os.Args)-1]
+	at[0] = uintptr(unsafe.Pointer(unsafe.StringData(first)))
+	at[1] = uintptr(unsafe.Pointer(unsafe.StringData(last))) + uintptr(len(last))
+	return at
+}
+
+func (c *config) makeGroup() (payload, leaf int) {
+	if c.Parent == "" {
+		return -1, -1
+	}
+	leaf = -1
+	check(os.Mkdir(c.Parent+"/server", 0o700))
+	if c.Crowds {
+		check(os.Mkdir(c.Parent+"/server/leaf", 0o700))
+		check(os.Mkdir(c.payload(), 0o700))
+		leaf = openFile(c.Parent+"/server/leaf", unix.O_DIRECTORY)
+	}
+	payload = openFile(c.payload(), unix.O_DIRECTORY)
+	check(unix.Flock(payload, unix.LOCK_EX|unix.LOCK_NB))
+	return payload, leaf
+}
+
+// supervise is a brain: it writes to the log what has happened, kills the group and removes it.
 func supervise(memory, sock string) int {
 	var fds [2]int
 	for i, text := range []string{memory, sock} {
@@ -171,25 +197,60 @@ func supervise(memory, sock string) int {
 	check(err)
 	text, err := on.Config()
 	check(err)
-	b := &brain{config: &config{}, page: on, reign: on.Reign}
-	check(json.Unmarshal(text, b.config))
+	c := &config{}
+	check(json.Unmarshal(text, c))
+	if news(on) == "" {
+		g, err := page.Attach(on, fds[1])
+		check(err)
+		g.Send(page.WordRest)
+		return 0
+	}
 	state := ""
-	if text, _ := os.ReadFile(b.payload() + "/cgroup.freeze"); string(text) == "1\n" {
+	if text, _ := os.ReadFile(c.payload() + "/cgroup.freeze"); string(text) == "1\n" {
 		state = ", frozen"
 	}
-	b.log("brain %d%s", b.reign, state)
-	if b.Hangs && b.reign == 1 {
+	name := fmt.Sprint("brain ", on.Generation)
+	if on.Guards > 0 {
+		name = "brain of another guard" // which has started one before
+	}
+	c.log(on, "%s%s: %s", name, state, news(on))
+	if c.Hangs && on.Generation == 1 {
 		// to this thread, which otherwise runs on until another one has got the signal
+		on.Due = 1
 		runtime.LockOSThread()
 		check(unix.Tgkill(os.Getpid(), unix.Gettid(), unix.SIGSTOP))
+		select {} // continued, it does nothing
 	}
-	if b.Dies >= int(b.reign) {
+	if c.Dies >= int(on.Generation) {
 		return 1
 	}
-	b.guard, err = page.Attach(on, fds[1])
+	g, err := page.Attach(on, fds[1])
 	check(err)
-	b.cause = "take-over"
-	return b.run()
+	on.Ender = page.EndedByBrain
+	on.Phase = page.Terminating
+	c.kill(on, g)
+	g.Send(page.WordDone)
+	return 0
+}
+
+// news names the events on the page.
+func news(on *page.Page) string {
+	var all []string
+	for event, name := range [page.Events]string{
+		page.StdinClosed: "stdin closed", page.LauncherDied: "launcher died",
+		page.StopRequested: "stop requested",
+	} {
+		if on.Happened[event] != 0 && name != "" {
+			all = append(all, name)
+		}
+	}
+	if on.LeftOvers {
+		all = append(all, "left-overs")
+	}
+	if on.SignalsGot > 0 {
+		all = append(all, fmt.Sprintf("signal %d", on.Signals[0].Number))
+	}
+	return strings.Join(all, ", ")
 }
 
 // hangup is an epoll set as Page.Stdin has.
@@ -202,97 +263,49 @@ func hangup(fd int) int32 {
 	return int32(set)
 }
 
-// run returns the status.
-func (b *brain) run() int {
-	for b.cause == "" {
-		fds := []unix.PollFd{{Fd: int32(b.guard.Sock), Events: unix.POLLIN}, {Fd: b.page.Stdin, Events: unix.POLLIN}}
-		timeout := -1
-		if b.page.MainPID == 0 {
-			fds[1].Fd = -1 // a kill would come before the birth
-			timeout = 1    // the server may stop the guard before it reports the birth
-		}
-		if _, err := unix.Poll(fds, timeout); err == unix.EINTR {
-			continue
-		}
-		switch {
-		case b.page.Reign != b.reign:
-			_, _ = unix.Poll([]unix.PollFd{{Fd: int32(b.guard.PIDFD), Events: unix.POLLIN}}, -1)
-			b.log("deposed %d", b.reign)
-			return b.status()
-		case fds[0].Revents != 0 && b.guard.Drain():
-			b.cause, b.lost = "guard died", true
-		case b.page.FailedStep != page.StepNone:
-			b.cause = "failed"
-		case b.page.Exited:
-			b.cause = "main exited"
-		case b.page.Requests != 0:
-			b.cause = fmt.Sprint("requests ", b.page.Requests)
-		case b.page.Stops != 0:
-			b.cause = fmt.Sprint("stopped by ", b.page.StopSignal)
-		case fds[1].Revents != 0:
-			b.cause = "stdin closed"
-		}
-	}
-	b.log("%s %d", b.cause, b.reign)
-	b.page.Phase = page.Running + 1
-	b.guard.Look() // as a launcher, which sets Page.Due
-	b.kill()
-	b.guard.Send(page.WordDone)
-	return b.status()
-}
-
-func (b *brain) kill() {
-	if b.Parent == "" {
-		b.killTree()
-	}
-	for b.Parent != "" {
-		_ = bed.Write(b.payload()+"/cgroup.kill", "1")
-		if empty, err := bed.Empty(b.payload()); err == nil && empty {
+func (c *config) kill(on *page.Page, g *page.Guard) {
+	for c.Parent != "" {
+		_ = bed.Write(c.payload()+"/cgroup.kill", "1")
+		if empty, err := bed.Empty(c.payload()); err == nil && empty {
 			break
 		}
 	}
-	for !b.lost && !b.page.Exited && b.page.FailedStep == page.StepNone {
-		_, _ = unix.Poll([]unix.PollFd{{Fd: int32(b.guard.Sock), Events: unix.POLLIN}}, -1)
-		b.lost = b.guard.Drain()
-	}
-	if b.Parent == "" {
+	if c.Parent == "" {
+		c.killTree(on)
 		return
 	}
-	if b.Crowds { // the guard is in the way
-		b.guard.Send(page.WordDone)
-		_, _ = unix.Poll([]unix.PollFd{{Fd: int32(b.guard.PIDFD), Events: unix.POLLIN}}, -1)
-		_ = unix.Rmdir(b.payload())
-		_ = unix.Rmdir(b.Parent + "/server/leaf")
-	}
-	for unix.Rmdir(b.Parent+"/server") == unix.EBUSY {
+	for unix.Rmdir(c.payload()) == unix.EBUSY {
 	}
 }
 
-// killTree kills children of the guard until only this brain is left.
-func (b *brain) killTree() {
-	for file := fmt.Sprintf("/proc/%d/task/%d/children", b.page.GuardPID, b.page.GuardPID); ; {
+// killTree kills the children of the launcher.
+func (c *config) killTree(on *page.Page) {
+	_ = unix.Kill(int(on.MainPID), unix.SIGKILL) // in a pid namespace of the test's
+	if on.Happened[page.LauncherDied] != 0 {
+		return
+	}
+	for !on.Childless {
+		g := on.Launcher
+		file := fmt.Sprintf("/proc/self/fdinfo/%d", g)
 		text, _ := os.ReadFile(file)
-		left := false
-		for _, word := range strings.Fields(string(text)) {
-			if pid, _ := strconv.Atoi(word); pid != os.Getpid() {
-				left = true
-				_ = unix.Kill(pid, unix.SIGKILL) // in a pid namespace of the test's
-			}
-		}
-		if !left {
-			return
+		_, pid, _ := strings.Cut(string(text), "Pid:\t")
+		pid, _, _ = strings.Cut(pid, "\n")
+		children, _ := os.ReadFile(fmt.Sprintf("/proc/%s/task/%s/children", pid, pid))
+		for _, word := range strings.Fields(string(children)) {
+			child, _ := strconv.Atoi(word)
+			_ = unix.Kill(child, unix.SIGKILL) // as above
 		}
 	}
 }
 
-func (b *brain) status() int {
-	ws := unix.WaitStatus(b.page.Status)
+func statusOn(on *page.Page) int {
+	ws := unix.WaitStatus(on.Status)
 	switch {
-	case b.page.FailedStep == page.StepExec && unix.Errno(b.page.Errno) == unix.ENOENT:
+	case on.FailedStep == page.StepExec && unix.Errno(on.Errno) == unix.ENOENT:
 		return 127
-	case b.page.FailedStep == page.StepExec:
+	case on.FailedStep == page.StepExec:
 		return 126
-	case b.page.FailedStep != page.StepNone || !b.page.Exited:
+	case on.FailedStep != page.StepNone || !on.Exited:
 		return 125
 	case ws.Signaled():
 		return 128 + int(ws.Signal())

@@ -9,16 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// All code that runs in the guard follows these rules. It makes system calls and nothing else. It stores no
-// pointers, because a store may call the garbage collector's write barrier. It reads no variable of a
-// package, because the guard has no copy of those. Functions need no go:nosplit there: the guard's g has a
-// stack guard of 0, see forkOn.
+// All code that runs in guard, launcher and the main process before its exec follows these rules. It makes
+// system calls and nothing else. It stores no pointers, because a store may call the garbage collector's
+// write barrier. In the guard it reads no variable of a package, because the guard has no copy of those.
+// Functions need no go:nosplit there: the g of a raw process has a stack guard of 0, see forkOn.
 
 // forkOn makes a system call that starts a process with a stack of its own. The new process calls
-// guardMain(p), with g as its goroutine as far as the compiler is concerned. A negative pid is an errno.
+// rawMain(c), with g as its goroutine as far as the compiler is concerned. A negative pid is an errno.
 //
 //go:noescape
-func forkOn(trap, a1, a2, a3, a4, a5 uintptr, p *process, gp *goroutine) (pid int)
+func forkOn(trap, a1, a2, a3, a4, a5 uintptr, c *child, gp *goroutine) (pid int)
 
 // vfork makes the system call trap, clone or clone3, with CLONE_VM and CLONE_VFORK in its flags. Parent and
 // child return in the same frame of the caller, which the child must not leave. A negative pid is an errno.
@@ -48,6 +48,8 @@ const (
 	killFile     = "cgroup.kill\x00"
 	childrenFile = "/proc/thread-self/children\x00"
 	eventsFile   = "cgroup.events\x00"
+	scopeFreeze  = "../cgroup.freeze\x00"
+	scopeLeaf    = "../guards\x00" // protocol.GuardsName
 )
 
 //go:nosplit
@@ -101,3 +103,24 @@ func openAt(dir int32, name string, how uintptr) (int32, syscall.Errno) {
 }
 
 func address(text string) uintptr { return uintptr(unsafe.Pointer(unsafe.StringData(text))) }
+
+// readFile reads the beginning of a file into buf, and returns 0 if it can't.
+func readFile(fd int32, buf *[512]byte) uintptr {
+	n, e := sys(unix.SYS_PREAD64, uintptr(fd), uintptr(unsafe.Pointer(buf)), unsafe.Sizeof(*buf), 0, 0)
+	if e != 0 {
+		return 0
+	}
+	return n
+}
+
+// populated reports whether cgroup.events of a directory says so. One that cannot be read is: a member that
+// does not exist costs time. One that was removed is not.
+func populated(dir int32, buf *[512]byte) bool {
+	fd, e := openAt(dir, eventsFile, 0)
+	if e != 0 {
+		return e != syscall.ENOENT
+	}
+	n := readFile(fd, buf) // "populated 0\nfrozen 0"
+	closeFD(fd)
+	return n < 20 || buf[10] == '1'
+}

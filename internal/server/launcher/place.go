@@ -72,12 +72,11 @@ var errGuard = errors.New("start the guard")
 
 // acquire makes a group with its guard and limits. It tries the places in turn, the best first.
 func (b *birth) acquire() (err error) {
-	s := b.server
-	b.Config.Group.ID = protocol.NewID()
+	s := b.wanted
 	var broken []error // places that there are
 	err = s.eachPlace(func(p backend.Place, missed []error) error {
 		b.Config.Client.Unit, _, _ = systemd.UnitOf(p.Path, os.Getuid()) // none, outside of any
-		if err := b.settle(p); err != nil {
+		if err := b.makeGroup(p); err != nil {
 			// a manager can be busy, or not be meant for us
 			if p.Backend == protocol.Delegated || p.Backend == protocol.Cgroup {
 				broken = append(broken, fmt.Errorf("%s: %w", p.Backend, err))

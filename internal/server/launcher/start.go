@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package launcher starts a server below a guard, or takes one over that its client has started. From then on
-// this process is the server's brain.
+// Package launcher starts a server as a child of this process, with a guard beside it, or takes one over that
+// its client has started. The watcher of a gateway is the brain of those.
 package launcher
 
 import (
@@ -10,7 +10,6 @@ import (
 	"os"
 	"runtime"
 	"slices"
-	"sync"
 	"time"
 	"unsafe"
 
@@ -28,6 +27,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/container"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/guard"
+	"github.com/mcpscope/mcpscope/internal/server/page"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
@@ -71,41 +71,18 @@ type Server struct {
 // Run runs the server and returns when nothing of it is left. An error means that
 // mcpscope itself failed: nothing was started, or everything was stopped.
 func (s *Server) Run() (brain.Outcome, error) {
-	freeze.ClearTag() // a server in a server has its own group and guard
-	threads := startThreads()
+	runtime.LockOSThread() // the main process may get a signal at the death of the thread that has forked it
+	freeze.ClearTag()      // a server in a server has its own group and guard
 	// it stores the command line of each process that writes to it: arguments may be secrets
 	if systemd.JournalExists() {
 		hideArguments(s.Argv[1:])
 	}
-	b, err := s.birth()
-	if err != nil {
-		return brain.Outcome{}, err
-	}
-	if err := b.start(threads); err != nil {
+	b := &start{birth: s.birth()}
+	if err := b.begin(); err != nil {
 		b.abandon()
 		return brain.Outcome{}, err
 	}
-	b.Live()
-	return b.Outcome()
-}
-
-// startThreads has the runtime start the threads that it may need when a server has used up all processes,
-// where it aborts the process: beside a goroutine that waits in a system call there is one for timers and one
-// for goroutines that a garbage collection wakes. So here they all wait, each with a thread of its own.
-func startThreads() (started *sync.WaitGroup) {
-	const all = 3
-	started = &sync.WaitGroup{}
-	var inside sync.WaitGroup
-	inside.Add(all)
-	for range all {
-		started.Go(func() {
-			runtime.LockOSThread()
-			defer runtime.UnlockOSThread()
-			inside.Done()
-			inside.Wait()
-		})
-	}
-	return started
+	return b.await()
 }
 
 // hideArguments overwrites args, the last ones of this process's command line: the strings of os.Args are
@@ -118,16 +95,19 @@ func hideArguments(args []string) {
 	}
 }
 
-// birth is the start of a server.
+// birth is the making of a group, for a server that this process starts or takes over.
 type birth struct {
-	*brain.Brain
-	server    *Server
-	unlimited []error // limits that could not be applied, with Limits.BestEffort
+	brain.Server
+	wanted    *Server
+	client    *client.Side
+	launcher  *guard.Launcher // nil for a server that is taken over
+	unlimited []error         // limits that could not be applied, with Limits.BestEffort
 }
 
-// birth has the configuration that a later brain needs, without the group.
-func (s *Server) birth() (*birth, error) {
+// birth has the configuration that a brain needs, without the group.
+func (s *Server) birth() *birth {
 	c := protocol.NewConfig()
+	c.Group.ID = protocol.NewID()
 	c.Name, c.Argv, c.Policy, c.Started = s.Name, s.Argv, s.Policy, time.Now().UnixNano()
 	c.Recipe = s.Recipe
 	c.Origin = s.Origin
@@ -140,19 +120,19 @@ func (s *Server) birth() (*birth, error) {
 	if s.Guard > 0 {
 		c.Guard, _ = group.Identify(s.Guard) // as far as it can be seen
 	}
-	if s.Hub != nil {
-		return &birth{Brain: brain.New(c, s.Hub.Loop()), server: s}, nil
-	}
-	l, err := loop.New()
-	if err != nil {
-		return nil, err
-	}
-	return &birth{Brain: brain.New(c, l), server: s}, nil
+	return &birth{Server: brain.Server{Config: c, Env: s.Env}, wanted: s}
 }
 
-// mainProcess is the server as the guard starts it.
-func (b *birth) mainProcess() *guard.Server {
-	s := b.server
+// start is a server that this process starts.
+type start struct {
+	*birth
+	runtime guard.Runtime
+	journal int // the server's stderr, or 0
+}
+
+// mainProcess is the server as the launcher starts it.
+func (b *start) mainProcess() *guard.Server {
+	s := b.wanted
 	id := b.Config.Group.ID
 	var mask unix.Sigset_t                              // signal n is bit n-1
 	_ = unix.PthreadSigmask(unix.SIG_BLOCK, nil, &mask) // it can't fail
@@ -160,101 +140,197 @@ func (b *birth) mainProcess() *guard.Server {
 		Path: s.Path, Argv: container.Labelled(s.Argv, id, s.Limits),
 		Env:    append(slices.Clip(s.Env), "MCPSCOPE_ID="+id),
 		NoFile: s.NoFile, Locks: group.TagOf(id).Limit(), Mask: mask.Val[0],
+		Stderr: b.stderr(), Death: linux.DeathSignal(),
 	}
-	if b.Terminal {
+	if b.runtime.Terminal { // ^Z is the server's from now on
 		m.Pgid = unix.Getpgrp()
+		m.Defaults = linux.IgnoreJobControl()
 	}
 	return m
 }
 
-// start has the guard start the server in a group of its own.
-func (b *birth) start(threads *sync.WaitGroup) (err error) {
-	s := b.server
-	b.Env, b.Terminal = s.Env, linux.OnTerminal()
-	if b.Client, err = client.WatchParent(s.Policy.OnClientDeath); err != nil {
+// stderr is a stream of the journal, if that is wanted; 0 is ours.
+func (b *start) stderr() int {
+	c := b.Config
+	if b.wanted.Stderr != protocol.StderrJournal || c.Stderr == protocol.StderrJournal {
+		return b.journal
+	}
+	fd, err := systemd.JournalStream(protocol.DirectoryName(c.Name, c.Group.ID), systemd.Info)
+	if err != nil {
+		b.Note("stderr is the client's: " + err.Error())
+		return 0
+	}
+	c.Stderr = protocol.StderrJournal
+	b.journal = fd
+	return fd
+}
+
+// begin starts the server in a group of its own.
+func (b *start) begin() (err error) {
+	s := b.wanted
+	b.runtime.Terminal = linux.OnTerminal()
+	b.runtime.Stop = linux.StopBy
+	b.runtime.Poll = linux.Poll
+	if b.client, err = client.WatchParent(s.Policy.OnClientDeath); err != nil {
 		return err
 	}
-	if err := b.Client.Add(b.Loop); err != nil {
-		return err
-	}
-	if err := b.Open(s.Executable); err != nil {
+	b.Config.Side = b.client.ClientSide
+	if err := b.open(s.Executable); err != nil {
 		return err
 	}
 	// before there is a server to pass them on to, so that none is lost
-	if err := b.Loop.Catch(linux.Caught...); err != nil {
+	caught := append([]unix.Signal{unix.SIGCHLD}, linux.Caught...)
+	if b.runtime.Signals, err = loop.Catch(caught...); err != nil {
 		return err
 	}
-	if !group.InitReaps() {
-		_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) // it can't fail (Linux 3.4)
+	if b.launcher, err = guard.Prepare(b.Page, b.mainProcess()); err != nil {
+		return err
 	}
 	if err := b.acquire(); err != nil {
 		return err
 	}
 	b.Note(container.Uncontained(s.Argv))
 	b.Group.Note(b.Config.Notes)
-	if err := cmp.Or(b.Page.SetConfig(protocol.Encode(b.Config)), b.Begin()); err != nil {
+	if err := b.Page.SetConfig(protocol.Encode(b.Config)); err != nil {
 		return err
 	}
-	// the guard exists, and would have inherited these actions where seccomp refuses clone3
-	linux.ReapAll()
-	if b.Terminal { // ^Z is the server's from now on
-		linux.IgnoreJobControl()
-	}
-	threads.Wait()
-	if errno := b.Guard.Go(b.Group.Directories()); errno != 0 {
+	b.Page.Wake = b.settleAt()
+	b.Page.Managed = b.Group.Managed
+	payload, leaf := b.Group.Directories()
+	if errno := b.launcher.Start(payload, leaf, b.runtime); errno != 0 {
 		return fmt.Errorf("start the server: the guard: %w", errno)
 	}
 	b.leaveClient()
-	// Before the guard's first byte the payload can be empty because there is no main process yet, and a stop
-	// would end without it. A server may have stopped the guard.
-	linux.AwaitEnd(b.Guard.Sock, unix.POLLIN, birthWithin)
 	return nil
 }
 
-// birthWithin is the time that the guard has for the birth, on a busy machine.
-const birthWithin = 5 * time.Second
+// settleAt is when a brain settles the start, on the clock of the page.
+func (b *start) settleAt() int64 {
+	var now unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) // it can't fail
+	return now.Nano() + int64(brain.SettleAfter)
+}
 
-// settle makes a group in a place, with its guard first: from then on the launcher's death leaves nothing.
-func (b *birth) settle(p backend.Place) (err error) {
-	b.Page.Leaf, b.Page.Parent = -1, -1
-	if p.Above != nil {
-		leaf, err := group.Leaf(p.Above) // where the guard is born
-		if err != nil {
-			return err
-		}
-		defer leaf.Close()
-		b.Page.Leaf, b.Page.Parent = int32(leaf.FD()), int32(p.Above.FD())
+// await returns when nothing of the server is left that could be ended.
+func (b *start) await() (brain.Outcome, error) {
+	end := b.launcher.Await()
+	if end == guard.NothingLeft {
+		b.EndPlainly()
 	}
-	if err := b.fork(p.Backend == protocol.Tree); err != nil {
+	if end != guard.MembersStuck { // otherwise a brain waits for them
+		b.launcher.Dismiss(page.WordDone, int64(protocol.ReactWithin))
+	}
+	return b.Outcome()
+}
+
+// open makes the page. executable is the program of brains.
+func (b *birth) open(executable string) error {
+	var errno unix.Errno
+	if b.Page, errno = page.New(); errno != 0 {
+		return fmt.Errorf("make the page: %w", errno)
+	}
+	program, err := unix.Open(executable, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("open %s: %w", executable, err)
+	}
+	self, err := unix.PidfdOpen(os.Getpid(), 0)
+	if err != nil {
+		return fmt.Errorf("open pidfd: %w", err)
+	}
+	p := b.Page
+	side := b.client
+	p.Program = int32(program)
+	p.Launcher = int32(self)
+	p.Keep = int32(b.Config.Report)
+	p.TermGrace = int64(b.Config.Policy.TermGrace)
+	p.Stdin = int32(side.Stdin)
+	p.Stdout = int32(side.Stdout)
+	p.Input = int32(side.Input)
+	p.Room = [2]int32{int32(side.Room[0]), int32(side.Room[1])}
+	p.Client = int32(side.PIDFD)
+	return nil
+}
+
+// makeGroup makes a group in a place, with its guard first: from then on the launcher's death leaves nothing.
+func (b *birth) makeGroup(p backend.Place) (err error) {
+	if err := b.openDirectories(p.Above); err != nil {
+		return err
+	}
+	if b.launcher == nil { // otherwise they are for the next guards, too
+		defer b.closeDirectories()
+	}
+	b.Config.Position = p.Path
+	if err := b.forkGuard(p.Backend == protocol.Tree); err != nil {
 		return fmt.Errorf("%w: %w", errGuard, err)
 	}
-	wanted := backend.Wanted{Config: b.Config, Guard: b.Guarded(), Names: b.Page.SetDirectories}
+	wanted := backend.Wanted{
+		Config: b.Config, Names: b.Page.SetDirectories,
+		Launcher: freeze.Root{PID: os.Getpid(), PIDFD: int(b.Page.Launcher)},
+		Guard:    freeze.Root{PID: int(b.Page.GuardPID), PIDFD: b.Guard.PIDFD},
+	}
+	if b.launcher != nil {
+		wanted.Prefork = b.prefork
+	}
 	if b.Group, err = p.Group(wanted); err != nil {
 		b.dismiss()
 	}
 	return err
 }
 
-func (b *birth) fork(readable bool) (err error) {
-	s := b.server
-	var server *guard.Server
-	if !b.Config.Taken {
-		server = b.mainProcess()
-		if s.Stderr == protocol.StderrJournal {
-			name := protocol.DirectoryName(b.Config.Name, b.Config.Group.ID)
-			if fd, err := systemd.JournalStream(name, systemd.Info); err == nil {
-				defer unix.Close(fd)
-				b.Config.Stderr, server.Stderr = protocol.StderrJournal, fd
-			} else {
-				b.Note("stderr is the client's: " + err.Error())
-			}
-		}
+// openDirectories opens those that guards need: their cgroup, and the parent of all groups.
+func (b *birth) openDirectories(above *cgroup.Group) error {
+	b.Page.Leaf = -1
+	b.Page.Parent = -1
+	if above == nil {
+		return nil
 	}
-	b.Guard, err = guard.Fork(b.Page, server, &guard.Options{
-		Name: protocol.GroupPrefix + b.Config.Group.ID, Argv: protocol.SuperviseArgs(s.Name),
-		Env: s.Env, Readable: readable,
-	})
+	leaf, err := group.Leaf(above)
+	if err != nil {
+		return err
+	}
+	parent, err := unix.FcntlInt(uintptr(above.FD()), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		_ = leaf.Close() // a directory
+		return fmt.Errorf("open %s once more: %w", above.Path(), err)
+	}
+	b.Page.Leaf = int32(leaf.FD())
+	b.Page.Parent = int32(parent)
+	return nil
+}
+
+func (b *birth) closeDirectories() {
+	_ = unix.Close(int(b.Page.Leaf)) // a directory, or -1
+	_ = unix.Close(int(b.Page.Parent))
+}
+
+// prefork starts the main process, which waits for its group.
+func (b *birth) prefork() (pid int, err error) {
+	pid, errno := b.launcher.Prefork()
+	if errno != 0 {
+		return 0, fmt.Errorf("fork the server: %w", errno)
+	}
+	return pid, nil
+}
+
+func (b *birth) forkGuard(readable bool) (err error) {
+	o := &guard.Options{
+		Name: protocol.GuardPrefix + b.Config.Group.ID, Argv: protocol.BrainArgs(b.Config.Group.ID),
+		Env: b.Env, Hide: commandLine(), Readable: readable, Near: !group.InitReaps(),
+	}
+	if b.launcher != nil {
+		b.Guard, err = b.launcher.ForkGuard(o)
+	} else {
+		b.Guard, err = guard.Fork(b.Page, o)
+	}
 	return err
+}
+
+// commandLine is where the arguments of this process are.
+func commandLine() (at [2]uintptr) {
+	first, last := os.Args[0], os.Args[len(os.Args)-1]
+	at[0] = uintptr(unsafe.Pointer(unsafe.StringData(first)))
+	at[1] = uintptr(unsafe.Pointer(unsafe.StringData(last))) + uintptr(len(last))
+	return at
 }
 
 // dismiss ends a guard without a server, which removes what was made of a group.
@@ -262,16 +338,21 @@ func (b *birth) dismiss() {
 	if b.Guard == nil {
 		return
 	}
-	_ = unix.Close(b.Guard.Sock)
-	linux.AwaitEnd(b.Guard.PIDFD, unix.POLLIN, protocol.ReactWithin)
-	_ = unix.Close(b.Guard.PIDFD)
+	if b.launcher != nil {
+		b.launcher.Abandon()
+		b.closeDirectories()
+	} else {
+		_ = unix.Close(b.Guard.Sock)
+		linux.AwaitEnd(b.Guard.PIDFD, unix.POLLIN, protocol.ReactWithin)
+		_ = unix.Close(b.Guard.PIDFD)
+	}
 	b.Guard = nil
 }
 
 // abandon undoes a start that failed.
 func (b *birth) abandon() {
-	if b.Client != nil {
-		b.Client.Close() // that it failed may be for lack of descriptors
+	if b.client != nil {
+		b.client.Close() // that it failed may be for lack of descriptors
 	}
 	if b.Group != nil {
 		_ = b.Group.Remove() // the guard tries as well, and a sweep
@@ -280,14 +361,18 @@ func (b *birth) abandon() {
 }
 
 // leaveClient closes the descriptors that are the server's own. Our stderr stays, for our own failures.
-func (b *birth) leaveClient() {
+func (b *start) leaveClient() {
 	// after an error they stay open, which a server hardly notices
 	null, _ := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
-	_, _ = unix.Dup3(null, 0, unix.O_CLOEXEC), unix.Dup3(null, 1, unix.O_CLOEXEC) // their numbers stay in use
+	_ = unix.Dup3(null, 0, unix.O_CLOEXEC) // their numbers stay in use
+	_ = unix.Dup3(null, 1, unix.O_CLOEXEC)
 	_ = unix.Close(null)
-	for _, fd := range b.server.Foreign {
-		if fd != b.server.Report {
+	for _, fd := range b.wanted.Foreign {
+		if fd != b.wanted.Report {
 			_ = unix.Close(fd)
 		}
+	}
+	if b.journal > 0 {
+		_ = unix.Close(b.journal)
 	}
 }

@@ -27,46 +27,48 @@ import (
 // of others. Its own guard is there for the start alone: it removes the group if this process is killed then,
 // and a manager makes the scope of it. Afterwards the client's guard has what the next process needs.
 type Taken struct {
-	*birth
-	Number int         // under which the client's guard keeps it
-	own    *page.Guard // our own guard, when the server has begun; nil as soon as it has ended
+	*brain.Brain
+	wanted    *Server     // nil for a server of the watcher before
+	unlimited []error     // limits that could not be applied
+	Number    int         // under which the client's guard keeps it
+	own       *page.Guard // our own guard, when the server has begun; nil as soon as it has ended
 }
 
 // Prepare makes a group for a process. Take or Release has to follow. The pidfd of the process is closed with
 // the server.
 func (s *Server) Prepare(r client.Child) (*Taken, error) {
-	b, err := s.birth()
-	if err != nil {
-		_ = unix.Close(r.PIDFD) // a pidfd
-		return nil, err
-	}
+	b := s.birth()
 	b.Config.Taken = true
-	t := &Taken{birth: b}
-	if err := t.prepare(r); err != nil {
+	t := &Taken{Brain: brain.New(b.Config, s.Hub.Loop()), wanted: s}
+	err := t.prepare(b, r)
+	t.Server = b.Server
+	t.Client = b.client
+	t.unlimited = b.unlimited
+	if err != nil {
 		t.Release()
 		return nil, err
 	}
 	return t, nil
 }
 
-func (t *Taken) prepare(r client.Child) (err error) {
-	r.Idle = t.Config.Policy.IdleFreeze > 0
-	if t.Client, t.Held, err = client.WatchChild(r); err != nil {
+func (t *Taken) prepare(b *birth, r client.Child) (err error) {
+	r.Idle = b.Config.Policy.IdleFreeze > 0
+	if b.client, t.Held, err = client.WatchChild(r); err != nil {
 		return err
 	}
-	t.Client.Members = t.members
-	if t.Config.Main, err = group.Identify(r.PID); err != nil {
+	b.client.Members = t.members
+	if b.Config.Main, err = group.Identify(r.PID); err != nil {
 		return err
 	}
-	if err := t.Open(t.server.Executable); err != nil {
+	if err := b.open(t.wanted.Executable); err != nil {
 		return err
 	}
-	if err := t.acquire(); err != nil {
+	if err := b.acquire(); err != nil {
 		return err
 	}
-	t.Config.Side, t.Page.Childless, t.Page.Reign = t.Client.ClientSide, true, 1
-	t.Page.Unproven = t.server.Unproven
-	return t.Page.SetConfig(protocol.Encode(t.Config))
+	b.Config.Side = b.client.ClientSide
+	b.Page.Unproven = t.wanted.Unproven
+	return b.Page.SetConfig(protocol.Encode(b.Config))
 }
 
 // Take puts the process into the group, when the client's guard keeps that. Guide or Release has to follow.
@@ -116,7 +118,7 @@ func (h *Heir) Retake(k page.Kept) (*Taken, error) {
 	}
 	p.Payload, p.Memory = k.Payload, k.Memory // the numbers of this process
 	p.Program, p.Launcher = -1, -1
-	p.Reign++ // the other process may still run
+	p.Generation++ // the other process may still run
 	resume := brain.Resume
 	if p.Unproven {
 		resume = brain.Reopen
@@ -125,7 +127,7 @@ func (h *Heir) Retake(k page.Kept) (*Taken, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Taken{birth: &birth{Brain: b}}
+	t := &Taken{Brain: b}
 	t.Client = &client.Side{
 		ClientSide: t.Config.Side, PIDFD: h.ClientPIDFD(t.Config.Client), Main: -1,
 		Stdin: client.Watch(k.Stdin), Stdout: client.Watch(k.Stdout),
@@ -216,7 +218,10 @@ func (t *Taken) TakeAlso(pid, pidfd int) error {
 // stops it if it is an orphan. Guide has to follow.
 func (t *Taken) Prove(limits cgroup.Limits, why string) error {
 	t.Note(why)
-	if err := t.limit(limits); err != nil {
+	b := &birth{Server: t.Server, wanted: t.wanted}
+	err := b.limit(limits)
+	t.unlimited = append(t.unlimited, b.unlimited...)
+	if err != nil {
 		return err
 	}
 	t.Page.Unproven = false
@@ -245,15 +250,14 @@ func (t *Taken) Guide() error {
 		return err
 	}
 	t.showLife()
-	t.TellStart()
-	t.own, t.Guard = t.Guard, &page.Guard{Page: t.Page, Sock: -1, PIDFD: -1}
-	t.Beside.Go(func() {
-		t.Group.AwaitAdoption()
+	t.own = t.Guard
+	t.TellStart(func() {
 		if group.Populated(t.Group.Members()) { // a manager removes a scope without a process
 			t.endOwn()
 			t.Loop.Report(loop.TokenAdopted)
 		}
 	})
+	t.Guard = &page.Guard{Page: t.Page, Sock: -1, PIDFD: -1}
 	return nil
 }
 
@@ -291,10 +295,17 @@ func (t *Taken) Release() {
 	}
 	if g := t.Group; g != nil {
 		t.Leave()
-		t.dismiss()
+		t.dismissGuard()
 		_ = removeSoon(g) // a sweep removes a group with members that can't be moved
 	}
 	t.Close()
+}
+
+// dismissGuard ends our own guard, before or after the server has begun.
+func (t *Taken) dismissGuard() {
+	b := &birth{Server: t.Server}
+	b.dismiss()
+	t.Guard = b.Guard
 }
 
 // removeSoon tries again while the kernel counts a process as a member that has ended, or was moved.
@@ -358,18 +369,21 @@ func (t *Taken) untag() {
 }
 
 func (t *Taken) Close() {
-	t.Beside.Wait()
+	t.AwaitSettled()
 	t.Loop.Close()
 	if g := t.Group; g != nil {
 		g.Close()
 	}
 	t.CloseHeld()
-	for _, fd := range []int{t.Events, t.Client.Main} {
-		_ = unix.Close(fd) // fails for none
+	_ = unix.Close(t.Events) // fails for none
+	if t.Client != nil {
+		_ = unix.Close(t.Client.Main) // fails for none
 	}
 	closeGuard(t.Guard)
 	closeGuard(t.own)
-	t.Client.Close()
+	if t.Client != nil {
+		t.Client.Close()
+	}
 	if t.Page != nil {
 		t.Page.Close()
 	}

@@ -48,8 +48,9 @@ const (
 	ClientDied
 	MainExited
 	MemoryExhausted // and the main process is among those whom the kernel killed
-	LauncherDied    // reported by the next brain
-	GuardDied
+	LauncherDied
+	GuardDied // and the launcher before it
+	BrainDied // reported by the next one
 	StopRequested
 	GroupEmptied
 	MembersFrozen // since they are idle
@@ -86,9 +87,9 @@ var table = [states][events]step{
 	Finishing: {ClientDied: (*Lifecycle).loseClient, graceOver: (*Lifecycle).finish},
 	Terminating: {
 		signalReceived: (*Lifecycle).repeatSignal, graceOver: (*Lifecycle).kill, GuardDied: (*Lifecycle).kill,
-		LauncherDied: (*Lifecycle).thaw, GroupEmptied: (*Lifecycle).finishStop,
+		LauncherDied: (*Lifecycle).thaw, BrainDied: (*Lifecycle).thaw, GroupEmptied: (*Lifecycle).finishStop,
 	},
-	Killing: {GroupEmptied: (*Lifecycle).finishStop, LauncherDied: (*Lifecycle).kill},
+	Killing: {GroupEmptied: (*Lifecycle).finishStop, BrainDied: (*Lifecycle).kill},
 }
 
 // causes of the events that can be the first reason of a stop.
@@ -144,11 +145,11 @@ type Lifecycle struct {
 	actions    []Action
 }
 
-// New is the lifecycle of a server that starts now.
-func New(p protocol.Policy, facts Facts, now time.Time) *Lifecycle {
+// New is the lifecycle of a server.
+func New(p protocol.Policy, facts Facts, started, now time.Time) *Lifecycle {
 	l := &Lifecycle{policy: p, facts: facts, received: map[unix.Signal]time.Time{}}
 	if p.MaxLifetime > 0 {
-		l.due[lifetimeOver] = now.Add(p.MaxLifetime)
+		l.due[lifetimeOver] = started.Add(p.MaxLifetime)
 	}
 	if p.IdleTimeout > 0 {
 		l.due[idleChecked] = now.Add(p.IdleTimeout)
@@ -156,10 +157,14 @@ func New(p protocol.Policy, facts Facts, now time.Time) *Lifecycle {
 	return l
 }
 
-// Resume continues where another process has stopped.
-func (l *Lifecycle) Resume(at State, due time.Time, why protocol.Cause, sig unix.Signal) {
-	l.enter(min(max(at, Running), Emptied), due, 0)
-	l.Cause, l.Signal = why, sig
+// Resume continues where another process has stopped: in a state that ends at due, the zero time for never.
+// Until the time of unread the end of a server may wait for its input and output.
+func (l *Lifecycle) Resume(at State, due, unread time.Time, why protocol.Cause, sig unix.Signal) {
+	l.enter(min(max(at, Running), Emptied), due, -1)
+	l.due[graceOver] = due
+	l.until = unread
+	l.Cause = why
+	l.Signal = sig
 	l.Reclaimed = at == Idle // it may have been
 }
 

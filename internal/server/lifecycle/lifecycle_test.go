@@ -38,7 +38,7 @@ func (s *server) CPU() time.Duration {
 func newServer(p protocol.Policy) *server {
 	s := &server{t0: time.Unix(0, 0), held: true}
 	s.now = s.t0
-	s.Lifecycle = New(p, s, s.now)
+	s.Lifecycle = New(p, s, s.now, s.now)
 	return s
 }
 
@@ -178,23 +178,26 @@ func TestResume(t *testing.T) {
 	now := time.Unix(100, 0)
 	for _, c := range []struct {
 		at   State
+		died Event
 		want []Action
 		then State
 	}{
-		{Running, []Action{{SendSignal, unix.SIGTERM}}, Terminating},
-		{Finishing, []Action{{SendSignal, unix.SIGTERM}}, Terminating},
-		{Terminating, []Action{{Do: ThawMembers}}, Terminating},
-		{Killing, []Action{{Do: KillMembers}}, Killing},
-		{Emptied, nil, Emptied},
+		{Running, LauncherDied, []Action{{SendSignal, unix.SIGTERM}}, Terminating},
+		{Finishing, LauncherDied, []Action{{SendSignal, unix.SIGTERM}}, Terminating},
+		{Terminating, LauncherDied, []Action{{Do: ThawMembers}}, Terminating},
+		{Finishing, BrainDied, nil, Finishing},
+		{Terminating, BrainDied, []Action{{Do: ThawMembers}}, Terminating},
+		{Killing, BrainDied, []Action{{Do: KillMembers}}, Killing},
+		{Emptied, BrainDied, nil, Emptied},
 	} {
 		s := newServer(protocol.DefaultPolicy())
-		s.Resume(c.at, now.Add(time.Second/2), "", 0)
-		if got := s.Handle(LauncherDied, now); !slices.Equal(got, c.want) || s.State != c.then {
+		s.Resume(c.at, now.Add(time.Second/2), time.Time{}, "", 0)
+		if got := s.Handle(c.died, now); !slices.Equal(got, c.want) || s.State != c.then {
 			t.Errorf("%v: %v, then %v, want %v, then %v", c.at, got, s.State, c.want, c.then)
 		}
 	}
 	s := newServer(protocol.DefaultPolicy())
-	s.Resume(Terminating, now.Add(time.Second/2), protocol.Signalled, unix.SIGHUP)
+	s.Resume(Terminating, now.Add(time.Second/2), time.Time{}, protocol.Signalled, unix.SIGHUP)
 	if !s.Due().Equal(now.Add(time.Second / 2)) {
 		t.Errorf("due at %v, want what was left of the grace", s.Due())
 	}

@@ -2,8 +2,8 @@
 
 //go:build linux && (amd64 || arm64)
 
-// Package page is the memory page that launcher, guard and later brains share, in place of a protocol.
-// A byte on their socket means that there is something new on it, and the end of the socket means that the
+// Package page is the memory page that launcher, guard and brains share, in place of a protocol.
+// A byte on a socket means that there is something new on it, and the end of the socket means that the
 // other process is dead.
 package page
 
@@ -16,53 +16,131 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Running is the last phase in which nothing stops the server. The guard compares Page.Phase with it and
-// gives the other phases no meaning: those below it come before, those above it stop the server.
-const Running = 1
+// Phases that the guard knows: see lifecycle.State, which gives all of them their meaning.
+const (
+	Running     = 0 // needs no brain
+	Idle        = 1 // frozen
+	Terminating = 5 // the first phase of a stop
+)
 
-// Page is the shared memory. Times are those of CLOCK_MONOTONIC in nanoseconds. Descriptors have the same
-// number in all of these processes, and -1 stands for none.
+// Page is the shared memory. Times are those of CLOCK_MONOTONIC in nanoseconds, and 0 stands for never.
+// Descriptors have the same number in all of these processes, and -1 stands for none.
 type Page struct {
-	// The launcher writes these before it forks the guard.
-	Stdin, Stdout int32 // epoll sets, readable after an event that the launcher should notice
-	Client        int32 // pidfd, the same
-	Launcher      int32 // pidfd
-	Program       int32 // O_PATH descriptor of the program that a later brain executes
-	Leaf          int32 // directory of the cgroup for guards and later brains; none in a tree
-	Parent        int32 // directory above those of SetDirectories
-	Keep          int32 // for a report, or for a gateway's explanations
-	Graceless     bool  // nothing waits for a server whose launcher died
-	Unproven      bool  // of a gateway's server: see launcher.Server.Unproven
+	Inherited
+	Launched
+	Seen
+	Decided
+	Gateway
 
-	// The brain writes these.
-	Phase uint32
-	Cause uint32
-	Until int64 // end of the phase
-	Due   int64 // by then nothing should be left; 0 for no such time. Guard.Look announces a change
+	Directories [1024]byte
+	Memory      int32  // the memory file
+	size        uint32 // of the configuration
+}
 
-	// The guard writes these, and sends a byte.
-	Payload    int32  // directory of the group, in guard and later brains; the lock on it is the guard's too
-	Reign      uint32 // number of brains before; a brain that finds another number has been replaced
-	GuardPID   int32
+// Inherited are the descriptors that guard and brains inherit from the launcher, which writes them before it
+// forks the guard.
+type Inherited struct {
+	Stdin    int32    // epoll set, readable after a hang-up of the client's end
+	Stdout   int32    // the same
+	Input    int32    // epoll set, readable while there is unread input
+	Room     [2]int32 // epoll sets of stdout and stderr, readable while a write would not wait
+	Client   int32    // pidfd
+	Launcher int32    // pidfd
+	Program  int32    // O_PATH descriptor of the program that a brain executes
+	Leaf     int32    // directory of the cgroup for guards and brains; none in a tree
+	Parent   int32    // directory above those of SetDirectories
+	Keep     int32    // for a report, or for a gateway's explanations
+}
+
+// Launched are the launcher's fields. It writes Status before Exited, and a signal before their number.
+type Launched struct {
+	TermGrace  int64 // how long a brain or, without one, the guard waits after SIGTERM; negative: for ever
+	Managed    bool  // the group is in a scope, or will be
+	Unproven   bool  // of a gateway's server: see launcher.Server.Unproven
 	MainPID    int32
-	Exited     bool   // and Status is there
-	Status     uint32 // as of wait4(2)
-	Childless  bool   // the guard has no child, and so no descendant
-	Stops      uint32 // how often a signal has stopped the main process
-	StopSignal uint32
-	Requests   uint64 // signals that other processes have sent to the guard: signal n is bit n-1
 	FailedStep Step
 	Errno      uint32
+	Exited     bool   // the main process has, and Status is there
+	Status     uint32 // as of wait4(2)
+	Childless  bool   // the launcher has no child, and so no descendant
+	LeftOvers  bool   // the main process has exited, and a brain has to end the rest
+	Forwarded  uint32 // counts the other signals, which the launcher has sent to the main process
+	Signals    [SignalsMost]Signal
+	SignalsGot uint32 // how many signals there were: signal n is Signals[n%SignalsMost]
+	News       uint32 // counts the words to the guard
+	Guards     uint32 // counts the guards that were killed, and have been replaced
+}
 
-	Asked       uint32 // counts the guard's questions whether the brain reacts
-	Answered    uint32 // set to Asked as soon as the brain reacts
-	Directories [1024]byte
-	Refusal     [512]byte // why a watcher can't contain servers
+// Signal is one that the launcher got.
+type Signal struct {
+	At     int64
+	Number uint32
+	ToMain bool // the launcher has sent it to the main process
+}
+
+// SignalsMost is the number of signals that the page has room for. A stop takes two.
+const SignalsMost = 16
+
+// Seen are the guard's fields.
+type Seen struct {
+	GuardPID   int32
+	Payload    int32    // directory of the group, in guard and brains; the lock on it is the guard's too
+	Generation uint32   // number of brains: one that finds another number has been replaced
+	NewsRead   uint32   // set to Launched.News
+	Continues  uint32   // counts the SIGCONT to the launcher, which the main process does not get
+	Happened   [8]int64 // by event, of which there are Events
+	Strayed    bool     // the guard is not in the scope, where the one before was
+	Over       bool     // nothing is left, or nothing that could be ended
+}
+
+// Events whose time the guard writes to Seen.Happened. They happen once.
+const (
+	StdinClosed = iota
+	StdoutClosed
+	ClientDied
+	MainExited // seen by the guard: the launcher may be stopped
+	LauncherDied
+	StopRequested
+	Events
+)
+
+// Decided are a brain's fields.
+type Decided struct {
+	Phase       uint32 // a lifecycle.State
+	Cause       uint32
+	Until       int64  // end of the phase
+	Due         int64  // by then a brain that reacts has changed it. Guard.Look announces a change
+	Wake        int64  // when the guard starts a brain; the launcher writes the first one
+	Handled     uint32 // bit n: event n of Seen.Happened; bit Events: LeftOvers
+	SignalsRead uint32
+	Ender       Ender
+	Stuck       bool // a member could not be killed: the launcher returns, and the brain waits for it
+	Told        bool // the report is written
+	Settled     bool // what a start leaves for later is done
+	Sweeping    bool // the brain stops orphans of others: it is not killed when nothing of the server is left
+	EndNotes    [2048]byte
+	Left        [2048]byte // what could not be ended
+}
+
+// Ender is the process that removes the group, and reports the end. It is changed by CompareAndSwap.
+type Ender = uint32
+
+const (
+	NotEnding       Ender = iota
+	EndedByLauncher       // nothing is left
+	EndedByBrain
+)
+
+// Gateway is of the page of a gateway's guard.
+type Gateway struct {
+	Listener int32 // of the seccomp filter
+	AnswerAt int64 // when the guard answers in the place of a watcher
+	MovedOut bool  // guard and watcher are out of the reach of a stop of the gateway's unit
+	Refused  bool  // a watcher can't contain servers, and Refusal says why
+	Refusal  [512]byte
 	// Held are the calls that a watcher judges (struct seccomp_notif), for the next one. Further callers
 	// wait in the kernel.
-	Held   [HeldMost][10]uint64
-	Memory int32  // the memory file
-	size   uint32 // of the configuration
+	Held [HeldMost][10]uint64
 }
 
 // Kept are the descriptors that a gateway's guard has of a server, for the next watcher: those that nothing
@@ -118,14 +196,16 @@ func New() (*Page, unix.Errno) {
 		return nil, errno
 	}
 	p := *(**Page)(unsafe.Pointer(&at))
-	p.Memory, p.Payload = int32(fd), -1
+	p.Memory = int32(fd)
+	p.Payload = -1
+	p.Listener = -1
 	for i := range p.Descriptors() {
 		p.Descriptors()[i] = -1
 	}
 	return p, 0
 }
 
-// Open maps the page of a memory file, in a later brain.
+// Open maps the page of a memory file, in a brain.
 func Open(fd int) (*Page, error) {
 	at, err := unix.MmapPtr(fd, 0, nil, Size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
@@ -160,12 +240,22 @@ func (p *Page) Close() {
 	_ = unix.MunmapPtr(unsafe.Pointer(p), Size) // it was mapped whole
 }
 
-// Descriptors are those that guard and later brains inherit.
+// Descriptors is a view of Inherited.
 func (p *Page) Descriptors() []int32 {
-	return unsafe.Slice(&p.Stdin, unsafe.Offsetof(p.Keep)/unsafe.Sizeof(p.Stdin)+1)
+	return unsafe.Slice(&p.Stdin, unsafe.Sizeof(p.Inherited)/unsafe.Sizeof(p.Stdin))
 }
 
-// SetConfig writes what a later brain has to know, behind the page. It is called once, before there is a
+// Pending reports whether something has happened that no brain has handled.
+func (p *Page) Pending() bool {
+	for event := range Events {
+		if p.Happened[event] != 0 && p.Handled&(1<<event) == 0 {
+			return true
+		}
+	}
+	return p.LeftOvers && p.Handled&(1<<Events) == 0 || p.SignalsGot != p.SignalsRead
+}
+
+// SetConfig writes what a brain has to know, behind the page. It is called once, before there is a
 // server.
 func (p *Page) SetConfig(config []byte) error {
 	if n, err := unix.Pwrite(int(p.Memory), config, Size); err != nil || n < len(config) {
@@ -200,32 +290,34 @@ func (p *Page) SetDirectories(paths ...string) error {
 
 var _ [Size - unsafe.Sizeof(Page{})]byte // a page is enough
 
-// Bytes that a brain sends. The guard of a server sends WordLook alone, and that of a gateway only answers:
-// an errno, or 0.
+// Bytes on the sockets between launcher, guard and brain. Those of a gateway's guard are answered by an
+// errno, or 0.
 const (
-	WordLook    = 1   // Page.Due or the answer to a question is new
-	WordGo      = 2   // the group is there, and comes with it
-	WordDone    = 3   // the group is removed
-	WordReady   = 4   // a watcher answers from now on
-	WordKeep    = 5   // a gateway has one more server: a whole Message, with its Kept
-	WordDrop    = 6   // and one less: a whole Message. Both are answered
-	WordForward = 128 // and above: a signal for the main process, whose pid is sure for its parent alone
+	WordLook      = 1 // there is something new on the page
+	WordGo        = 2 // the group is there, and comes with it
+	WordDone      = 3 // nothing is left: the guard exits
+	WordRest      = 4 // of a brain: it has nothing more to do, and exits
+	WordTerminate = 5 // of the guard to the launcher: SIGTERM to the main process
+	WordKill      = 6 // of the guard to the launcher: SIGKILL to all its children
+	WordReady     = 7 // a watcher answers from now on
+	WordKeep      = 8 // a gateway has one more server: a whole Message, with its Kept
+	WordDrop      = 9 // and one less: a whole Message
 )
 
-// Guard is the guard as a brain has it.
+// Guard is the guard as launcher or brain have it.
 type Guard struct {
 	Page  *Page
 	Sock  int // readable when there is something new on the page, and at the guard's death: see Drain
 	PIDFD int
 }
 
-// Attach is for a later brain, with the page and the socket of its arguments. It makes the calling process
+// Attach is for a brain, with the page and the socket of its arguments. It makes the calling process
 // undumpable.
 func Attach(p *Page, sock int) (*Guard, error) {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("refuse to be traced: %w", err)
 	}
-	for _, fd := range append(p.Descriptors(), p.Memory, p.Payload, int32(sock)) {
+	for _, fd := range append(p.Descriptors(), p.Memory, p.Payload, p.Listener, int32(sock)) {
 		unix.CloseOnExec(int(fd)) // fails for none
 	}
 	parent := unix.Getppid()
@@ -234,38 +326,25 @@ func Attach(p *Page, sock int) (*Guard, error) {
 		_ = unix.Close(pidfd)
 		return nil, fmt.Errorf("find the guard: %w", unix.ESRCH)
 	}
-	g := &Guard{p, sock, pidfd}
-	g.Look()
-	return g, nil
+	return &Guard{p, sock, pidfd}, nil
 }
 
-// Go starts the main process in payload, whose lock the guard shares from then on; -1 in a tree. A leaf other
-// than -1 is where the guard moves afterwards. Page.FailedStep is final with the first byte; MainPID may be
-// there earlier. It needs no Go runtime.
+// Go hands the group to the guard, whose lock the guard shares from then on, or the listener of a gateway. A
+// leaf other than -1 is where the guard moves. It needs no Go runtime.
 func (g *Guard) Go(payload, leaf int) unix.Errno {
 	m := Message{Word: WordGo}
 	return g.pass(&m, 1, [4]int32{int32(payload), int32(leaf), -1, -1})
 }
 
-// Drain reads Sock, and answers the guard, which asks whether the brain reacts. dead: the guard is. If there
-// is more to read, Sock is readable again.
+// Drain reads Sock. dead: the guard is. If there is more to read, Sock is readable again.
 func (g *Guard) Drain() (dead bool) {
 	var words [64]byte
 	n, _, err := unix.Recvfrom(g.Sock, words[:], unix.MSG_DONTWAIT)
-	if n <= 0 {
-		return err != unix.EAGAIN && err != unix.EINTR
-	}
-	if g.Page.Answered != g.Page.Asked {
-		g.Look()
-	}
-	return false
+	return n <= 0 && err != unix.EAGAIN && err != unix.EINTR
 }
 
-// Look announces a change of Page.Due, and is a sign of life.
-func (g *Guard) Look() {
-	g.Page.Answered = g.Page.Asked
-	g.Send(WordLook)
-}
+// Look announces a change of the page.
+func (g *Guard) Look() { g.Send(WordLook) }
 
 // Send does not wait: a full socket has news enough, and the guard's death is noticed otherwise. A member may
 // have stopped the guard.

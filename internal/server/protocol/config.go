@@ -47,7 +47,7 @@ type Identity struct {
 	Namespace uint64 // the pid namespace that numbers it so
 }
 
-// Config is the configuration of a server, for its later brains. The page has it behind the fixed part. A
+// Config is the configuration of a server, for its brains. The page has it behind the fixed part. A
 // brain inherits the environment of the server.
 type Config struct {
 	Facts
@@ -61,12 +61,13 @@ type Config struct {
 
 	Replace bool
 
-	Taken bool       // the client has started it
-	Side  ClientSide // of one that is taken
-	Main  Identity   // the same
+	Taken    bool // the client has started it
+	Side     ClientSide
+	Position string   // of the client in the hierarchy of cgroups
+	Main     Identity // of one that is taken
 }
 
-// ClientSide is the client's side of a server, as a later brain has it.
+// ClientSide is the client's side of a server, as a brain has it.
 type ClientSide struct {
 	File     File   // stdin
 	Output   File   // stdout
@@ -88,6 +89,7 @@ type Placed struct {
 	Dir     string
 	Backend Backend
 	Managed bool // systemd removes it when it is empty
+	Scope   bool // systemd has made it; otherwise it adopts the directory
 }
 
 // EngineOf is the container engine that a command line runs, or "".
@@ -109,9 +111,11 @@ type ClientFacts struct {
 	Unit  string `json:"unit,omitempty"` // that it is in
 }
 
-// SuperviseArgs are the arguments of a later brain, before the descriptors of page and socket. The name is
-// for ps.
-func SuperviseArgs(server string) []string { return []string{"mcpscope", "supervise", server} }
+// BrainArgs are the arguments of a brain, before the descriptors of page and socket. The first one is for ps.
+func BrainArgs(id string) []string { return []string{BrainPrefix + id, BrainCommand} }
+
+// BrainCommand is the subcommand that is a brain.
+const BrainCommand = "supervise"
 
 // LimitError: a limit is impossible here. Step is a command that helps, or "".
 type LimitError struct{ Text, Step string }

@@ -14,11 +14,27 @@ import (
 // Names in the cgroup tree.
 const (
 	Slice       = "mcp.slice" // where the groups are
-	GroupPrefix = "mcp-"      // and before an id the name of a guard, in /proc/PID/comm
+	GroupPrefix = "mcp-"
 	ScopeSuffix = ".scope"
-	GuardsName  = "guards" // a leaf for guards, later brains, and the watchers of gateways
+	GuardsName  = "guards" // a leaf for guards, brains, and the watchers of gateways
 	PayloadName = "payload"
 )
+
+// Names of processes in /proc/PID/comm, before the id of their server. Programs that look for servers by
+// their names do not find them.
+const (
+	GuardPrefix = "guard-"
+	BrainPrefix = "brain-"
+)
+
+// GuardedBy is the id of the server that a process of that name is the guard of, or "".
+func GuardedBy(comm string) string {
+	id, is := strings.CutPrefix(comm, GuardPrefix)
+	if !is || len(id) != IDLength {
+		return ""
+	}
+	return id
+}
 
 // DirectoryName is also the SYSLOG_IDENTIFIER of the server's stderr.
 func DirectoryName(server, id string) string { return GroupPrefix + name.Dir(server) + "-" + id }
@@ -63,7 +79,7 @@ const (
 	SystemdSystem Backend = "systemd-system" // the same of the system's
 	Delegated     Backend = "delegated"      // below our own cgroup, which was delegated to us
 	Cgroup        Backend = "cgroup"         // in <cgroup2 mount>/mcp.slice/<uid>: root without systemd
-	// Tree needs no cgroup: the descendants of the guard are the group. It is the weakest
+	// Tree needs no cgroup: the descendants of the launcher are the group. It is the weakest
 	// (docs/understand/how-it-works.md).
 	Tree Backend = "tree"
 )

@@ -74,7 +74,7 @@ const (
 	KillWithin      = time.Second           // for the kill, and all else of a stop but its graces
 	RepeatAfter     = 50 * time.Millisecond // systemd may send SIGTERM twice
 	DoubtMost       = 5 * time.Second       // until an unclear group is an orphan
-	ReactWithin     = 5 * time.Second       // for a launcher or guard that was asked for a stop
+	ReactWithin     = 5 * time.Second       // for a guard that was asked for a stop, and for the status
 	EndsWithin      = 5 * time.Millisecond  // for a server that ends before a scope is worth asking for
 	NewbornAge      = 10 * time.Second      // before an unarmed group may be removed
 	ForgottenAfter  = 2 * time.Second       // before an empty scope is removed that systemd leaves

@@ -37,7 +37,7 @@ var reasons = map[protocol.Cause]string{
 	protocol.ClientDied:    "its client died",
 	protocol.ClientIdle:    "its client died, and it did nothing",
 	protocol.LauncherGone:  "mcpscope run was killed",
-	protocol.GuardGone:     "mcpscope's guard was killed",
+	protocol.GuardGone:     "mcpscope run and its guard were killed",
 	protocol.StopRequested: "a stop was requested",
 	protocol.LifetimeOver:  "its max-lifetime was over",
 	protocol.IdleTooLong:   "its idle-timeout was over",

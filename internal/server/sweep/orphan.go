@@ -119,6 +119,12 @@ func look(g *group.ControlGroup, parent *cgroup.Group, seen *census) (orphaned, 
 		return false, false, nil
 	}
 	lives, known := launcher(g, seen)
+	if lives { // if it runs it forks another guard, or continues the one that there is
+		unclear = continueLauncher(g.Facts().Launcher, g.Owner(), anyStop)
+	}
+	if unclear {
+		return false, true, nil
+	}
 	if lives || guard > 0 && !known || guard == 0 && hidden {
 		return false, false, nil
 	}

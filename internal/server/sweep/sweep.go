@@ -40,7 +40,7 @@ type SweepFilter struct {
 const (
 	SweepGrace    = time.Second // from SIGTERM to SIGKILL
 	sweepParallel = 64
-	sweepFinish   = 5 * time.Second // the longest wait of a launcher for its own sweep
+	sweepFinish   = 5 * time.Second // the longest wait for the sweep of a start
 	aloneWithin   = time.Second     // the longest wait for another sweep
 	pause         = 10 * time.Millisecond
 )
@@ -66,7 +66,7 @@ func Sweep(f SweepFilter) ([]Swept, error) {
 	return s.done, errors.Join(s.errs...)
 }
 
-// BeginSweep is the sweep of a launcher, in the directory of its group, which it closes. finish waits for the
+// BeginSweep is the sweep of a start, in the directory of its group, which it closes. finish waits for the
 // orphans that are being stopped. Of servers that start together one sweeps.
 func BeginSweep(parent *cgroup.Group, except string) (finish func()) {
 	if parent == nil {
@@ -153,6 +153,7 @@ func (s *sweeper) sweep(parent *cgroup.Group, dirs []string) {
 func (s *sweeper) one(parent *cgroup.Group, dir string, seen *census) (Swept, error) {
 	suspect, err := findOrphan(parent, dir, 0, seen)
 	if suspect == nil {
+		continueAsked(parent, dir)
 		return Swept{}, err
 	}
 	suspect.Close()
@@ -176,6 +177,7 @@ func (s *sweeper) sweepTrees(uid int) {
 	until := time.Now().Add(protocol.DoubtMost) // for all of them together
 	backend.EachTree(uid, func(t *backend.TreeGuard) {
 		defer t.Close()
+		continueLauncher(t.Config.Launcher, t.UID, askedToEnd)
 		if st, _ := proc.ReadStat(t.PID); !st.Stopped() || t.LauncherLives() { // zero, if it has exited
 			return
 		}

@@ -118,7 +118,7 @@ func TestWhoGuards(t *testing.T) {
 			defer g.Close()
 			member(t, g, g.Payload)
 			if c.guard || c.gateway {
-				called := protocol.GroupPrefix + g.ID
+				called := protocol.GuardPrefix + g.ID
 				if c.gateway {
 					called = page.GatewayGuard
 				}
@@ -283,7 +283,7 @@ func bytesOfASweep(t *testing.T, servers int, guarded bool) uint64 {
 		g := newGroup(t, parent, "server")
 		defer g.Close() // this process has its lock
 		if guarded {
-			calledGuard(t, parent, protocol.GroupPrefix+g.ID)
+			calledGuard(t, parent, protocol.GuardPrefix+g.ID)
 		}
 	}
 	before := bytesRead(t)

@@ -54,7 +54,7 @@ func begin(child []string) {
 
 // genuine has the name and the page of a guard that has ended.
 func genuine(uid int, mcpscope string) (comm string, page []byte) {
-	cmd := exec.Command(mcpscope, "run", "--backend", "tree", "--name", "forged-tree", "--", "sh", "-c", "echo $PPID; exec cat")
+	cmd := exec.Command(mcpscope, "run", "--backend", "tree", "--name", "forged-tree", "--", "sh", "-c", "pgrep -x guard-$MCPSCOPE_ID; exec cat")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()

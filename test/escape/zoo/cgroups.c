@@ -279,6 +279,16 @@ static void pull_parent(void)
 	write_file(own_group(), "cgroup.procs", pid);
 }
 
+static void pull_guard(void)
+{
+	char pid[16];
+	snprintf(pid, sizeof pid, "%d", find_guard());
+	ignore_signals();
+	member("session", stay_in_new_session);
+	await_up(1);
+	write_file(own_group(), "cgroup.procs", pid);
+}
+
 const struct mode cgroup_modes[] = {
 	{"nested", NULL, nested, NULL, ENDS, "members in a group below ours"},
 	{"threaded", NULL, threaded, NULL, ENDS, "members and a thread in a threaded group below ours"},
@@ -289,6 +299,7 @@ const struct mode cgroup_modes[] = {
 	{"move-fresh", NULL, to_fresh, NULL, ENDS, "members that moved to a group they made"},
 	{"move-root", NULL, to_root, NULL, ENDS, "members that moved to the root group"},
 	{"move-guards", NULL, to_guards, NULL, ENDS, "members, three deep, that moved to where guards are"},
+	{"pull-guard", NULL, pull_guard, NULL, STAYS, "takes its guard into its group"},
 	{"pull-parent", NULL, pull_parent, NULL, STAYS, "takes its own parent into its group"},
 	{"move-main", NULL, main_to_sibling, NULL, STAYS, "the main process moved too, to a sibling group"},
 	{0},

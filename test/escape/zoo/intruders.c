@@ -66,42 +66,17 @@ static void await_stop(pid_t pid)
 	}
 }
 
-/* A number of the facts that is not negative, as by binary.AppendVarint. */
-static unsigned long long next_number(const unsigned char **at)
-{
-	unsigned long long n = 0;
-	for (int shift = 0;; shift += 7) {
-		n |= (unsigned long long)(**at & 0x7f) << shift;
-		if (*(*at)++ < 0x80)
-			return n >> 1;
-	}
-}
-
-/* It follows numbers and texts: version and name, the policy, the start, the client. */
-static pid_t find_launcher(void)
-{
-	unsigned char facts[4096] = "";
-	if (getxattr(own_group(), ATTR "armed", facts, sizeof facts) <= 0)
-		die("read the facts");
-	const unsigned char *at = facts;
-	for (const char *kind = "nt" "nntnnn" "n" "nntt"; *kind; kind++) {
-		unsigned long long n = next_number(&at);
-		if (*kind == 't')
-			at += n;
-	}
-	return next_number(&at);
-}
-
 /* The launcher is stopped first, so that it does not act on the other's death. */
 static void kill_guards(void)
 {
-	pid_t launcher = find_launcher();
-	int pidfd = hold(launcher);
-	signal_held(pidfd, SIGSTOP);
-	await_stop(launcher);
+	signal_held(parent_pidfd, SIGSTOP);
+	await_stop(getppid());
+	signal_guard(SIGSTOP);
+	await_stop(find_guard());
+	kill_brain();
+	if (signal_guard(SIGKILL) != 0)
+		die("kill the guard");
 	signal_held(parent_pidfd, SIGKILL);
-	signal_held(pidfd, SIGKILL);
-	close(pidfd);
 }
 
 static void attribute(const char *dir, const char *name, const char *value)
@@ -162,7 +137,7 @@ static void false_guard(void)
 {
 	usurp();
 	const char *top = server_group();
-	snprintf(guard_name, sizeof guard_name, "mcp-%.8s", strrchr(top, '-') + 1);
+	snprintf(guard_name, sizeof guard_name, "guard-%.8s", strrchr(top, '-') + 1);
 	snprintf(guards, sizeof guards, "%s/guards", parent_of(top));
 	member("in the leaf", sit);
 	await_up(1);
@@ -211,7 +186,7 @@ static void ask_for_stop(void)
 	attribute(own_group(), ATTR "stop", "infinity");
 	fill_attributes();
 	if (target)
-		signal_held(parent_pidfd, SIGWINCH);
+		signal_guard(SIGWINCH);
 	say("asked");
 }
 

@@ -110,6 +110,18 @@ static void kill_parent(void)
 	signal_parent(SIGKILL);
 }
 
+/* Its launcher forks another one. */
+static void kill_guard(void)
+{
+	signal_guard(SIGKILL);
+}
+
+static void stop_guard(void)
+{
+	stay_with_session();
+	signal_guard(SIGSTOP);
+}
+
 static void stop_parent(void)
 {
 	stay_with_session();
@@ -218,6 +230,8 @@ const struct mode signal_modes[] = {
 	{"traced", NULL, traced_child, NULL, ENDS, "a child in a ptrace stop; the tracer is a member"},
 	{"fork-on-term", NULL, fork_on_term, NULL, STAYS, "forks four when asked to end, up to 100"},
 	{"kill-parent", NULL, stay_with_session, kill_parent, STAYS, "kills its own parent"},
+	{"kill-guard", NULL, stay_with_session, kill_guard, STAYS, "kills its guard"},
+	{"stop-guard", NULL, stop_guard, NULL, STAYS, "stops its guard"},
 	{"stop-parent", NULL, stop_parent, NULL, STAYS, "stops its own parent"},
 	{"stop-parent-late", NULL, stop_parent_late, NULL, STAYS, "stops its own parent when that has come up"},
 	{"stop-parent-first", stop_parent_first, stay_with_session, NULL, STAYS, "stops its own parent before it does anything else"},

@@ -61,13 +61,16 @@ const char *server_group(void);
 const char *cgroup_mount(void);
 void make_group(const char *dir);
 void move_to(const char *dir);
+pid_t find_guard(void);
+void kill_brain(void);
+int signal_guard(int sig);
 void write_file(const char *dir, const char *name, const char *text);
 const char *parent_of(const char *group);
 const char *below(const char *dir, const char *name);
 
 extern const char *mode_name;
 extern int mode_number;      /* in its name */
-extern int parent_pidfd;     /* of the main process's parent, or -1 */
+extern int parent_pidfd;     /* of the main process's parent, the launcher; or -1 */
 extern atomic_uint *counter; /* shared by all members */
 
 #endif

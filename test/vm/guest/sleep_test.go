@@ -66,7 +66,7 @@ func startSleeper(t *testing.T, h *host.Host, c client, backend, file string) *s
 	t.Helper()
 	s := &sleeper{t: t, backend: backend, stderr: escape.MemoryFile(t), report: escape.MemoryFile(t)}
 	// its pid without a "$", which systemd-run takes for its own from 262 on
-	s.cmd = c.command(h, mcpscope, "run", "--backend", backend, "--report", "fd:3", "--", "sh", "-c", "cut -d' ' -f4 /proc/self/stat; : >"+file)
+	s.cmd = c.command(h, mcpscope, "run", "--backend", backend, "--report", "fd:3", "--", "sh", "-c", "cut -d' ' -f4 /proc/self/stat; printenv MCPSCOPE_ID; : >"+file)
 	s.cmd.Stderr, s.cmd.ExtraFiles = s.stderr, []*os.File{s.report}
 	stdin, err := s.cmd.StdinPipe()
 	if err != nil {
@@ -81,13 +81,15 @@ func startSleeper(t *testing.T, h *host.Host, c client, backend, file string) *s
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { stdin.Close() })
-	line, _ := bufio.NewReader(out).ReadString('\n')
+	lines := bufio.NewReader(out)
+	line, _ := lines.ReadString('\n')
+	id, _ := lines.ReadString('\n')                 // without one no guard has it
 	pid, _ := strconv.Atoi(strings.TrimSpace(line)) // 0 is no process
 	if s.main, err = escape.OpenProcess(pid); err != nil {
 		t.Fatalf("%s: the server said %q; %v; stderr: %s", backend, line, err, escape.Contents(s.stderr))
 	}
 	t.Cleanup(s.main.Close)
-	if s.guard, err = escape.ParentProcess(s.main); err != nil {
+	if s.guard, err = escape.GuardOfTree(strings.TrimSpace(id)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.guard.Close)

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package guard
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/server/page"
+)
+
+// react starts a brain when one is needed, and replaces one that does not react.
+func (p *process) react() {
+	at := now()
+	switch {
+	case p.called.sock >= 0:
+		p.checkBrain(at)
+		return
+	case p.page.Pending():
+		p.callBy(p.neededBy())
+	}
+	if wake := p.page.Wake; wake != 0 && at >= wake {
+		p.callBy(at)
+	}
+	if p.called.at != 0 && at >= p.called.at {
+		p.callBrain()
+	}
+}
+
+func (p *process) callBy(at int64) {
+	if p.called.at == 0 || at < p.called.at {
+		p.called.at = at
+	}
+}
+
+// neededBy is when a brain is needed for the events on the page.
+func (p *process) neededBy() int64 {
+	l := &p.page.Launched
+	first := int64(math63)
+	if l.SignalsGot != p.page.SignalsRead {
+		first = now()
+		if l.SignalsGot == 1 {
+			first = l.Signals[0].At + reactWithin
+		}
+	}
+	if l.LeftOvers {
+		first = now()
+	}
+	for event := range page.Events {
+		at := p.page.Happened[event]
+		if at == 0 || p.page.Handled&(1<<event) != 0 {
+			continue
+		}
+		switch event {
+		case page.StdinClosed, page.StdoutClosed, page.MainExited: // the launcher sees the last one, too
+			at += endsWithin
+		}
+		first = min(first, at)
+	}
+	return first
+}
+
+const math63 = 1<<63 - 1
+
+// callBrain starts a brain. A member may have stopped the launcher, which has to see the end of the server.
+func (p *process) callBrain() {
+	p.called.at = 0
+	if p.page.Pending() { // not to settle a start: a SIGCONT of the client may come at the same time
+		p.continueLauncher()
+	}
+	switch {
+	case p.startBrain():
+	case p.page.Pending() || p.page.Phase > page.Idle:
+		p.endWithoutBrain()
+	default: // nothing that the server's end depends on
+		if p.page.Phase == page.Idle {
+			writeFile(p.page.Payload, freezeFile, '0')
+			p.page.Phase = page.Running
+		}
+		p.page.Wake = now() + tryAgainAfter
+	}
+}
+
+// tryAgainAfter is for a brain that could not be started, and is not needed yet.
+const tryAgainAfter = 1e9
+
+// startBrain starts one, with a socket of its own.
+func (p *process) startBrain() bool {
+	var ends [2]int32
+	const how = unix.SOCK_STREAM | unix.SOCK_CLOEXEC
+	if _, e := sys(unix.SYS_SOCKETPAIR, unix.AF_UNIX, how, 0, uintptr(unsafe.Pointer(&ends)), 0); e != 0 {
+		return false
+	}
+	p.page.Generation++
+	p.called.sock = ends[0]
+	p.called.end = ends[1]
+	at := p.args & (argumentsMost - 1)
+	p.argv[at] = decimal(&p.called.digits[0], int(p.page.Memory))
+	p.argv[(at+1)&(argumentsMost-1)] = decimal(&p.called.digits[1], int(p.called.end))
+	p.page.Due = now() + startWithin
+	p.called.dueSeen = 0
+	pid := p.spawnBrain()
+	closeFD(p.called.end)
+	if pid < 0 {
+		closeFD(p.called.sock)
+		p.called.sock = -1
+		return false
+	}
+	p.called.pid = int32(pid)
+	p.polls[pollBrain].Fd = p.called.sock
+	p.polls[pollBrain].Revents = 0
+	return true
+}
+
+// spawnBrain starts a brain in the leaf of guards: in a scope the guard is elsewhere. It borrows the guard's
+// memory until its exec. The guard's signals are all blocked and have no handlers.
+func (p *process) spawnBrain() (pid int) {
+	if p.joins {
+		pid = vfork(unix.SYS_CLONE, vforkFlags|uintptr(unix.SIGCHLD), 0)
+	} else {
+		p.clone = cloneArgs{flags: vforkFlags, exitSignal: uint64(unix.SIGCHLD)}
+		if p.page.Leaf >= 0 {
+			p.clone.flags |= unix.CLONE_INTO_CGROUP
+			p.clone.cgroup = uint64(p.page.Leaf)
+		}
+		pid = vfork(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&p.clone)), unsafe.Sizeof(p.clone))
+	}
+	if pid == 0 {
+		if p.joins {
+			enter(p.page.Leaf)
+		}
+		p.executeBrain()
+	}
+	return pid
+}
+
+// executeBrain is the brain's process until its exec.
+func (p *process) executeBrain() {
+	for i := 0; i < p.keeps.shared; i++ {
+		passOn(p.keeps.fds[i&(mostKept-1)])
+	}
+	passOn(p.page.Payload)
+	passOn(p.called.end)
+	if p.gate.Wanted {
+		p.passServers()
+	}
+	none := uint64(0)
+	setMask(&none, nil)
+	// The descriptor is of the file that the launcher runs, even if the file is deleted or replaced by now.
+	argv := uintptr(unsafe.Pointer(&p.argv))
+	sys(unix.SYS_EXECVEAT, uintptr(p.page.Program), address("\x00"), argv, p.env, unix.AT_EMPTY_PATH)
+	exit(125)
+}
+
+// passOn has the program that this process executes inherit the descriptor.
+func passOn(fd int32) {
+	if fd >= 0 {
+		sys(unix.SYS_FCNTL, uintptr(fd), unix.F_SETFD, 0, 0, 0)
+	}
+}
+
+func (p *process) receiveBrain() {
+	word, dead := p.receiveFrom(p.called.sock, unix.MSG_DONTWAIT)
+	switch {
+	case word == page.WordDone:
+		p.finish()
+	case word == page.WordRest:
+		p.forgetBrain()
+		p.called.deaths = 0
+	case dead:
+		p.forgetBrain()
+		p.brainDied()
+	case word == page.WordLook && p.page.Stuck:
+		sendWord(p.launcher, page.WordLook)
+	}
+}
+
+// forgetBrain reaps a brain that ends.
+func (p *process) forgetBrain() {
+	if p.called.pid > 0 {
+		signalChild(p.called.pid, unix.SIGKILL) // it may be stopped
+		sys(unix.SYS_WAIT4, uintptr(p.called.pid), 0, unix.WALL, 0, 0)
+		p.called.pid = 0
+	}
+	closeFD(p.called.sock)
+	p.called.sock = -1
+	p.polls[pollBrain].Fd = -1
+}
+
+// stopping reports whether there is a stop, so that the members need not run while no brain does.
+func (p *process) stopping() bool {
+	return p.page.Phase >= page.Terminating || p.page.Happened[page.LauncherDied] != 0
+}
+
+// brainDied starts the next brain. One after another may die for the same reason: then the guard ends the
+// server, and at last does without a report.
+func (p *process) brainDied() {
+	p.called.deaths++
+	if p.called.deaths >= deathsMost && !p.stopping() && !p.page.Pending() {
+		p.page.Wake = 0 // nothing that concerns the server
+		p.called.deaths = 0
+		return
+	}
+	switch {
+	case p.called.deaths >= deathsMost:
+		p.endWithoutBrain()
+	case p.stopping():
+		p.haltMembers()
+	}
+	p.callBy(now())
+}
+
+// checkBrain replaces a brain that has changed nothing by Page.Due.
+func (p *process) checkBrain(at int64) {
+	due := p.page.Due
+	switch {
+	case due == 0 || at < due:
+	case due != p.called.dueSeen:
+		p.called.dueSeen = due
+		p.called.patience = at + continuedFor
+		p.tellBrain()
+	case at >= p.called.patience:
+		p.forgetBrain()
+		p.brainDied()
+	}
+}
+
+// endWithoutBrain ends a server where no brain can start, for lack of processes or memory.
+func (p *process) endWithoutBrain() {
+	launcherLives := p.polls[pollLauncher].Fd >= 0
+	if launcherLives && p.page.Phase < page.Terminating {
+		sendWord(p.launcher, page.WordTerminate)
+		until := now() + p.page.TermGrace
+		for p.page.TermGrace < 0 || now() < until {
+			if p.page.Exited && p.page.Childless && !p.populated() {
+				break
+			}
+			sleep(5e6) // no event says that the last member has ended
+		}
+	}
+	p.killAll()
+	if launcherLives { // members that left the group descend from it
+		sendWord(p.launcher, page.WordKill)
+		p.awaitLauncher()
+	}
+	p.removeDirectories()
+	p.finish()
+}
+
+// awaitLauncher waits until the launcher has killed its children, or is dead.
+func (p *process) awaitLauncher() {
+	polls := [1]unix.PollFd{{Fd: p.page.Launcher, Events: unix.POLLIN}}
+	for round := 0; round < 5000 && !p.page.Childless; round++ {
+		brief := unix.Timespec{Nsec: 2e6} // no event says that all have ended
+		at, timeout := uintptr(unsafe.Pointer(&polls)), uintptr(unsafe.Pointer(&brief))
+		n, _ := sys(unix.SYS_PPOLL, at, 1, timeout, 0, 0)
+		if n == 1 {
+			return
+		}
+	}
+}
+
+// killAll is a stop without a grace. Before Linux 5.14 the members are frozen, and their launcher kills them
+// or, after its death, a sweep.
+func (p *process) killAll() {
+	for round := int64(1); p.page.Payload >= 0 && round < 5000; round++ {
+		if writeFile(p.page.Payload, killFile, '1') != 0 {
+			writeFile(p.page.Payload, freezeFile, '1')
+			return
+		}
+		if !p.populated() {
+			return
+		}
+		sleep(min(round*50e3, 2e6)) // no event says that a killed process has ended
+	}
+}
+
+// populated reports whether cgroup.events of the payload says so. One that cannot be read is, as for a brain:
+// a member that does not exist costs time.
+func (p *process) populated() bool {
+	if p.page.Payload < 0 {
+		return false
+	}
+	return populated(p.page.Payload, &p.buf)
+}

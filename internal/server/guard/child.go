@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package guard
+
+import (
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// child is where the memory of a raw process begins: a mapping that it shares with its parent, so that no
+// page of it is copied, with a stack of its own behind the struct that child is the first field of.
+type child struct {
+	role   role
+	g      goroutine
+	tls    [4]uintptr
+	clone  cloneArgs
+	size   uintptr // of the mapping
+	cgroup int32   // where it is born, or -1
+	joins  bool    // clone3 was refused: it enters the cgroup by itself
+	pid    int32   // written by the process that forks it, or an errno, negative
+	pidfd  int32
+}
+
+// role is the task of a raw process.
+type role uint32
+
+const (
+	roleGuard role = iota
+	roleMain
+)
+
+// rawMain is where a raw process begins. It does not return.
+//
+//lint:ignore U1000 forkOn calls it
+func rawMain(c *child) {
+	switch c.role {
+	case roleGuard:
+		(*process)(unsafe.Pointer(c)).guardMain()
+	case roleMain:
+		(*birth)(unsafe.Pointer(c)).mainProcess()
+	}
+	exit(125)
+}
+
+const stackSize = 2 * 4096
+
+// mapChild maps the memory of a raw process, of that size and a stack, all zero but for the fork's own
+// fields.
+func mapChild(size uintptr, r role) (uintptr, syscall.Errno) {
+	size = (size+4095)&^4095 + stackSize
+	const access = unix.PROT_READ | unix.PROT_WRITE
+	const how = unix.MAP_SHARED | unix.MAP_ANONYMOUS | unix.MAP_POPULATE
+	at, _, e := syscall.RawSyscall6(unix.SYS_MMAP, 0, size, access, how, ^uintptr(0), 0)
+	if e != 0 {
+		return 0, e
+	}
+	c := *(**child)(unsafe.Pointer(&at))
+	c.role = r
+	c.size = size
+	c.cgroup = -1
+	c.tls[2] = uintptr(unsafe.Pointer(&c.g))
+	c.clone = cloneArgs{
+		pidfd: uint64(uintptr(unsafe.Pointer(&c.pidfd))),
+		tls:   uint64(uintptr(unsafe.Pointer(&c.tls[3]))),
+		stack: uint64(at + size - stackSize), stackSize: stackSize,
+	}
+	return at, 0
+}
+
+func (c *child) unmap() { sys(unix.SYS_MUNMAP, uintptr(unsafe.Pointer(c)), c.size, 0, 0, 0) }
+
+// fork starts the process, and writes its pid. sharing are CLONE_VM and CLONE_VFORK, or 0. The new process
+// sends signal at its end; 0 is for one that wait(2) does not return without __WALL.
+//
+// It is nosplit because a process that borrows the memory of its parent calls it.
+//
+//go:nosplit
+func (c *child) fork(sharing, signal uint64) {
+	c.clone.exitSignal = signal
+	c.clone.flags = sharing | unix.CLONE_CLEAR_SIGHAND | unix.CLONE_SETTLS | unix.CLONE_PIDFD
+	if c.cgroup >= 0 {
+		c.clone.flags |= unix.CLONE_INTO_CGROUP
+		c.clone.cgroup = uint64(c.cgroup)
+	}
+	at, size := uintptr(unsafe.Pointer(&c.clone)), unsafe.Sizeof(c.clone)
+	pid := forkOn(unix.SYS_CLONE3, at, size, 0, 0, 0, c, &c.g)
+	// Seccomp may refuse clone3. Then clone(2) starts the process, which joins the cgroup before it does
+	// anything else.
+	if pid == -int(syscall.ENOSYS) || pid == -int(syscall.EPERM) {
+		flags := uintptr(sharing|signal) | unix.CLONE_SETTLS | unix.CLONE_PIDFD
+		tls := uintptr(c.clone.tls) // the fourth argument on arm64, the fifth on amd64; the other is not used
+		c.joins = true
+		top := uintptr(c.clone.stack + c.clone.stackSize)
+		pid = forkOn(unix.SYS_CLONE, flags, top, uintptr(c.clone.pidfd), tls, tls, c, &c.g)
+	}
+	c.pid = int32(pid)
+}
+
+// forkBetween forks by a process between, which exits at once, so that the new process is in no process tree
+// of the client. That process shares the caller's descriptors, so that the pidfd is opened there.
+//
+// All signals are blocked: a handler of the runtime in a process that borrows its memory would destroy it.
+// That the function has no preemption point keeps it on its thread.
+//
+//go:noinline
+//go:nosplit
+func (c *child) forkBetween() syscall.Errno {
+	c.pid = -int32(syscall.EINTR) // it stays if the process between is killed
+	c.pidfd = -1
+	all, before := ^uint64(0), uint64(0)
+	setMask(&all, &before)
+	pid := vfork(unix.SYS_CLONE, vforkFlags|unix.CLONE_FILES, 0)
+	if pid == 0 {
+		sys(unix.SYS_SETPGID, 0, 0, 0, 0, 0) // the client may kill its process group
+		c.fork(0, uint64(unix.SIGCHLD))
+		exit(0)
+	}
+	if pid > 0 {
+		sys(unix.SYS_WAIT4, uintptr(pid), 0, unix.WALL, 0, 0) // no signal interrupts it
+		pid = int(c.pid)
+	}
+	setMask(&before, nil)
+	return syscall.Errno(-min(pid, 0))
+}
+
+// forkHere forks a child of the calling process, which has signals as before afterwards.
+//
+//go:noinline
+//go:nosplit
+func (c *child) forkHere(sharing, signal uint64) syscall.Errno {
+	all, before := ^uint64(0), uint64(0)
+	setMask(&all, &before)
+	c.fork(sharing, signal)
+	setMask(&before, nil)
+	return syscall.Errno(-min(c.pid, 0))
+}
+
+// InThread has a second thread call f, which may execute a program, while the first one waits.
+//
+//go:noinline
+//go:nosplit
+func InThread(f func()) {
+	const shared = unix.CLONE_SIGHAND | unix.CLONE_FILES | unix.CLONE_FS | unix.CLONE_SYSVSEM
+	if vfork(unix.SYS_CLONE, vforkFlags|unix.CLONE_THREAD|shared, 0) == 0 {
+		f()
+		sys(unix.SYS_EXIT, 0, 0, 0, 0, 0) // of the thread; it does not return
+	}
+}

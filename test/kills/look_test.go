@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kills
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/test/bed"
+	"github.com/mcpscope/mcpscope/test/escape"
+)
+
+// The kinds of processes in a kill's world, besides the client.
+const (
+	launcher = "launcher"
+	guard    = "guard"
+	brain    = "brain"
+	member   = "member" // of the server's group
+	unborn   = "unborn" // a guard's child that has not become a brain yet
+)
+
+// A process is one that belongs to a kill.
+type process struct {
+	pid, parent int
+	kind        string
+	marked      bool // it has the mark in its environment: it still has memory, so it can run code
+}
+
+func (p process) String() string { return p.kind + ": " + escape.Describe(p.pid) }
+
+// mark is a variable that client, launcher, guard, brain and server inherit, and no other process has.
+func (k *kill) mark() string { return "KILL_TABLE_MARK=" + k.name }
+
+// look lists the processes with the mark, and those without it in the world's group: a process that executes
+// a program has no environment for a moment. The client, and the world's own process, are left out.
+func (k *kill) look() []process {
+	world := strings.TrimPrefix(k.site.Dir, bed.Root(k.t)) + "/"
+	var found []process
+	for pid, parent := range escape.Parents() {
+		if pid == k.client.Own.PID || pid == k.site.Root.Cmd.Process.Pid {
+			continue
+		}
+		environment, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)) // empty if it has exited
+		path, _ := bed.ProcessPath(pid)                                     // the same
+		marked := bytes.Contains(environment, []byte(k.mark()+"\x00"))
+		state, err := escape.StatField(pid, 3)
+		if err != nil || state == "Z" || state == "X" {
+			continue
+		}
+		if marked || strings.HasPrefix(path+"/", world) {
+			found = append(found, process{pid, parent, k.kindOf(pid, path), marked})
+		}
+	}
+	guards := map[int]bool{}
+	for _, p := range found {
+		guards[p.pid] = p.kind == guard
+	}
+	for i, p := range found {
+		if p.kind == guard && guards[p.parent] {
+			found[i].kind = unborn
+		}
+	}
+	return found
+}
+
+// kindOf: neither the name nor the command line of a guard is promised to tests, so a guard is each process
+// that is nothing else.
+func (k *kill) kindOf(pid int, path string) string {
+	line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // empty if it has exited
+	switch {
+	case pid == k.client.Server.PID && !k.client.Server.Ended(0):
+		return launcher
+	case bytes.HasPrefix(line, []byte("brain-")):
+		return brain
+	case strings.Contains(path, "/mcp-"+k.name+"-") && !strings.Contains(path, "/guards"):
+		return member
+	}
+	return guard
+}
+
+// ofKind looks for the processes of one kind.
+func (k *kill) ofKind(kind string) []process {
+	var found []process
+	for _, p := range k.look() {
+		if p.kind == kind {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+// abandoned reports whether no process is left that could still stop the server. It looks twice, because a
+// process may be forked during the first look, by a process that exits before its turn comes.
+func (k *kill) abandoned() bool {
+	for range 2 {
+		for _, p := range k.look() {
+			if p.kind != member {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// groups is where mcpscope makes the groups of root's servers.
+func (k *kill) groups() string { return filepath.Join(k.site.Dir, "mcp.slice", "0") }
+
+// directories lists what is there but the guards' own leaf, which comes and goes.
+func (k *kill) directories() []string {
+	entries, _ := os.ReadDir(k.groups()) // the first server makes it
+	var found []string
+	for _, e := range entries {
+		if e.IsDir() && e.Name() != "guards" {
+			found = append(found, filepath.Join(k.groups(), e.Name()))
+		}
+	}
+	return found
+}
+
+// killKind sends SIGKILL to the processes of one kind that live now, and reports whether there were any.
+func (k *kill) killKind(kind string) bool {
+	hit := false
+	for _, found := range k.ofKind(kind) {
+		p, err := escape.OpenProcess(found.pid)
+		if err != nil {
+			continue
+		}
+		// The pid is held now, and may have changed hands before.
+		if parent, err := escape.ParentOf(p.PID); err == nil && (parent == found.parent || parent == 1) {
+			k.killed[p.PID] = true
+			p.Signal(unix.SIGKILL)
+			hit = true
+		}
+		p.Close()
+	}
+	return hit
+}
