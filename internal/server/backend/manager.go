@@ -145,6 +145,11 @@ func (p Place) startScope(w Wanted) (*group.ControlGroup, error) {
 	if err = g.Arm(w.Config); err == nil {
 		err = g.MoveGuard(w.Guard.PID)
 	}
+	for _, main := range pids[1:] {
+		if err == nil { // a directory with a process cannot hand controllers down
+			err = g.Payload.Take(main)
+		}
+	}
 	if err != nil { // its guard is dismissed, and then systemd removes the scope
 		g.Close()
 	}
