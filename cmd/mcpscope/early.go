@@ -36,6 +36,7 @@ func begin(argv, stack uintptr) uintptr {
 	}
 	env := vector(argv + 8*uintptr(len(args)+1))
 	beginGateway(args, env)
+	beginRun(args, env)
 	if len(args) > 1 && text(args[1]) == "run" {
 		openNothing()
 	}
@@ -103,18 +104,10 @@ func beginGateway(args, env []uintptr) {
 			return
 		}
 	}
+	if hasUserFile(home, config) {
+		return
+	}
 	var f file
-	if !strings.HasPrefix(config, "/") {
-		config, home = home, "/.config"
-	} else {
-		home = ""
-	}
-	if strings.Contains(config, "/.") || strings.Contains(config, "//") { // main cleans it
-		return
-	}
-	if f.named(settings.System()).exists() || f.named(config, home, settings.UserFile).exists() {
-		return
-	}
 	if f.find(text(g.Args[0]), search) {
 		last := g.Args[len(g.Args)-1]
 		g.Path, g.End = uintptr(unsafe.Pointer(&f)), last+uintptr(len(text(last)))
@@ -125,6 +118,20 @@ func beginGateway(args, env []uintptr) {
 		g.Name = g.Path + uintptr(at)
 		g.Exec()
 	}
+}
+
+// hasUserFile reports whether there may be a file of settings.
+func hasUserFile(home, config string) bool {
+	below := ""
+	if !strings.HasPrefix(config, "/") {
+		config = home
+		below = "/.config"
+	}
+	if strings.Contains(config, "/.") || strings.Contains(config, "//") { // main cleans it
+		return true
+	}
+	var f file
+	return f.named(settings.System()).exists() || f.named(config, below, settings.UserFile).exists()
 }
 
 // isName reports whether a gateway of that file is called like it, whatever its arguments are.

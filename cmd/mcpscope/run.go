@@ -78,7 +78,7 @@ func (v *invocation) prepare(operands []string, foreign []int) int {
 	v.server = &launcher.Server{
 		Name: f.Name, Path: file, Argv: operands, Env: env, Policy: f.Policy, Limits: f.Limits,
 		Backend: f.Backend, Require: f.Require, Replace: f.Replace, Notes: v.notes,
-		Stderr: f.Stderr, Report: report, Verbose: f.Verbose, ClientName: clientName(os.Getppid()),
+		Stderr: f.Stderr, Report: report, Verbose: f.Verbose, ClientName: protocol.ClientName(os.Getppid()),
 		Origin:     protocol.OriginOf(dir, env),
 		Executable: "/proc/self/exe", Foreign: foreign, NoFile: limit, Weaker: v.tellWeaker,
 	}

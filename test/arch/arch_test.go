@@ -31,8 +31,8 @@ var rules = map[string]rule{
 	"freeze": {[]string{"cgroup", "internal/kernel/linux", "internal/kernel/proc"}, "it ends groups and trees, and does not decide when"},
 	"scope":  {nil, "a library that starts the runner as a child; programs of others import it"},
 
-	room + "protocol":      {[]string{"cgroup", "freeze", "internal/name", "internal/kernel/proc", "internal/kernel/systemd"}, "words, which everyone may know: it holds no group"},
-	room + "group":         {[]string{"cgroup", "freeze", "internal/kernel/linux", "internal/kernel/proc", "internal/kernel/systemd", room + "protocol"}, "a group does not know where it came from, nor when it ends"},
+	room + "protocol":      {[]string{"cgroup", "freeze", "internal/name", "internal/kernel/proc", "internal/kernel/systemd", room + "page"}, "words, which everyone may know: it holds no group"},
+	room + "group":         {[]string{"cgroup", "freeze", "internal/kernel/linux", "internal/kernel/proc", "internal/kernel/systemd", room + "page", room + "protocol"}, "a group does not know where it came from, nor when it ends"},
 	room + "backend":       {[]string{"cgroup", "freeze", room + "page", "internal/kernel/linux", "internal/kernel/proc", "internal/kernel/systemd", room + "group", room + "protocol"}, "where groups come from"},
 	room + "lifecycle":     {[]string{room + "protocol"}, "when a server is stopped: a table, without processes"},
 	room + "client":        {[]string{"freeze", "internal/kernel/linux", "internal/kernel/proc", "internal/kernel/loop", room + "protocol"}, "what the client does, and not what follows from it"},

@@ -154,10 +154,20 @@ var allowedCalls = []struct {
 		reason:  "the result does not escape, so the caller has memory for it in its frame",
 	},
 	{
-		callee:  "runtime.gcWriteBarrier2",
-		callers: []string{guard + "(*lasting).newProcess"},
+		callee: "runtime.gcWriteBarrier2",
+		callers: []string{
+			"main.beginRun", guard + "(*Launcher).Dismiss", guard + "(*Launcher).replaceGuard",
+			guard + "(*Plain).fillBirth", guard + "(*Plain).prepare", guard + "(*Plain).start",
+			guard + "(*lasting).newProcess",
+		},
+		where:  []*place{beforeRuntime},
+		reason: "the code tests a flag first, which is 0 until the first garbage collection",
+	},
+	{
+		callee:  "runtime.gcWriteBarrier4",
+		callers: []string{"main.beginRun", guard + "(*Launcher).Start"},
 		where:   []*place{beforeRuntime},
-		reason:  "the code tests a flag first, which is 0 until the first garbage collection",
+		reason:  "as for gcWriteBarrier2",
 	},
 }
 

@@ -246,8 +246,10 @@ func TestUsurpedGroups(t *testing.T) {
 				case "stop":
 					w.wantSuccess("stop", "--grace", soon, id)
 				case "start":
-					w.wantSuccess("run", "--", "true")
+					next := startServer(w, []string{"--group"}, nil, binaries.Zoo, "plain") // it sweeps when it runs
 					s.members.UntilDead(escape.Patience)
+					next.Tell("close")
+					next.dead()
 				}
 				if left := s.members.Running(); len(left) > 0 {
 					t.Errorf("left: %q", left)

@@ -13,6 +13,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/loop"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
+	"github.com/mcpscope/mcpscope/internal/server/page"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/server/sweep"
 )
@@ -30,6 +31,9 @@ const SettleAfter = 10 * time.Millisecond
 
 // settle begins the tasks that wait until the server runs.
 func (b *Brain) settle() {
+	if b.Page.Started.Mark == page.StartedMark {
+		b.complete()
+	}
 	b.logStart()
 	b.Group.AdoptBy = backend.Adoption(b.Config, freeze.Root{PID: int(b.Page.GuardPID), PIDFD: b.Guard.PIDFD})
 	b.Group.Adopt()

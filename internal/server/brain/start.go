@@ -3,11 +3,13 @@
 package brain
 
 import (
+	"cmp"
 	"os"
 
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/loop"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
+	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
 	"github.com/mcpscope/mcpscope/internal/server/client"
 	"github.com/mcpscope/mcpscope/internal/server/group"
@@ -119,11 +121,7 @@ func Resume(p *page.Page, g *page.Guard, env []string, l *loop.Loop) (*Brain, er
 
 // Reopen is Resume for a server whose lifecycle has not begun yet.
 func Reopen(p *page.Page, g *page.Guard, env []string, l *loop.Loop) (*Brain, error) {
-	c := &protocol.Config{}
-	text, err := p.Config()
-	if err == nil {
-		err = protocol.Decode(text, c)
-	}
+	c, err := configOn(p)
 	if err != nil {
 		return nil, err
 	}
@@ -137,6 +135,30 @@ func Reopen(p *page.Page, g *page.Guard, env []string, l *loop.Loop) (*Brain, er
 		return nil, err
 	}
 	return b, nil
+}
+
+// configOn is the configuration on the page. A raw launcher writes none.
+func configOn(p *page.Page) (*protocol.Config, error) {
+	if p.Started.Mark == page.StartedMark {
+		return protocol.ConfigOf(&p.Started, p.Directory()), nil
+	}
+	c := &protocol.Config{}
+	text, err := p.Config()
+	if err == nil {
+		err = protocol.Decode(text, c)
+	}
+	return c, err
+}
+
+// complete adds facts to those that a raw launcher writes. This process has its working directory and the
+// environment of the server.
+func (b *Brain) complete() {
+	c := b.Config
+	dir, _ := os.Getwd() // "", if it was removed
+	c.Origin = protocol.OriginOf(dir, b.Env)
+	c.Client.Name = cmp.Or(protocol.ClientName(c.Client.PID), c.Client.Name)
+	c.Client.Unit, _, _ = systemd.UnitOf(c.Position, os.Getuid()) // none, outside of any
+	_ = b.Group.Register(c)                                       // it was removed
 }
 
 // GoOn is for a server whose client lives: it watches the client's side, or goes on with a stop.

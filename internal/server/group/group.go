@@ -21,6 +21,7 @@ import (
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
+	"github.com/mcpscope/mcpscope/internal/server/page"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
@@ -136,6 +137,9 @@ func (g *ControlGroup) Register(facts *protocol.Config) error {
 func (g *ControlGroup) Facts() protocol.Facts {
 	var f protocol.Facts
 	text, _, _ := g.Payload.Attr(AttrArmed) // none, if it can't be read
+	if s := page.StartedIn(text); s != nil {
+		return protocol.FactsOf(s, g.Dir)
+	}
 	if protocol.Decode([]byte(text), &f) != nil {
 		return protocol.Facts{Policy: protocol.DefaultPolicy()}
 	}

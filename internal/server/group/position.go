@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
+	"github.com/mcpscope/mcpscope/internal/server/page"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
@@ -130,10 +131,7 @@ func InitReaps() bool {
 		return true
 	}
 	st, err := proc.ReadStat(1)
-	return err == nil && slices.Contains([]string{
-		"systemd", "init", "tini", "docker-init", "dumb-init", "catatonit", "s6-svscan", "runit",
-		"openrc-init", "busybox", "podman-init", "mcpscope",
-	}, st.Comm)
+	return err == nil && strings.Contains(page.ReapingInits, " "+st.Comm+" ")
 }
 
 // PIDNamespace is the inode number of ours, 0 if that can't be read.

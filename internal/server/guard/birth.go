@@ -57,7 +57,8 @@ type state struct {
 	pgid, stderr  uintptr
 	death         uintptr
 	mask          uint64 // signal n is bit n-1
-	defaults      uint64 // the same
+	defaults      uint64 // signals to be set to their defaults, the same
+	ignores       uint64 // signals to be ignored, the same
 	nofile, locks unix.Rlimit
 }
 
@@ -160,8 +161,12 @@ func (b *birth) mainProcess() {
 	_, e = sys(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_LOCKS, uintptr(unsafe.Pointer(&b.state.locks)), 0, 0)
 	b.check(page.StepLimits, e)
 	for sig := uintptr(1); sig < 32; sig++ {
-		if b.state.defaults&(1<<(sig-1)) != 0 {
-			action := [4]uint64{}
+		const ignored = 1 // SIG_IGN
+		action, bit := [4]uint64{}, uint64(1)<<(sig-1)
+		if b.state.ignores&bit != 0 {
+			action[0] = ignored
+		}
+		if (b.state.defaults|b.state.ignores)&bit != 0 {
 			sys(unix.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&action)), 0, 8, 0)
 		}
 	}

@@ -106,9 +106,14 @@ func (k *keepList) add(fd int32) {
 // leaveClient drops what the guard has of the client.
 func (p *process) leaveClient() {
 	sys(unix.SYS_SETSID, 0, 0, 0, 0, 0)
+	p.keeps.closeOthers()
+}
+
+// closeOthers closes all descriptors but those of the list.
+func (k *keepList) closeOthers() {
 	last := int32(0)
 	for from := int32(0); ; from = last + 1 { // a watcher has thousands between those that are kept
-		last = p.keeps.next(from)
+		last = k.next(from)
 		if last > from {
 			closeRange(from, last-1)
 		}

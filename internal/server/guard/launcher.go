@@ -33,7 +33,10 @@ type Launcher struct {
 	buf      [512]byte
 	children int32 // the file that lists the children of this process
 
-	continues uint32 // page.Continues of which the signals have come
+	continues  uint32        // page.Continues of which the signals have come
+	stopBy     unix.Signal   // it has stopped the main process, and stops the launcher next; or 0
+	recordSize uintptr       // of the record for each signal, which begins with the number; 0 is one byte
+	timeout    unix.Timespec // of the present ppoll(2)
 }
 
 // End is why Await returns.
@@ -137,25 +140,18 @@ func (l *Launcher) Await() End {
 		return NothingLeft
 	}
 	for l.end == NotEnded {
-		l.poll()
-		if l.polls[fromSignals].Revents != 0 {
-			l.receiveSignals()
+		polls, count, timeout := l.pollArguments()
+		l.react(l.runtime.Poll(polls, count, timeout))
+		if l.stopBy != 0 {
+			l.runtime.Stop(l.stopBy)
+			l.stopBy = 0
 		}
-		if l.polls[fromGuard].Revents != 0 {
-			l.receiveGuard()
-		}
-		for i := fromClient; i < len(l.polls); i++ {
-			if l.polls[i].Revents != 0 {
-				l.polls[i].Fd = -1
-				l.tellGuard()
-			}
-		}
-		l.checkGuard()
 	}
 	return l.end
 }
 
-func (l *Launcher) poll() {
+// pollArguments are those of ppoll(2).
+func (l *Launcher) pollArguments() (polls, count, timeout uintptr) {
 	limit := l.reactBy
 	if limit != 0 && !l.thawed {
 		limit = l.thawAt()
@@ -163,36 +159,52 @@ func (l *Launcher) poll() {
 	if l.retryAt != 0 {
 		limit = l.retryAt
 	}
-	ts, timeout := unix.Timespec{}, uintptr(0)
 	if limit != 0 {
 		left := max(limit-now(), 0)
-		ts = unix.Timespec{Sec: left / 1e9, Nsec: left % 1e9}
-		timeout = uintptr(unsafe.Pointer(&ts))
+		l.timeout = unix.Timespec{Sec: left / 1e9, Nsec: left % 1e9}
+		timeout = uintptr(unsafe.Pointer(&l.timeout))
 	}
-	at := uintptr(unsafe.Pointer(&l.polls))
-	e := l.runtime.Poll(at, uintptr(len(l.polls)), timeout)
+	return uintptr(unsafe.Pointer(&l.polls)), uintptr(len(l.polls)), timeout
+}
+
+// react reacts to the events of l.polls. After an error they do not count.
+func (l *Launcher) react(e syscall.Errno) {
 	if e != 0 {
 		for i := range l.polls {
 			l.polls[i].Revents = 0
 		}
 	}
+	if l.polls[fromSignals].Revents != 0 {
+		l.receiveSignals()
+	}
+	if l.polls[fromGuard].Revents != 0 {
+		l.receiveGuard()
+	}
+	for i := fromClient; i < len(l.polls); i++ {
+		if l.polls[i].Revents != 0 {
+			l.polls[i].Fd = -1
+			l.tellGuard()
+		}
+	}
+	l.checkGuard()
 }
 
 // receiveSignals passes signals on. Those by which a client ends a server go to the page as well.
 func (l *Launcher) receiveSignals() {
 	at, size := uintptr(unsafe.Pointer(&l.buf)), unsafe.Sizeof(l.buf)
-	n, e := sys(unix.SYS_READ, uintptr(l.runtime.Signals), at, size, 0, 0)
+	n, e := sys(unix.SYS_READ, uintptr(l.polls[fromSignals].Fd), at, size, 0, 0)
 	if e != 0 {
 		return
 	}
-	for i := uintptr(0); i < n && i < size; i++ {
+	step := max(l.recordSize, 1)
+	for i := uintptr(0); i < n && i < size; i += step {
 		l.passSignal(unix.Signal(l.buf[i]))
 	}
 	l.reap()
 }
 
 func (l *Launcher) passSignal(sig unix.Signal) {
-	bit := uint64(1) << (sig - 1)
+	bit := uint64(1) << (uint64(sig-1) & 63)
 	switch {
 	case sig == unix.SIGCHLD:
 		return
@@ -266,11 +278,11 @@ func (l *Launcher) reap() {
 // would be in the background. So the launcher stops only when the main process has stopped. Then the shell
 // continues both: they are in one process group.
 
-// stopToo stops this process by the signal that has stopped the main process, until the shell continues
+// stopToo has this process stopped by the signal that has stopped the main process, until the shell continues
 // both. A kill of a tree begins with SIGSTOP, too.
 func (l *Launcher) stopToo(sig unix.Signal) {
 	if l.runtime.Terminal && l.page.Phase < page.Terminating {
-		l.runtime.Stop(sig)
+		l.stopBy = sig
 	}
 }
 
@@ -381,10 +393,10 @@ func (l *Launcher) replaceGuard() {
 	}
 	if !l.guards.near {
 		sys(unix.SYS_PRCTL, unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
-		defer sys(unix.SYS_PRCTL, unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 	}
 	none := Gate{}
 	g, e := l.guards.fork(l.page, &none, true)
+	sys(unix.SYS_PRCTL, unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 	if e != 0 {
 		l.retryAt = now() + retryAfter
 		return

@@ -32,6 +32,7 @@ type Page struct {
 	Decided
 	Gateway
 
+	Started     Started // of a raw launcher, which writes no configuration
 	Directories [1024]byte
 	Memory      int32  // the memory file
 	size        uint32 // of the configuration
@@ -286,6 +287,12 @@ func (p *Page) SetDirectories(paths ...string) error {
 	}
 	clear(p.Directories[copy(p.Directories[:], text):])
 	return nil
+}
+
+// Directory is the last one of SetDirectories.
+func (p *Page) Directory() string {
+	text, _, _ := strings.Cut(string(p.Directories[:]), "\x00\x00")
+	return text[strings.LastIndexByte(text, 0)+1:]
 }
 
 var _ [Size - unsafe.Sizeof(Page{})]byte // a page is enough

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && !cgo
+
+package main
+
+import (
+	"path"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/server/guard"
+)
+
+// plain is in the program's memory: there is no heap yet.
+var plain guard.Plain
+
+// found is the program of plain.
+var found file
+
+// beginRun runs a server that needs nothing of main: without flags but --name, variables and files of settings,
+// as root where there is neither a manager nor a journal. It returns for everything else, and for everything
+// that fails, and main does it once more.
+func beginRun(args, env []uintptr) {
+	if len(args) < 4 || text(args[1]) != "run" || unix.Getuid() != 0 || unix.Geteuid() != 0 {
+		return
+	}
+	plain.EOFGrace = 1200e6 // protocol.DefaultPolicy
+	plain.TermGrace = 1000e6
+	given, command := splitRun(args[2:])
+	if len(command) == 0 {
+		return
+	}
+	search, ok := plainSettings(env)
+	if !ok || !isPlainHost() || runsEngine(command) {
+		return
+	}
+	for fd := range uintptr(3) { // one that is closed would become a descriptor of ours
+		if _, _, errno := unix.RawSyscall(unix.SYS_FCNTL, fd, unix.F_GETFD, 0); errno != 0 {
+			return
+		}
+	}
+	if !found.find(text(command[0]), search) {
+		return
+	}
+	if given == "" {
+		given = path.Base(text(uintptr(unsafe.Pointer(&found))))
+	}
+	if !isPlainName(given) {
+		return
+	}
+	plain.Args = command
+	plain.Env = env
+	plain.Path = uintptr(unsafe.Pointer(&found))
+	plain.Name = given
+	last := args[len(args)-1]
+	plain.Hide = [2]uintptr{args[0], last + uintptr(len(text(last)))}
+	plain.Run()
+}
+
+// splitRun returns the value of --name, and the command. It returns no command for a line without "--", and for
+// one with other flags than these.
+func splitRun(args []uintptr) (given string, command []uintptr) {
+	for len(args) >= 2 && text(args[0]) != "--" {
+		flag, value := text(args[0]), text(args[1])
+		ok := true
+		switch flag {
+		case "--name":
+			given = value
+		case "--backend":
+			plain.Chosen = true
+			ok = value == "cgroup"
+		case "--eof-grace":
+			plain.EOFGrace, ok = plainDuration(value)
+		case "--term-grace":
+			plain.TermGrace, ok = plainDuration(value)
+		default:
+			ok = false
+		}
+		if !ok {
+			return "", nil
+		}
+		args = args[2:]
+	}
+	if len(args) < 2 {
+		return "", nil
+	}
+	return given, args[1:]
+}
+
+// plainDuration parses a number of milliseconds or seconds, in nanoseconds.
+func plainDuration(value string) (ns int64, ok bool) {
+	digits, unit := strings.TrimRight(value, "ms"), int64(1e9)
+	switch value[len(digits):] {
+	case "ms":
+		unit = 1e6
+	case "s":
+	default:
+		return 0, false
+	}
+	if digits == "" || len(digits) > 6 {
+		return 0, false
+	}
+	for i := range len(digits) {
+		if digits[i] < '0' || digits[i] > '9' {
+			return 0, false
+		}
+		ns = ns*10 + int64(digits[i]-'0')
+	}
+	return ns * unit, true
+}
+
+// plainSettings returns PATH if there are no settings.
+func plainSettings(env []uintptr) (search string, ok bool) {
+	home, config := "", ""
+	for i := len(env) - 1; i >= 0; i-- { // of two the first counts
+		v := text(env[i])
+		own := strings.HasPrefix(v, "MCPSCOPE_") && !strings.HasPrefix(v, "MCPSCOPE_ID=")
+		graphical := strings.HasPrefix(v, "DISPLAY=") || strings.HasPrefix(v, "WAYLAND_DISPLAY=")
+		if own || graphical { // see withBrowser
+			return "", false
+		}
+		value(&search, v, "PATH=")
+		value(&home, v, "HOME=")
+		value(&config, v, "XDG_CONFIG_HOME=")
+	}
+	return search, !hasUserFile(home, config)
+}
+
+// isPlainHost reports whether the group is a directory of the backend cgroup, and nothing is written to a
+// journal.
+func isPlainHost() bool {
+	var f file
+	manager := f.named("/run/systemd/system").exists()
+	journal := f.named("/run/systemd/journal/socket").exists()
+	return !manager && !journal
+}
+
+// runsEngine reports whether a word of the command has the name of a container engine: containers need a label.
+func runsEngine(command []uintptr) bool {
+	for _, at := range command {
+		word := text(at)
+		for _, engine := range [...]string{"docker", "podman", "nerdctl"} {
+			if strings.Contains(word, engine) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// isPlainName reports whether a name is that of its directory, too.
+func isPlainName(given string) bool {
+	return isName(given) && len(given) <= 40 && given[0] != '.' && given[0] != '-'
+}

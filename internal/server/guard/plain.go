@@ -1,0 +1,731 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package guard
+
+import (
+	"strings"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/server/page"
+)
+
+// Plain is a run that needs nothing of a Go runtime: one without flags but --name, variables and files of
+// settings, as root where no manager is, so that its group is a directory of the backend cgroup. All its
+// memory is here, since there is no heap.
+type Plain struct {
+	Args []uintptr // the server's, as the kernel has put them, with a 0 behind the last one
+	Env  []uintptr // of this process, the same
+	Path uintptr   // the file to execute
+	Name string    // of the server, which is also that in the name of its directory
+	Hide [2]uintptr
+	// EOFGrace and TermGrace are the policy, in nanoseconds.
+	EOFGrace, TermGrace int64
+	// Chosen: the backend cgroup was asked for, so a delegated group does not come before it.
+	Chosen bool
+
+	launcher Launcher
+	page     *page.Page
+	mask     uint64 // the client's
+	read     uint64 // signals that the launcher reads: signal n is bit n-1
+	ignores  uint64 // SIGCHLD, if the client ignores it
+	id       [idLength]byte
+	texts    plainTexts
+	buf      [512]byte
+}
+
+// plainTexts are strings that end with 0, and lists of them.
+type plainTexts struct {
+	dir      [96]byte
+	variable [24]byte // MCPSCOPE_ID
+	brain    [24]byte
+	env      [envMost]uintptr
+	shell    [argsMost]uintptr
+}
+
+// Bounds of a plain run.
+const (
+	idLength = 8
+	envMost  = 2048
+	argsMost = 512
+	nameMost = 64
+)
+
+// idLetters are protocol.IDLetters, of which there are 32.
+const idLetters = "abcdefghjkmnpqrstuvwxyz023456789"
+
+// Signals that a launcher reads, as linux.Caught, and those of job control, which it blocks: to ignore them
+// would be inherited by the server.
+const (
+	readSignals = ending | 1<<(unix.SIGCHLD-1) | 1<<(unix.SIGALRM-1) | 1<<(unix.SIGUSR1-1) |
+		1<<(unix.SIGUSR2-1) | 1<<(unix.SIGABRT-1) | 1<<(unix.SIGPIPE-1) | 1<<(unix.SIGCONT-1) |
+		1<<(unix.SIGXCPU-1) | 1<<(unix.SIGXFSZ-1) | 1<<(unix.SIGVTALRM-1) | 1<<(unix.SIGPROF-1) |
+		1<<(unix.SIGWINCH-1) | 1<<(unix.SIGIO-1) | 1<<(unix.SIGPWR-1)
+	jobSignals = 1<<(unix.SIGTSTP-1) | 1<<(unix.SIGTTIN-1) | 1<<(unix.SIGTTOU-1)
+)
+
+// Run runs the server, and ends the process as the server ends. It returns, for main to try, if it can't
+// start the server: then nothing of it is left.
+func (p *Plain) Run() {
+	if len(p.Name) > nameMost || len(p.Args)+2 > argsMost || len(p.Env)+2 > envMost {
+		return
+	}
+	dumpable, _ := sys(unix.SYS_PRCTL, unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
+	p.takeSignals()
+	if p.prepare() {
+		if p.start() {
+			p.live()
+		}
+		p.undo()
+	}
+	sys(unix.SYS_PRCTL, unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+	sys(unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, dumpable, 0, 0, 0)
+	setMask(&p.mask, nil)
+}
+
+// takeSignals blocks signals, so that from here on none ends the process. Those that the client ignores or
+// blocks stay so: blocked, an ignored one would be read like any other.
+func (p *Plain) takeSignals() {
+	const ignored = 1 // SIG_IGN
+	normal, action := [4]uint64{}, [4]uint64{}
+	to, at := uintptr(unsafe.Pointer(&normal)), uintptr(unsafe.Pointer(&action))
+	sys(unix.SYS_RT_SIGACTION, uintptr(unix.SIGCHLD), to, at, 8, 0) // ignored, it would hide the status
+	if action[0] == ignored {
+		p.ignores = 1 << (unix.SIGCHLD - 1)
+	}
+	all := uint64(readSignals | jobSignals)
+	added, was := uintptr(unsafe.Pointer(&all)), uintptr(unsafe.Pointer(&p.mask))
+	sys(unix.SYS_RT_SIGPROCMASK, unix.SIG_BLOCK, added, was, 8, 0)
+	p.read = readSignals
+	for sig := uintptr(1); sig < 32; sig++ {
+		bit := uint64(1) << (sig - 1)
+		if p.read&bit == 0 || sig == uintptr(unix.SIGCHLD) {
+			continue
+		}
+		sys(unix.SYS_RT_SIGACTION, sig, 0, at, 8, 0)
+		if action[0] == ignored || p.mask&bit != 0 {
+			p.read &^= bit
+		}
+	}
+	now := p.launcherMask()
+	setMask(&now, nil)
+}
+
+func (p *Plain) launcherMask() uint64 { return p.mask | p.read | jobSignals }
+
+// prepare makes the page and the descriptors that the guard inherits. It changes nothing outside.
+func (p *Plain) prepare() bool {
+	on, e := page.New()
+	if e != 0 {
+		return false
+	}
+	p.page = on
+	p.makeID()
+	self, e := sys(unix.SYS_PIDFD_OPEN, uintptr(unix.Getpid()), 0, 0, 0, 0)
+	if e != 0 {
+		return false
+	}
+	on.Launcher = int32(self)
+	on.Program, e = openAt(unix.AT_FDCWD, "/proc/self/exe\x00", unix.O_PATH)
+	if e != 0 {
+		return false
+	}
+	on.TermGrace = p.TermGrace
+	on.Started.EOFGrace = p.EOFGrace
+	on.Started.TermGrace = p.TermGrace
+	return p.describe() && p.watchClient() && p.openPlace()
+}
+
+func (p *Plain) makeID() {
+	random := uintptr(unsafe.Pointer(&p.id))
+	sys(unix.SYS_GETRANDOM, random, idLength, 0, 0, 0)
+	for i := range p.id {
+		p.id[i] = idLetters[p.id[i]&31]
+	}
+	n := copy(p.texts.dir[:], "mcp-") // protocol.GroupPrefix
+	n += copy(p.texts.dir[n:], p.Name)
+	n += copy(p.texts.dir[n:], "-")
+	copy(p.texts.dir[n:len(p.texts.dir)-1], p.id[:])
+	n = copy(p.texts.variable[:], "MCPSCOPE_ID=")
+	copy(p.texts.variable[n:], p.id[:])
+	n = copy(p.texts.brain[:], "brain-")
+	copy(p.texts.brain[n:], p.id[:])
+	copy(p.page.Directories[:], p.texts.dir[:])
+}
+
+// describe fills in the facts of the start.
+func (p *Plain) describe() bool {
+	s := &p.page.Started
+	s.Mark = page.StartedMark
+	var now unix.Timespec
+	sys(unix.SYS_CLOCK_GETTIME, unix.CLOCK_REALTIME, uintptr(unsafe.Pointer(&now)), 0, 0, 0)
+	s.At = now.Nano()
+	client, _ := sys(unix.SYS_GETPPID, 0, 0, 0, 0, 0)
+	own := unix.Getpid()
+	var ns unix.Stat_t
+	here := unix.AT_FDCWD
+	file, to := address("/proc/self/ns/pid\x00"), uintptr(unsafe.Pointer(&ns))
+	_, e := sys(unix.SYS_NEWFSTATAT, uintptr(here), file, to, 0, 0)
+	s.Namespace = ns.Ino
+	return e == 0 && p.identify(&s.Client, int(client)) && p.identify(&s.Launcher, own)
+}
+
+// identify reads /proc/PID/stat (proc_pid_stat(5)).
+func (p *Plain) identify(i *page.Process, pid int) bool {
+	path := [32]byte{}
+	n := copy(path[:], "/proc/")
+	var digits [11]byte
+	at := decimal(&digits, pid) - uintptr(unsafe.Pointer(&digits))
+	n += copy(path[n:], digits[at&15:len(digits)-1])
+	copy(path[n:], "/stat")
+	here := unix.AT_FDCWD
+	fd, e := sys(unix.SYS_OPENAT, uintptr(here), uintptr(unsafe.Pointer(&path)), unix.O_CLOEXEC, 0, 0)
+	if e != 0 {
+		return false
+	}
+	text := p.buf[:min(readFile(int32(fd), &p.buf), uintptr(len(p.buf)))]
+	closeFD(int32(fd))
+	first, last := 0, 0
+	for k, c := range text {
+		if c == '(' && first == 0 {
+			first = k
+		}
+		if c == ')' {
+			last = k
+		}
+	}
+	if first == 0 || last < first {
+		return false
+	}
+	copy(i.Name[:len(i.Name)-1], text[first+1:last])
+	i.PID = int64(pid)
+	const startTime = 22
+	field := 2 // the name was the second one
+	for _, c := range text[last+1:] {
+		switch {
+		case c == ' ':
+			field++
+		case field == startTime:
+			i.Start = i.Start*10 + uint64(c-'0')
+		}
+	}
+	return field > startTime
+}
+
+// watchClient is client.WatchParent.
+func (p *Plain) watchClient() bool {
+	on := p.page
+	s := &on.Started
+	kind := fileOf(0, &s.Stdin)
+	fileOf(1, &s.Stdout)
+	s.Socket = kind == unix.S_IFSOCK
+	s.Conveyed = s.Socket || kind == unix.S_IFIFO
+	if !s.Conveyed {
+		s.Stdin = page.File{}
+	}
+	watched := epollOn(&on.Stdin, 0, unix.EPOLLRDHUP) && epollOn(&on.Stdout, 1, 0) &&
+		epollOn(&on.Room[0], 1, unix.EPOLLOUT) && epollOn(&on.Room[1], 2, unix.EPOLLOUT)
+	if !s.Conveyed || !watched {
+		return watched
+	}
+	if !epollOn(&on.Input, 0, unix.EPOLLIN) {
+		return false
+	}
+	if s.Client.PID <= 1 { // then init is not the client
+		return true
+	}
+	fd, e := sys(unix.SYS_PIDFD_OPEN, uintptr(s.Client.PID), 0, 0, 0, 0)
+	parent, _ := sys(unix.SYS_GETPPID, 0, 0, 0, 0, 0)
+	switch {
+	case e != 0:
+	case int64(parent) == s.Client.PID:
+		on.Client = int32(fd)
+	default: // the client exited meanwhile, and the pid may be reused
+		closeFD(int32(fd))
+	}
+	return true
+}
+
+// fileOf identifies an open file, and returns its type.
+func fileOf(fd uintptr, f *page.File) (kind uint16) {
+	var st unix.Statx_t
+	const how = unix.AT_EMPTY_PATH | unix.AT_STATX_DONT_SYNC
+	at := uintptr(unsafe.Pointer(&st))
+	_, e := sys(unix.SYS_STATX, fd, address("\x00"), how, unix.STATX_TYPE|unix.STATX_INO, at)
+	if e != 0 {
+		return 0
+	}
+	f.Dev = unix.Mkdev(st.Dev_major, st.Dev_minor)
+	f.Ino = st.Ino
+	return st.Mode & unix.S_IFMT
+}
+
+// epollOn is client.newWatch. A file without events leaves -1.
+func epollOn(watch *int32, fd uintptr, events uint32) bool {
+	set, e := sys(unix.SYS_EPOLL_CREATE1, unix.EPOLL_CLOEXEC, 0, 0, 0, 0)
+	if e != 0 {
+		return false
+	}
+	event := unix.EpollEvent{Events: events}
+	at := uintptr(unsafe.Pointer(&event))
+	_, e = sys(unix.SYS_EPOLL_CTL, set, unix.EPOLL_CTL_ADD, fd, at, 0)
+	if e == 0 {
+		*watch = int32(set)
+		return true
+	}
+	closeFD(int32(set))
+	return e == syscall.EPERM
+}
+
+const directoryFlags = unix.O_DIRECTORY | unix.O_NOFOLLOW
+
+// openPlace opens the directory of root's groups and the leaf of guards. Main makes those that are missing.
+func (p *Plain) openPlace() bool {
+	root := openCgroup2("/sys/fs/cgroup\x00")
+	if root < 0 {
+		root = openCgroup2("/sys/fs/cgroup/unified\x00")
+	}
+	if root < 0 {
+		return false
+	}
+	parent, e := openAt(root, "mcp.slice/0\x00", directoryFlags)
+	seen := p.seesOwn(root)
+	closeFD(root)
+	if e != 0 || !seen {
+		return false
+	}
+	p.page.Parent = parent
+	p.page.Leaf, e = openAt(parent, "guards\x00", directoryFlags)
+	return e == 0 && !isFrozen(p.page.Leaf, &p.buf)
+}
+
+// seesOwn reports whether the mount shows the hierarchy that this process is in: with a private cgroup
+// namespace it may be another part. Unless the backend was chosen, only the root is plain: any other group
+// may be delegated.
+func (p *Plain) seesOwn(root int32) bool {
+	fd, e := openAt(unix.AT_FDCWD, "/proc/self/cgroup\x00", 0)
+	if e != 0 {
+		return false
+	}
+	n := min(readFile(fd, &p.buf), uintptr(len(p.buf)-32))
+	closeFD(fd)
+	at := uintptr(0) // the line of version 2 is the last one: "0::/path"
+	for i := uintptr(0); i+1 < n; i++ {
+		if p.buf[i&511] == '\n' {
+			at = i + 1
+		}
+	}
+	if n < at+5 || p.buf[at&511] != '0' || p.buf[(at+3)&511] != '/' || p.buf[(n-1)&511] != '\n' {
+		return false
+	}
+	if !p.Chosen && n != at+5 {
+		return false
+	}
+	path := p.buf[(at+4)&511 : (n-1)&511] // relative, since the root is open
+	var procs [512]byte
+	k := copy(procs[:], "./")
+	k += copy(procs[k:400], path)
+	copy(procs[k:], "/cgroup.procs")
+	list, e := sys(unix.SYS_OPENAT, uintptr(root), uintptr(unsafe.Pointer(&procs)), unix.O_CLOEXEC, 0, 0)
+	if e != 0 {
+		return false
+	}
+	found := p.listsOwn(int32(list))
+	closeFD(int32(list))
+	return found
+}
+
+// listsOwn reports whether a file has a line with the pid of this process.
+func (p *Plain) listsOwn(fd int32) bool {
+	own, number := unix.Getpid(), 0
+	for {
+		at, size := uintptr(unsafe.Pointer(&p.buf)), unsafe.Sizeof(p.buf)
+		n, e := sys(unix.SYS_READ, uintptr(fd), at, size, 0, 0)
+		if e != 0 || n == 0 {
+			return false
+		}
+		for i := uintptr(0); i < n; i++ {
+			c := p.buf[i&511]
+			if c == '\n' && number == own {
+				return true
+			}
+			if c == '\n' {
+				number = 0
+				continue
+			}
+			number = number*10 + int(c-'0')
+		}
+	}
+}
+
+func openCgroup2(path string) int32 {
+	fd, e := openAt(unix.AT_FDCWD, path, directoryFlags)
+	if e != 0 {
+		return -1
+	}
+	var st unix.Statfs_t
+	sys(unix.SYS_FSTATFS, uintptr(fd), uintptr(unsafe.Pointer(&st)), 0, 0, 0)
+	if st.Type != unix.CGROUP2_SUPER_MAGIC {
+		closeFD(fd)
+		return -1
+	}
+	return fd
+}
+
+// isFrozen reads the last line of cgroup.events, "frozen 0". One that cannot be read is for main.
+func isFrozen(dir int32, buf *[512]byte) bool {
+	fd, e := openAt(dir, eventsFile, 0)
+	if e != 0 {
+		return true
+	}
+	n := readFile(fd, buf)
+	closeFD(fd)
+	return n < 21 || buf[19] != '0'
+}
+
+// start forks the guard, makes the group, and starts the server in it.
+func (p *Plain) start() bool {
+	if _, e := sys(unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0, 0, 0, 0); e != 0 {
+		return false
+	}
+	l := &p.launcher
+	at, e := mapChild(unsafe.Sizeof(birth{}), roleMain)
+	if e != 0 {
+		return false
+	}
+	l.page = p.page
+	l.birth = *(**birth)(unsafe.Pointer(&at))
+	l.children = -1
+	p.fillBirth(l.birth)
+	guards := &l.guards
+	copy(guards.name[:], "guard-") // protocol.GuardPrefix
+	copy(guards.name[6:], p.id[:])
+	guards.hide = p.Hide
+	guards.argv[0] = uintptr(unsafe.Pointer(&p.texts.brain))
+	guards.argv[1] = address("supervise\x00") // protocol.BrainCommand
+	guards.args = 2
+	guards.env = uintptr(unsafe.Pointer(unsafe.SliceData(p.Env)))
+	guards.near = !p.initReaps()
+	none := Gate{}
+	l.guard, e = guards.fork(p.page, &none, false)
+	if e != 0 {
+		return false
+	}
+	payload, e := p.makeGroup()
+	if e != 0 {
+		return false
+	}
+	signals, e := p.signalFD()
+	if e != 0 {
+		return false
+	}
+	p.page.Wake = now() + settleAfter
+	l.recordSize = unsafe.Sizeof([16]uint64{}) // struct signalfd_siginfo
+	l.runtime.Signals = int(signals)
+	return l.Start(int(payload), -1, l.runtime) == 0
+}
+
+// settleAfter is brain.SettleAfter.
+const settleAfter = 10e6
+
+func (p *Plain) signalFD() (fd int32, e syscall.Errno) {
+	const quiet = unix.SFD_CLOEXEC | unix.SFD_NONBLOCK
+	at := uintptr(unsafe.Pointer(&p.read))
+	n, e := sys(unix.SYS_SIGNALFD4, ^uintptr(0), at, 8, quiet, 0)
+	return int32(n), e
+}
+
+// fillBirth is newBirth.
+func (p *Plain) fillBirth(b *birth) {
+	b.page = p.page
+	b.launcher = int32(unix.Getpid())
+	b.payload = -1
+	b.sock = -1
+	b.sends = -1
+	n := 0
+	for _, v := range p.Env {
+		if !isOwnVariable(v) {
+			p.texts.env[n&(envMost-1)] = v
+			n++
+		}
+	}
+	p.texts.env[n&(envMost-1)] = uintptr(unsafe.Pointer(&p.texts.variable))
+	p.texts.shell[0] = address("/bin/sh\x00")
+	p.texts.shell[1] = p.Path
+	copy(p.texts.shell[2:], p.Args[1:])
+	b.program = program{
+		path: p.Path, argv: uintptr(unsafe.Pointer(unsafe.SliceData(p.Args))),
+		env: uintptr(unsafe.Pointer(&p.texts.env)), shell: p.texts.shell[0],
+		shellArgv: uintptr(unsafe.Pointer(&p.texts.shell)),
+	}
+	b.state.mask = p.mask
+	b.state.ignores = p.ignores
+	var death int32
+	sys(unix.SYS_PRCTL, unix.PR_GET_PDEATHSIG, uintptr(unsafe.Pointer(&death)), 0, 0, 0)
+	b.state.death = uintptr(death)
+	sys(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, 0, uintptr(unsafe.Pointer(&b.state.nofile)), 0)
+	p.tag(&b.state.locks)
+	var session int32
+	at := uintptr(unsafe.Pointer(&session))
+	if _, e := sys(unix.SYS_IOCTL, 0, unix.TIOCGSID, at, 0, 0); e == 0 {
+		own, _ := sys(unix.SYS_GETSID, 0, 0, 0, 0, 0)
+		p.launcher.runtime.Terminal = uintptr(session) == own
+	}
+	if p.launcher.runtime.Terminal {
+		b.state.pgid, _ = sys(unix.SYS_GETPGID, 0, 0, 0, 0, 0)
+	}
+}
+
+// isOwnVariable reports whether a variable is the id of an outer server.
+func isOwnVariable(at uintptr) bool {
+	const name = "MCPSCOPE_ID="
+	for i := 0; i < len(name); i++ {
+		if **(**byte)(unsafe.Pointer(&at)) != name[i] {
+			return false
+		}
+		at++
+	}
+	return true
+}
+
+// tag is freeze.Tag of the id: a server in a server has one of its own.
+func (p *Plain) tag(limit *unix.Rlimit) {
+	at := uintptr(unsafe.Pointer(limit))
+	sys(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_LOCKS, 0, at, 0)
+	const bits, magic = 42, uint64(0x6d63)
+	if limit.Cur>>bits == magic {
+		limit.Cur = limit.Max
+		sys(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_LOCKS, at, 0, 0)
+	}
+	if limit.Cur != unix.RLIM_INFINITY&^0 {
+		return // in use
+	}
+	number := uint64(0)
+	for _, c := range p.id {
+		digit := uint64(c - '0')
+		if c >= 'a' {
+			digit = uint64(c-'a') + 10
+		}
+		number = number*36 + digit
+	}
+	limit.Cur = magic<<bits | number&(1<<bits-1)
+}
+
+// makeGroup makes, locks and arms the group, as group.Make.
+func (p *Plain) makeGroup() (payload int32, e syscall.Errno) {
+	dir := uintptr(unsafe.Pointer(&p.texts.dir))
+	const mode = 0o700 // group.GroupMode
+	if _, e = sys(unix.SYS_MKDIRAT, uintptr(p.page.Parent), dir, mode, 0, 0); e != 0 {
+		return -1, e
+	}
+	const flags = directoryFlags | unix.O_CLOEXEC
+	fd, e := sys(unix.SYS_OPENAT, uintptr(p.page.Parent), dir, flags, 0, 0)
+	if e != 0 {
+		return -1, e
+	}
+	payload = int32(fd)
+	if _, e = sys(unix.SYS_FLOCK, fd, unix.LOCK_EX|unix.LOCK_NB, 0, 0, 0); e != 0 {
+		return payload, e
+	}
+	facts := uintptr(unsafe.Pointer(&p.page.Started))
+	armed := address("user.mcpscope.armed\x00") // group.AttrArmed
+	if _, e = sys(unix.SYS_FSETXATTR, fd, armed, facts, page.StartedSize, 0); e != 0 {
+		return payload, e
+	}
+	if _, e = sys(unix.SYS_FACCESSAT, fd, address("memory.current\x00"), 0, 0, 0); e == 0 {
+		counted := address("user.mcpscope.memory\x00") // group.attrMemory
+		sys(unix.SYS_FSETXATTR, fd, counted, address("counted\x00"), uintptr(len("counted")), 0)
+	}
+	// Lock and attribute also succeed on a directory that a sweep has removed; this read does not.
+	if isFrozen(payload, &p.buf) {
+		return payload, syscall.EBUSY
+	}
+	kind, e := openAt(payload, "cgroup.type\x00", 0)
+	if e != 0 {
+		return payload, e
+	}
+	n := readFile(kind, &p.buf) // "domain", or "domain invalid" below a threaded group
+	closeFD(kind)
+	if n != uintptr(len("domain\n")) {
+		return payload, syscall.EOPNOTSUPP
+	}
+	return payload, 0
+}
+
+// live is the launcher from the server's start on. It returns if the server could not be executed.
+func (p *Plain) live() {
+	l := &p.launcher
+	if p.page.FailedStep == page.StepNone { // otherwise main tries again, and reports why it can't
+		p.leaveClient()
+	}
+	for {
+		for l.mainPID > 0 && l.end == NotEnded {
+			polls, count, timeout := l.pollArguments()
+			_, e := sys(unix.SYS_PPOLL, polls, count, timeout, 0, 0)
+			l.react(e)
+			if l.stopBy != 0 {
+				p.stop(l.stopBy)
+				l.stopBy = 0
+			}
+		}
+		if l.end == MembersStuck {
+			p.reportStuck()
+		}
+		if l.end != NothingLeft && l.mainPID > 0 || p.removeGroup() {
+			break
+		}
+		l.leaveToBrain()
+	}
+	failed := p.page.FailedStep
+	l.Dismiss(page.WordDone, startWithin)
+	if failed == page.StepNone {
+		p.exit()
+	}
+}
+
+// undo is for a start that failed.
+func (p *Plain) undo() {
+	l := &p.launcher
+	if l.guard.PIDFD > 0 {
+		l.Abandon()
+	}
+	if l.payload > 0 {
+		closeFD(l.payload)
+	}
+}
+
+// leaveToBrain is for a group in which a member has made others.
+func (l *Launcher) leaveToBrain() {
+	l.end = NotEnded
+	l.page.LeftOvers = true
+	l.page.Ender = page.NotEnding
+	l.tellGuard()
+}
+
+// removeGroup returns false where something keeps the group.
+func (p *Plain) removeGroup() bool {
+	dir := uintptr(unsafe.Pointer(&p.texts.dir))
+	for try := int64(0); try < 32; try++ { // 10 ms
+		_, e := sys(unix.SYS_UNLINKAT, uintptr(p.page.Parent), dir, unix.AT_REMOVEDIR, 0, 0)
+		if e == 0 || e == syscall.ENOENT {
+			return true
+		}
+		if e != syscall.EBUSY {
+			return false
+		}
+		sleep(20e3 * (try + 1)) // no event says that the last process has left
+	}
+	return false
+}
+
+// leaveClient closes the descriptors that are the server's own, but stderr.
+func (p *Plain) leaveClient() {
+	l := &p.launcher
+	null, _ := openAt(unix.AT_FDCWD, "/dev/null\x00", unix.O_RDWR)
+	sys(unix.SYS_DUP3, uintptr(null), 0, unix.O_CLOEXEC, 0, 0)
+	sys(unix.SYS_DUP3, uintptr(null), 1, unix.O_CLOEXEC, 0, 0)
+	keeps := keepList{}
+	for fd := int32(0); fd < 3; fd++ {
+		keeps.add(fd)
+	}
+	for _, fd := range p.page.Descriptors() {
+		keeps.add(fd)
+	}
+	keeps.add(p.page.Memory)
+	keeps.add(int32(l.guard.Sock))
+	keeps.add(int32(l.guard.PIDFD))
+	keeps.add(int32(l.runtime.Signals))
+	keeps.add(l.payload)
+	keeps.add(l.children)
+	keeps.closeOthers()
+}
+
+// stop stops the process by a signal of job control, which is blocked, until the shell continues it.
+func (p *Plain) stop(sig unix.Signal) {
+	mask := p.launcherMask()
+	open := mask &^ (1 << (uint64(sig-1) & 63))
+	sys(unix.SYS_KILL, uintptr(unix.Getpid()), uintptr(sig), 0, 0, 0)
+	setMask(&open, nil) // it stops here
+	setMask(&mask, nil)
+}
+
+// exit ends the process as the main process has ended.
+func (p *Plain) exit() {
+	if !p.page.Exited {
+		p.complain("cannot find the exit status of \"")
+		exit(125)
+	}
+	status := p.page.Status
+	sig := uintptr(status & 0x7f)
+	if sig == 0 {
+		exit(uintptr(status >> 8 & 0xff))
+	}
+	none, action, mask := unix.Rlimit{}, [4]uint64{}, ^uint64(1<<(sig-1))
+	sys(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_CORE, uintptr(unsafe.Pointer(&none)), 0, 0)
+	sys(unix.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&action)), 0, 8, 0)
+	sys(unix.SYS_KILL, uintptr(unix.Getpid()), sig, 0, 0, 0)
+	setMask(&mask, nil)
+	exit(128 + sig) // as PID 1, which its own signals do not end
+}
+
+// reportStuck is for members that SIGKILL has not ended. A brain waits for them.
+func (p *Plain) reportStuck() {
+	p.complain("cannot stop all of \"")
+	const hint = "mcpscope: hint: mcpscope waits for it, and removes the group then\n"
+	writeText(hint)
+	exit(125)
+}
+
+// complain writes a line with the name of the server, and the members that are left.
+func (p *Plain) complain(text string) {
+	line := &p.buf
+	n := copy(line[:], "mcpscope: ")
+	n += copy(line[n:], text)
+	n += copy(line[n:], p.Name)
+	n += copy(line[n:], "\"")
+	left := p.page.Left[:]
+	if left[0] != 0 {
+		n += copy(line[n:], ": ")
+	}
+	for _, c := range left {
+		if c == 0 || n >= len(line)-2 {
+			break
+		}
+		if c == '\n' {
+			c = ','
+		}
+		line[n] = c
+		n++
+	}
+	line[n&511] = '\n'
+	sys(unix.SYS_WRITE, 2, uintptr(unsafe.Pointer(line)), uintptr(n+1), 0, 0)
+}
+
+func writeText(text string) { sys(unix.SYS_WRITE, 2, address(text), uintptr(len(text)), 0, 0) }
+
+// initReaps is group.InitReaps.
+func (p *Plain) initReaps() bool {
+	const initial = 0xEFFFFFFC // PROC_PID_INIT_INO: the machine's own
+	if p.page.Started.Namespace == initial || unix.Getpid() == 1 {
+		return true
+	}
+	init := page.Process{}
+	if !p.identify(&init, 1) {
+		return false
+	}
+	word := [len(init.Name) + 2]byte{' '}
+	n := 1
+	for _, c := range init.Name {
+		if c == 0 {
+			break
+		}
+		word[n] = c
+		n++
+	}
+	word[n] = ' '
+	return strings.Contains(page.ReapingInits, unsafe.String(&word[0], n+1))
+}

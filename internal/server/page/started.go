@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package page
+
+import "unsafe"
+
+// Started are the facts of a server that a raw launcher has started: it has no encoder. They are on the page,
+// and in the attribute of the group until a brain has settled the start and replaces them.
+type Started struct {
+	Mark      uint64 // StartedMark
+	At        int64  // Unix time in nanoseconds
+	Client    Process
+	Launcher  Process
+	Namespace uint64 // of the pids of both
+	EOFGrace  int64  // nanoseconds
+	TermGrace int64
+	Stdin     File
+	Stdout    File
+	Conveyed  bool // stdin is a pipe or socket
+	Socket    bool
+}
+
+// StartedMark begins the facts. It is no version of an encoded configuration.
+const StartedMark = 0x7472617473_77
+
+// Process is one until the machine stops.
+type Process struct {
+	Start uint64 // clock ticks after boot
+	PID   int64
+	Name  [16]byte
+}
+
+// ReapingInits are programs that are made to be PID 1 of a container, and reap orphans.
+const ReapingInits = " systemd init tini docker-init dumb-init catatonit s6-svscan runit openrc-init " +
+	"busybox podman-init mcpscope "
+
+// File identifies an open file.
+type File struct{ Dev, Ino uint64 }
+
+// StartedSize is the size of Started in bytes.
+const StartedSize = unsafe.Sizeof(Started{})
+
+// StartedIn returns the facts in the value of an attribute; nil for another one. They may be forged.
+func StartedIn(text string) *Started {
+	if uintptr(len(text)) != StartedSize {
+		return nil
+	}
+	s := &Started{}
+	copy(unsafe.Slice((*byte)(unsafe.Pointer(s)), StartedSize), text)
+	if s.Mark != StartedMark {
+		return nil
+	}
+	return s
+}

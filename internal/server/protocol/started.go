@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package protocol
+
+import (
+	"bytes"
+	"strings"
+	"time"
+
+	"github.com/mcpscope/mcpscope/internal/server/page"
+)
+
+// FactsOf are those of a server that a raw launcher has started in a directory of that name, with the default
+// policy. They have neither the client's unit nor the project: a brain adds them.
+func FactsOf(s *page.Started, dir string) Facts {
+	f := Facts{Version: ProtocolVersion, Policy: DefaultPolicy(), Started: s.At}
+	f.Policy.EOFGrace = time.Duration(s.EOFGrace)
+	f.Policy.TermGrace = time.Duration(s.TermGrace)
+	f.Name = nameIn(dir)
+	f.Client = ClientFacts{PID: int(s.Client.PID), Start: s.Client.Start, Name: textOf(s.Client.Name[:])}
+	f.Launcher = Identity{PID: int(s.Launcher.PID), Start: s.Launcher.Start, Namespace: s.Namespace}
+	return f
+}
+
+// ConfigOf is the configuration of such a server.
+func ConfigOf(s *page.Started, dir string) *Config {
+	c := NewConfig()
+	c.Facts = FactsOf(s, dir)
+	c.Group = Placed{ID: IDOf(dir), Dir: dir, Backend: Cgroup}
+	c.Stderr = StderrInherit
+	c.Side = ClientSide{File: File(s.Stdin), Output: File(s.Stdout), Conveyed: s.Conveyed, Socket: s.Socket}
+	return c
+}
+
+// nameIn is the name of the server in the name of a directory: see DirectoryName.
+func nameIn(dir string) string {
+	return strings.TrimSuffix(strings.TrimPrefix(dir, GroupPrefix), "-"+IDOf(dir))
+}
+
+// textOf is a text that ends with 0, or with its array.
+func textOf(b []byte) string {
+	text, _, _ := bytes.Cut(b, []byte{0})
+	return string(text)
+}
