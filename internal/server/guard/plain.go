@@ -501,7 +501,7 @@ func (p *Plain) tag(limit *unix.Rlimit) {
 		limit.Cur = limit.Max
 		sys(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_LOCKS, at, 0, 0)
 	}
-	if limit.Cur != unix.RLIM_INFINITY&^0 {
+	if limit.Cur != unix.RLIM_INFINITY {
 		return // in use
 	}
 	number := uint64(0)
@@ -575,7 +575,7 @@ func (p *Plain) live() {
 		if l.end == MembersStuck {
 			p.reportStuck()
 		}
-		if l.end != NothingLeft && l.mainPID > 0 || p.removeGroup() {
+		if l.end == BrainEndedIt || p.removeGroup() || l.mainPID <= 0 {
 			break
 		}
 		l.leaveToBrain()
