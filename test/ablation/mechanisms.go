@@ -161,7 +161,7 @@ var unnoticed = []mechanism{
 	without("the mark of a person's freeze", one(idle+"rest.go", "if !Held(r.Group.Payload) {", "if true {"),
 		tests("test/e2e", "FreezeOfAnIdleServerStays")),
 	// transparency to the server
-	without("job control", one(guard+"launcher.go", "\t\tl.runtime.Stop(sig)\n", ""),
+	without("job control", one(guard+"launcher.go", "\t\tl.stopBy = sig\n", ""),
 		tests("test/e2e", "TerminalJobControl|TerminalFullScreen")),
 	without("the client's descriptors closed", one(launcher+"start.go", "\t_ = unix.Dup3(null, 0, unix.O_CLOEXEC) // their numbers stay in use\n\t_ = unix.Dup3(null, 1, unix.O_CLOEXEC)\n", ""),
 		tests("test/e2e", "OnlyTheServerHoldsItsDescriptors|TransparentHolders|TransparentEnds")),

@@ -118,6 +118,9 @@ func TestLater(t *testing.T) {
 	if os.Getenv("MCPSCOPE_WEEK_LATER") == "" {
 		t.Skip("these defects are known: MCPSCOPE_WEEK_LATER=1 runs their scripts")
 	}
+	if files, _ := filepath.Glob("testdata/later/*"); len(files) == 0 { // the pattern is valid
+		t.Skip("no defect of that kind is known")
+	}
 	runScripts(t, "testdata/later")
 }
 
