@@ -4,6 +4,9 @@ package diagnose
 
 import (
 	"cmp"
+	"debug/buildinfo"
+	"runtime/debug"
+	"slices"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
@@ -41,5 +44,21 @@ func (d *diagnosis) advise() (all []advice) {
 			Command: "docker run --init, podman run --init",
 		})
 	}
+	if d.withCgo {
+		all = append(all, advice{
+			Reason: "mcpscope was built with cgo, so it has no start without a Go runtime: servers " +
+				"start slower, and each has a larger process beside it",
+			Command: "CGO_ENABLED=0 go install github.com/mcpscope/mcpscope/cmd/...@latest",
+		})
+	}
 	return all
+}
+
+// builtWithCgo reports whether a Go program was built with cgo, which is the default where a C compiler is.
+func builtWithCgo(file string) bool {
+	info, err := buildinfo.ReadFile(file)
+	if err != nil {
+		return false // it is not there, or was stripped of that
+	}
+	return slices.Contains(info.Settings, debug.BuildSetting{Key: "CGO_ENABLED", Value: "1"})
 }

@@ -43,6 +43,7 @@ type diagnosis struct {
 	Selftest    []testCase                 `json:"selftest,omitempty"`
 
 	limitsMayFail bool // limits = "best-effort"
+	withCgo       bool // the runner was built with it
 }
 
 func Diagnose(by programs) *diagnosis {
@@ -52,6 +53,7 @@ func Diagnose(by programs) *diagnosis {
 		Changed:     changedGateways(),
 		Configured:  clientconfig.FindCoverage().Lines(),
 		Agents:      agentsOutside(),
+		withCgo:     builtWithCgo(by.runner),
 		Settings:    settingsProblems(), Leaks: leftover.CountLeaks(os.Getuid()),
 	}
 	for _, b := range backend.Candidates() {
