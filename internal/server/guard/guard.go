@@ -281,10 +281,10 @@ func (p *process) tellBrain() {
 	sendWord(p.called.sock, page.WordLook)
 }
 
+// sendWord sends a word.
 func sendWord(sock int32, word byte) {
-	text := [1]byte{word}
-	const how = unix.MSG_DONTWAIT | unix.MSG_NOSIGNAL
-	sys(unix.SYS_SENDTO, uintptr(sock), uintptr(unsafe.Pointer(&text)), 1, how, 0)
+	g := page.Guard{Sock: int(sock)}
+	g.SendWord(word)
 }
 
 func (p *process) receiveLauncher() {

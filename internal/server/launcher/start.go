@@ -178,11 +178,6 @@ func (b *start) begin() (err error) {
 	if err := b.open(s.Executable); err != nil {
 		return err
 	}
-	// before there is a server to pass them on to, so that none is lost
-	caught := append([]unix.Signal{unix.SIGCHLD}, linux.Caught...)
-	if b.runtime.Signals, err = loop.Catch(caught...); err != nil {
-		return err
-	}
 	if b.launcher, err = guard.Prepare(b.Page, b.mainProcess()); err != nil {
 		return err
 	}
@@ -192,6 +187,12 @@ func (b *start) begin() (err error) {
 	b.Note(container.Uncontained(s.Argv))
 	b.Group.Note(b.Config.Notes)
 	if err := b.Page.SetConfig(protocol.Encode(b.Config)); err != nil {
+		return err
+	}
+	// Just before there is a server to pass them on to, so that none is lost. Until then a signal ends this
+	// process, also while a manager hangs, and the guard removes the group.
+	caught := append([]unix.Signal{unix.SIGCHLD}, linux.Caught...)
+	if b.runtime.Signals, err = loop.Catch(caught...); err != nil {
 		return err
 	}
 	b.Page.Wake = b.settleAt()
