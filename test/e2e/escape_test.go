@@ -43,7 +43,7 @@ var tree = escape.Backend{
 		if e.KillsGroup && strings.HasPrefix(m.Name, "move-") {
 			return "the guards were killed with the client's group, which it had left"
 		}
-		if e.KillsGuard && m.KeepsStopping && m.Name != "stop-guard" {
+		if e.KillsGuard && m.KeepsStopping && !strings.HasSuffix(m.Name, "-guard") {
 			return "its launcher is stopped, its guard is dead, and a sweep does not find such a tree"
 		}
 		return ""

@@ -34,7 +34,7 @@ func (c *Cell) judge() {
 		c.judgeLauncher()
 	}
 	c.result.Left = c.members.UntilDead(c.left())
-	if c.result.Left > 0 && mayNeedSweep {
+	if mayNeedSweep && (c.result.Left > 0 || c.guard != nil && !c.guard.Ended(c.left())) {
 		c.sweepStopped()
 	}
 	if mayNeedSweep {
