@@ -44,6 +44,26 @@ func TestFirstProcessReapsWhatComesToIt(t *testing.T) {
 	w.clean()
 }
 
+// The launcher can't remove a group in which the server has made another: a brain removes it. The client holds
+// stdin open, which would end the server otherwise.
+func TestExitOfAServerThatMadeAGroup(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	theirs, ours := bed.Pipe(t)
+	defer ours.Close()
+	const script = `mkdir "$1$(sed -n 's/^0:://p' /proc/self/cgroup)/made" && exit 3`
+	for range 2 { // the first start makes what a start without a Go runtime needs
+		cmd := w.Command(binaries.mcpscope, "run", "--name", "maker", "--", "sh", "-c", script, "-", w.Seen(w.Dir))
+		cmd.Stdin = theirs
+		o, err := escape.Finish(w.Dir, cmd)
+		if err != nil || o.Status.ExitStatus() != 3 {
+			t.Errorf("status %d, want 3: %v: %s", o.Status.ExitStatus(), err, o.Stderr)
+		}
+	}
+	theirs.Close()
+	w.clean()
+}
+
 // zombies counts the children of pid that are dead and unreaped.
 func zombies(pid int) int {
 	n := 0

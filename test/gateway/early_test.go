@@ -147,7 +147,7 @@ func TestNoteOfTheWatcher(t *testing.T) {
 	if notes := w.notes("ls"); !strings.Contains(notes, want) {
 		t.Errorf("ls notes %q, want %q", notes, want)
 	}
-	if out := w.run("doctor"); !strings.Contains(out, want) {
+	if out := w.doctor(); !strings.Contains(out, want) {
 		t.Errorf("doctor does not have %q: %s", want, out)
 	}
 	if text := escape.Contents(g.Stderr); text != "" {

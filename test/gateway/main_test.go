@@ -99,6 +99,16 @@ func (w *world) run(args ...string) string {
 	return o.Stdout
 }
 
+// doctor returns the output of doctor. Its status is also that of the gateways of other tests.
+func (w *world) doctor() string {
+	w.T.Helper()
+	o, err := escape.Finish(w.Dir, w.Command(binaries.mcpscope, "doctor"))
+	if err != nil {
+		w.T.Errorf("doctor: %v", err)
+	}
+	return o.Stdout
+}
+
 // notes returns the stderr of a command of mcpscope.
 func (w *world) notes(args ...string) string {
 	w.T.Helper()

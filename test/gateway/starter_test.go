@@ -86,7 +86,7 @@ func TestDaemon(t *testing.T) {
 	if notes := w.notes("ls"); !strings.Contains(notes, want) {
 		t.Errorf("ls does not note %q: %s", want, notes)
 	}
-	if out := w.run("doctor"); !strings.Contains(out, want) {
+	if out := w.doctor(); !strings.Contains(out, want) {
 		t.Errorf("doctor does not have %q: %s", want, out)
 	}
 	d.Own.Signal(unix.SIGKILL)

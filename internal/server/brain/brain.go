@@ -172,7 +172,7 @@ var eventsOf = [page.Events]lifecycle.Event{
 }
 
 // readPage reports what launcher and guard have seen, with its time. An event is handled when the new state
-// is on the page: the next brain acts on one that is not.
+// is on the page and this brain may still end the server: the next brain acts on one that is not.
 func (b *Brain) readPage() {
 	p := b.Page
 	if p.Forwarded != b.forwarded { // only a server that runs can react
@@ -184,6 +184,9 @@ func (b *Brain) readPage() {
 		b.report(lifecycle.Woken)
 		all := b.life.HandleSignal(unix.Signal(s.Number), fromMonotonic(s.At))
 		b.publish()
+		if b.replaced() {
+			return
+		}
 		p.SignalsRead++
 		b.performAs(all, s.ToMain)
 	}
@@ -196,6 +199,9 @@ func (b *Brain) readPage() {
 		}
 		all := b.life.Handle(eventsOf[event], fromMonotonic(p.Happened[event]))
 		b.publish()
+		if b.replaced() {
+			return
+		}
 		p.Handled |= 1 << event
 		b.perform(all)
 	}
@@ -207,6 +213,9 @@ func (b *Brain) readPage() {
 		}
 		all := b.handleExit(event)
 		b.publish()
+		if b.replaced() {
+			return
+		}
 		p.Handled |= 1<<page.Events | 1<<page.MainExited
 		b.perform(all)
 	}
@@ -243,6 +252,9 @@ func (b *Brain) handleExit(e lifecycle.Event) []lifecycle.Action {
 func (b *Brain) publish() {
 	state, now := b.life.State, time.Now()
 	p := b.Page
+	if b.replaced() { // it was stopped meanwhile
+		return
+	}
 	if state >= lifecycle.Terminating && !b.claimEnd() {
 		b.quits = true
 		return

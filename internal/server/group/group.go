@@ -196,7 +196,9 @@ func (g *ControlGroup) Remove() error {
 	err := g.RemoveWhole()
 	pause := time.Millisecond
 	for errors.Is(err, unix.EBUSY) && !Populated(g.whole()) && pause < time.Second {
-		time.Sleep(pause) // a process is dead, and has not ended its exit yet
+		// A process is dead, and has not ended its exit yet. time.Sleep may need two descriptors, of which a
+		// client can have left us none.
+		_ = unix.Nanosleep(&unix.Timespec{Nsec: int64(pause)}, nil)
 		pause *= 2
 		err = g.RemoveWhole()
 	}

@@ -160,6 +160,9 @@ func (b *birth) mainProcess() {
 	b.check(page.StepLimits, e)
 	_, e = sys(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_LOCKS, uintptr(unsafe.Pointer(&b.state.locks)), 0, 0)
 	b.check(page.StepLimits, e)
+	if b.joins {
+		resetHandlers()
+	}
 	for sig := uintptr(1); sig < 32; sig++ {
 		const ignored = 1 // SIG_IGN
 		action, bit := [4]uint64{}, uint64(1)<<(sig-1)
@@ -177,6 +180,20 @@ func (b *birth) mainProcess() {
 		_, e = sys(unix.SYS_EXECVE, b.program.shell, b.program.shellArgv, b.program.env, 0, 0)
 	}
 	b.check(page.StepExec, e)
+}
+
+// resetHandlers is CLONE_CLEAR_SIGHAND where clone3 is refused: a handler of the launcher's runtime must not
+// run here.
+func resetHandlers() {
+	const ignored = 1 // SIG_IGN
+	for sig := uintptr(1); sig <= 64; sig++ {
+		action, normal := [4]uint64{}, [4]uint64{}
+		at, to := uintptr(unsafe.Pointer(&action)), uintptr(unsafe.Pointer(&normal))
+		sys(unix.SYS_RT_SIGACTION, sig, 0, at, 8, 0)
+		if action[0] > ignored {
+			sys(unix.SYS_RT_SIGACTION, sig, to, 0, 8, 0)
+		}
+	}
 }
 
 // check ends the main process if the step has failed.

@@ -5,6 +5,7 @@
 package guard
 
 import (
+	"sync/atomic"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -72,6 +73,9 @@ func (p *process) callBrain() {
 		p.continueLauncher()
 	}
 	switch {
+	case p.launcherEnds():
+		p.page.Wake = 0
+		p.callBy(now() + endsWithin)
 	case p.startBrain():
 	case p.page.Pending() || p.page.Phase > page.Idle:
 		p.endWithoutBrain()
@@ -82,6 +86,13 @@ func (p *process) callBrain() {
 		}
 		p.page.Wake = now() + tryAgainAfter
 	}
+}
+
+// launcherEnds reports whether the launcher removes the group: a brain could only quit. If something
+// keeps the group, the launcher calls one.
+func (p *process) launcherEnds() bool {
+	claimed := atomic.LoadUint32(&p.page.Ender) == page.EndedByLauncher
+	return claimed && p.polls[pollLauncher].Fd >= 0
 }
 
 // tryAgainAfter is for a brain that could not be started, and is not needed yet.
@@ -102,6 +113,7 @@ func (p *process) startBrain() bool {
 	p.argv[(at+1)&(argumentsMost-1)] = decimal(&p.called.digits[1], int(p.called.end))
 	p.page.Due = now() + startWithin
 	p.called.dueSeen = 0
+	p.called.patience = 0
 	pid := p.spawnBrain()
 	closeFD(p.called.end)
 	if pid < 0 {
@@ -232,14 +244,9 @@ func (p *process) checkBrain(at int64) {
 func (p *process) endWithoutBrain() {
 	launcherLives := p.polls[pollLauncher].Fd >= 0
 	if launcherLives && p.page.Phase < page.Terminating {
+		p.awaitOwnEnd()
 		sendWord(p.launcher, page.WordTerminate)
-		until := now() + p.page.TermGrace
-		for p.page.TermGrace < 0 || now() < until {
-			if p.page.Exited && p.page.Childless && !p.populated() {
-				break
-			}
-			sleep(5e6) // no event says that the last member has ended
-		}
+		p.awaitEnd(now(), p.page.TermGrace, false)
 	}
 	p.killAll()
 	if launcherLives { // members that left the group descend from it
@@ -248,6 +255,39 @@ func (p *process) endWithoutBrain() {
 	}
 	p.removeDirectories()
 	p.finish()
+}
+
+// awaitOwnEnd gives a server the EOF grace, if the client has closed stdin or stdout and nothing else has
+// happened.
+func (p *process) awaitOwnEnd() {
+	happened := &p.page.Happened
+	since := happened[page.StdinClosed]
+	if since == 0 {
+		since = happened[page.StdoutClosed]
+	}
+	other := happened[page.ClientDied] | happened[page.MainExited] | happened[page.StopRequested]
+	if since != 0 && other == 0 {
+		p.awaitEnd(since, p.page.EOFGrace, true)
+	}
+}
+
+// awaitEnd waits until no member is left, the launcher is dead, or the grace is over; a negative one is not.
+// With untilSignal a signal to the launcher ends the wait.
+func (p *process) awaitEnd(since, grace int64, untilSignal bool) {
+	polls := [1]unix.PollFd{{Fd: p.page.Launcher, Events: unix.POLLIN}}
+	for grace < 0 || now() < since+grace {
+		p.page.NewsRead = p.page.News // the launcher replaces a guard that does not react
+		ended := p.page.Exited && p.page.Childless && !p.populated()
+		if ended || untilSignal && p.page.SignalsGot > 0 {
+			return
+		}
+		brief := unix.Timespec{Nsec: 5e6} // no event says that the last member has ended
+		at, timeout := uintptr(unsafe.Pointer(&polls)), uintptr(unsafe.Pointer(&brief))
+		n, _ := sys(unix.SYS_PPOLL, at, 1, timeout, 0, 0)
+		if n == 1 {
+			return
+		}
+	}
 }
 
 // awaitLauncher waits until the launcher has killed its children, or is dead.

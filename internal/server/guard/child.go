@@ -62,6 +62,7 @@ func mapChild(size uintptr, r role) (uintptr, syscall.Errno) {
 	c.role = r
 	c.size = size
 	c.cgroup = -1
+	c.pidfd = -1
 	c.tls[2] = uintptr(unsafe.Pointer(&c.g))
 	c.clone = cloneArgs{
 		pidfd: uint64(uintptr(unsafe.Pointer(&c.pidfd))),

@@ -230,6 +230,7 @@ func (p *process) watch() {
 			p.receiveEnd(event)
 		}
 		if p.polls[pollMain].Revents != 0 {
+			closeFD(p.polls[pollMain].Fd)
 			p.polls[pollMain].Fd = -1
 			p.happened(page.MainExited)
 		}

@@ -34,8 +34,10 @@ type Launcher struct {
 	children int32 // the file that lists the children of this process
 
 	continues  uint32        // page.Continues of which the signals have come
+	leaves     bool          // a brain ends the server: this process could not remove the group
 	stopBy     unix.Signal   // it has stopped the main process, and stops the launcher next; or 0
 	recordSize uintptr       // of the record for each signal, which begins with the number; 0 is one byte
+	fewer      bool          // it polls neither stdin and stdout nor the client
 	timeout    unix.Timespec // of the present ppoll(2)
 }
 
@@ -164,7 +166,11 @@ func (l *Launcher) pollArguments() (polls, count, timeout uintptr) {
 		l.timeout = unix.Timespec{Sec: left / 1e9, Nsec: left % 1e9}
 		timeout = uintptr(unsafe.Pointer(&l.timeout))
 	}
-	return uintptr(unsafe.Pointer(&l.polls)), uintptr(len(l.polls)), timeout
+	count = uintptr(len(l.polls))
+	if l.fewer {
+		count = fromClient
+	}
+	return uintptr(unsafe.Pointer(&l.polls)), count, timeout
 }
 
 // react reacts to the events of l.polls. After an error they do not count.
@@ -173,6 +179,9 @@ func (l *Launcher) react(e syscall.Errno) {
 		for i := range l.polls {
 			l.polls[i].Revents = 0
 		}
+	}
+	if e == syscall.EINVAL { // RLIMIT_NOFILE was lowered below the number of descriptors
+		l.fewer = true
 	}
 	if l.polls[fromSignals].Revents != 0 {
 		l.receiveSignals()
@@ -288,6 +297,9 @@ func (l *Launcher) stopToo(sig unix.Signal) {
 
 // mainEnded ends the wait if nothing else is left. Members that notice the end of the main process get 3 ms.
 func (l *Launcher) mainEnded() {
+	if l.leaves {
+		return
+	}
 	for try := int64(0); try < 16; try++ {
 		if l.page.Childless && !l.populated() {
 			if l.claimEnd() {
@@ -355,6 +367,7 @@ func (l *Launcher) checkGuard() {
 		l.thawed = false
 	case l.reactBy != 0 && !l.thawed && now() >= l.thawAt():
 		l.thawed = true
+		l.reactBy = now() + startWithin // this process may have been frozen, too
 		if l.page.Managed {
 			writeFile(l.payload, scopeFreeze, '0')
 		}
@@ -382,6 +395,8 @@ func (l *Launcher) replaceGuard() {
 	if l.retryAt == 0 {
 		closeFD(int32(l.guard.Sock))
 		closeFD(int32(l.guard.PIDFD))
+		l.guard.Sock = -1
+		l.guard.PIDFD = -1
 		l.polls[fromGuard].Fd = -1
 		l.page.Guards++
 		l.reapGuards()
@@ -428,7 +443,9 @@ func (l *Launcher) killListed() {
 		case c >= '0' && c <= '9':
 			pid = pid*10 + int32(c-'0')
 		case pid != 0:
-			signalChild(pid, unix.SIGKILL)
+			if pid != l.page.GuardPID { // where init does not reap it is a child, too
+				signalChild(pid, unix.SIGKILL)
+			}
 			pid = 0
 		}
 	}
@@ -440,7 +457,7 @@ func (l *Launcher) Guard() *page.Guard { return &l.guard }
 // Dismiss waits until the guard has exited, when the group is removed, or was never made. A member may have
 // stopped or traced it.
 func (l *Launcher) Dismiss(word byte, within int64) {
-	if l.guard.PIDFD <= 0 {
+	if l.guard.PIDFD <= 0 { // it was never made, or could not be replaced
 		return
 	}
 	end := unix.PollFd{Fd: int32(l.guard.PIDFD), Events: unix.POLLIN}

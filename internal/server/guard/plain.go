@@ -6,6 +6,7 @@ package guard
 
 import (
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"unsafe"
 
@@ -33,6 +34,7 @@ type Plain struct {
 	mask     uint64 // the client's
 	read     uint64 // signals that the launcher reads: signal n is bit n-1
 	ignores  uint64 // SIGCHLD, if the client ignores it
+	signals  int32  // signalfd, or -1
 	id       [idLength]byte
 	texts    plainTexts
 	buf      [512]byte
@@ -76,12 +78,13 @@ func (p *Plain) Run() {
 	}
 	dumpable, _ := sys(unix.SYS_PRCTL, unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
 	p.takeSignals()
-	if p.prepare() {
-		if p.start() {
-			p.live()
-		}
-		p.undo()
+	p.launcher.payload = -1
+	p.launcher.children = -1
+	p.signals = -1
+	if p.prepare() && p.start() {
+		p.live()
 	}
+	p.undo()
 	sys(unix.SYS_PRCTL, unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 	sys(unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, dumpable, 0, 0, 0)
 	setMask(&p.mask, nil)
@@ -134,6 +137,7 @@ func (p *Plain) prepare() bool {
 	if e != 0 {
 		return false
 	}
+	on.EOFGrace = p.EOFGrace
 	on.TermGrace = p.TermGrace
 	on.Started.EOFGrace = p.EOFGrace
 	on.Started.TermGrace = p.TermGrace
@@ -399,7 +403,6 @@ func (p *Plain) start() bool {
 	}
 	l.page = p.page
 	l.birth = *(**birth)(unsafe.Pointer(&at))
-	l.children = -1
 	p.fillBirth(l.birth)
 	guards := &l.guards
 	copy(guards.name[:], "guard-") // protocol.GuardPrefix
@@ -415,18 +418,18 @@ func (p *Plain) start() bool {
 	if e != 0 {
 		return false
 	}
-	payload, e := p.makeGroup()
+	l.payload, e = p.makeGroup()
 	if e != 0 {
 		return false
 	}
-	signals, e := p.signalFD()
+	p.signals, e = p.signalFD()
 	if e != 0 {
 		return false
 	}
 	p.page.Wake = now() + settleAfter
 	l.recordSize = unsafe.Sizeof([16]uint64{}) // struct signalfd_siginfo
-	l.runtime.Signals = int(signals)
-	return l.Start(int(payload), -1, l.runtime) == 0
+	l.runtime.Signals = int(p.signals)
+	return l.Start(int(l.payload), -1, l.runtime) == 0
 }
 
 // settleAfter is brain.SettleAfter.
@@ -587,22 +590,31 @@ func (p *Plain) live() {
 	}
 }
 
-// undo is for a start that failed.
+// undo is for a start that failed: it ends the guard, which removes the group, and closes all that prepare
+// and start have opened. Main finds its descriptors, signals and limits as they were.
 func (p *Plain) undo() {
 	l := &p.launcher
 	if l.guard.PIDFD > 0 {
 		l.Abandon()
 	}
-	if l.payload > 0 {
-		closeFD(l.payload)
+	closeFD(l.payload) // fails for none
+	closeFD(l.children)
+	closeFD(p.signals)
+	if p.page == nil {
+		return
 	}
+	for _, fd := range p.page.Descriptors() {
+		closeFD(fd)
+	}
+	closeFD(p.page.Memory)
 }
 
 // leaveToBrain is for a group in which a member has made others.
 func (l *Launcher) leaveToBrain() {
 	l.end = NotEnded
+	l.leaves = true
 	l.page.LeftOvers = true
-	l.page.Ender = page.NotEnding
+	atomic.StoreUint32(&l.page.Ender, page.NotEnding)
 	l.tellGuard()
 }
 

@@ -243,6 +243,7 @@ func (b *birth) open(executable string) error {
 	p.Program = int32(program)
 	p.Launcher = int32(self)
 	p.Keep = int32(b.Config.Report)
+	p.EOFGrace = int64(b.Config.Policy.EOFGrace)
 	p.TermGrace = int64(b.Config.Policy.TermGrace)
 	p.Stdin = int32(side.Stdin)
 	p.Stdout = int32(side.Stdout)

@@ -55,6 +55,7 @@ type Inherited struct {
 
 // Launched are the launcher's fields. It writes Status before Exited, and a signal before their number.
 type Launched struct {
+	EOFGrace   int64 // how long a server may live after the hang-up; negative: for ever
 	TermGrace  int64 // how long a brain or, without one, the guard waits after SIGTERM; negative: for ever
 	Managed    bool  // the group is in a scope, or will be
 	Unproven   bool  // of a gateway's server: see launcher.Server.Unproven
