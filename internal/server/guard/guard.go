@@ -210,8 +210,10 @@ func (p *process) poll(limit int64) (events uintptr, errno syscall.Errno) {
 	return sys(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&p.polls)), uintptr(len(p.polls)), timeout, 0, 0)
 }
 
-// watch does not return.
+// watch does not return. It says that news are read when it has reacted to them, and need not call a brain: a
+// member may stop it again and again.
 func (p *process) watch() {
+	p.heard = p.page.NewsRead
 	for {
 		_, e := p.poll(p.deadline())
 		if e == syscall.EINVAL { // RLIMIT_NOFILE was lowered: the launcher replaces a dead guard
@@ -238,6 +240,9 @@ func (p *process) watch() {
 			p.receiveBrain()
 		}
 		p.react()
+		if p.called.at == 0 {
+			p.page.NewsRead = p.heard
+		}
 	}
 }
 
@@ -297,7 +302,7 @@ func (p *process) receiveLauncher() {
 	case word == page.WordDone:
 		p.finish()
 	case word == page.WordLook:
-		p.page.NewsRead = p.page.News
+		p.heard = p.page.News
 		p.watchMain()
 		p.tellBrain()
 	}

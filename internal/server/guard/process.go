@@ -60,8 +60,9 @@ type process struct {
 	lasting
 	replaces bool // it has the group from the launcher, by inheritance
 
-	launcher int32 // socket
-	signals  int32 // signalfd
+	launcher int32  // socket
+	heard    uint32 // page.News of the last word of the launcher
+	signals  int32  // signalfd
 	keeps    keepList
 	called   call
 	polls    [pollCount]unix.PollFd
