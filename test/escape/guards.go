@@ -117,11 +117,13 @@ func GuardOfTree(id string) (guard *Process, err error) {
 	return guard, nil
 }
 
-// guardOf finds a server's guard by id: in the leaf beside the group or, for a scope, in the scope's leaf.
+// guardOf finds a server's guard by id: in the leaf beside the group or, for a scope, in the scope's leaf. A
+// member may have pulled it into the group.
 func guardOf(group, id string) (*Process, error) {
 	var seen []string
-	for _, leaf := range []string{group + "/guards", filepath.Join(group, "../guards"), group} {
-		pids, _ := GroupPids(leaf) // most of these do not exist
+	places := []string{group + "/guards", filepath.Join(group, "../guards"), group, group + "/payload"}
+	for _, place := range places {
+		pids, _ := GroupPids(place) // most of these do not exist
 		for _, pid := range pids {
 			p, err := OpenProcess(pid)
 			if err != nil {
