@@ -232,10 +232,26 @@ func (s *Server) recordOthers() {
 // killAll kills members, and those that are re-parented to the launcher by that. failed begins the note of an
 // error.
 func (s *Server) killAll(members freeze.Target, failed string) {
-	left, err := freeze.Stop{Target: members, Frozen: func() { s.inspect(members) }}.Run()
+	frozen := func() {
+		s.takeOutLauncher(members)
+		s.inspect(members)
+	}
+	left, err := freeze.Stop{Target: members, Frozen: frozen}.Run()
 	s.stuck = freeze.AddStuck(s.stuck, left)
 	if err != nil {
 		s.Note(failed + protocol.OneLine(err))
+	}
+}
+
+// takeOutLauncher moves a launcher that a member has pulled into the group out of it: it has to return after
+// the last member is dead, with the server's status. No other process can have its pid while it lives.
+func (s *Server) takeOutLauncher(members freeze.Target) {
+	launcher := s.Config.Launcher.PID
+	pids, _ := members.Members() // none is taken out without a list
+	if slices.Contains(pids, launcher) && s.launcherLives() {
+		if err := s.Group.TakeOut(launcher); err != nil {
+			s.Note("the launcher is killed with the server, which has moved it: " + protocol.OneLine(err))
+		}
 	}
 }
 

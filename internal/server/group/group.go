@@ -267,6 +267,28 @@ func (g *ControlGroup) MoveGuard(guard int) (err error) {
 	return g.Guards.Take(guard)
 }
 
+// TakeOut moves a process of ours from the members to the guards, in the scope or beside the group.
+func (g *ControlGroup) TakeOut(pid int) error {
+	above := g.whole()
+	if above == nil {
+		return fmt.Errorf("a tree has no guards' group: %w", errors.ErrUnsupported)
+	}
+	if !g.Managed {
+		parent, err := above.Parent()
+		if err != nil {
+			return err
+		}
+		defer parent.Close()
+		above = parent
+	}
+	leaf, err := Leaf(above)
+	if err != nil {
+		return err
+	}
+	defer leaf.Close()
+	return leaf.Take(pid)
+}
+
 // Beside opens the directory to sweep, nil for none, and has the name of this group in it. For a tree it is
 // where the groups of the backend cgroup are: whatever keeps a server from having one can have been left by
 // another server.
