@@ -267,21 +267,18 @@ func (g *ControlGroup) MoveGuard(guard int) (err error) {
 	return g.Guards.Take(guard)
 }
 
-// TakeOut moves a process of ours from the members to the guards, in the scope or beside the group.
+// TakeOut moves a process of ours from the members to the guards beside the group. The guards of a scope are in
+// it, and another process there could keep it from being removed.
 func (g *ControlGroup) TakeOut(pid int) error {
-	above := g.whole()
-	if above == nil {
-		return fmt.Errorf("a tree has no guards' group: %w", errors.ErrUnsupported)
+	if g.Payload == nil || g.Managed {
+		return fmt.Errorf("no guards beside the group: %w", errors.ErrUnsupported)
 	}
-	if !g.Managed {
-		parent, err := above.Parent()
-		if err != nil {
-			return err
-		}
-		defer parent.Close()
-		above = parent
+	parent, err := g.whole().Parent()
+	if err != nil {
+		return err
 	}
-	leaf, err := Leaf(above)
+	defer parent.Close()
+	leaf, err := Leaf(parent)
 	if err != nil {
 		return err
 	}
