@@ -276,7 +276,11 @@ static void pull_parent(void)
 	ignore_signals();
 	member("session", stay_in_new_session);
 	await_up(1);
-	write_file(own_group(), "cgroup.procs", pid);
+	int fd = open_file(own_group(), "cgroup.procs", O_WRONLY);
+	/* The kernel keeps the launcher in a login session: the group above both is root's. */
+	if (write(fd, pid, strlen(pid)) < 0 && errno != EACCES)
+		die("cgroup.procs");
+	close(fd);
 }
 
 static void pull_guard(void)
