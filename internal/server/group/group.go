@@ -264,7 +264,11 @@ func (g *ControlGroup) MoveGuard(guard int) (err error) {
 	if g.Guards, err = Leaf(g.Top); err != nil {
 		return err
 	}
-	return g.Guards.Take(guard)
+	err = g.Guards.Take(guard)
+	if errors.Is(err, unix.ESRCH) { // it was killed: the launcher forks the next one into the leaf
+		return nil
+	}
+	return err
 }
 
 // TakeOut moves a process of ours from the members to the guards beside the group. The guards of a scope are in
