@@ -271,8 +271,8 @@ func (g *ControlGroup) MoveGuard(guard int) (err error) {
 	return err
 }
 
-// TakeOut moves a process of ours from the members to the guards beside the group. The guards of a scope are in
-// it, and another process there could keep it from being removed.
+// TakeOut moves a process of ours from the members to the guards beside the group. The guards of a scope
+// are in it, and another process there could keep it from being removed.
 func (g *ControlGroup) TakeOut(pid int) error {
 	if g.Payload == nil || g.Managed {
 		return fmt.Errorf("no guards beside the group: %w", errors.ErrUnsupported)
