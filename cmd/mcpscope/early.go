@@ -99,12 +99,7 @@ func beginGateway(args, env []uintptr) {
 		value(&home, v, "HOME=")
 		value(&config, v, "XDG_CONFIG_HOME=")
 	}
-	for fd := range uintptr(3) { // one that is closed would become a descriptor of ours
-		if _, _, errno := unix.RawSyscall(unix.SYS_FCNTL, fd, unix.F_GETFD, 0); errno != 0 {
-			return
-		}
-	}
-	if hasUserFile(home, config) {
+	if !standardAreOpen() || hasUserFile(home, config) {
 		return
 	}
 	var f file
@@ -118,6 +113,17 @@ func beginGateway(args, env []uintptr) {
 		g.Name = g.Path + uintptr(at)
 		g.Exec()
 	}
+}
+
+// standardAreOpen reports whether stdin, stdout and stderr are: one that is closed would become a descriptor of
+// ours.
+func standardAreOpen() bool {
+	for fd := range uintptr(3) {
+		if _, _, errno := unix.RawSyscall(unix.SYS_FCNTL, fd, unix.F_GETFD, 0); errno != 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // hasUserFile reports whether there may be a file of settings.

@@ -37,12 +37,7 @@ func beginRun(args, env []uintptr) {
 	if !ok || !isPlainHost() || runsEngine(command) {
 		return
 	}
-	for fd := range uintptr(3) { // one that is closed would become a descriptor of ours
-		if _, _, errno := unix.RawSyscall(unix.SYS_FCNTL, fd, unix.F_GETFD, 0); errno != 0 {
-			return
-		}
-	}
-	if !found.find(text(command[0]), search) {
+	if !standardAreOpen() || !found.find(text(command[0]), search) {
 		return
 	}
 	if given == "" {

@@ -183,8 +183,7 @@ func (b *Brain) readPage() {
 		s := p.Signals[p.SignalsRead%page.SignalsMost]
 		b.report(lifecycle.Woken)
 		all := b.life.HandleSignal(unix.Signal(s.Number), fromMonotonic(s.At))
-		b.publish()
-		if b.replaced() {
+		if !b.publish() {
 			return
 		}
 		p.SignalsRead++
@@ -198,8 +197,7 @@ func (b *Brain) readPage() {
 			b.Group.ForgetRoot()
 		}
 		all := b.life.Handle(eventsOf[event], fromMonotonic(p.Happened[event]))
-		b.publish()
-		if b.replaced() {
+		if !b.publish() {
 			return
 		}
 		p.Handled |= 1 << event
@@ -212,8 +210,7 @@ func (b *Brain) readPage() {
 			event = lifecycle.MemoryExhausted
 		}
 		all := b.handleExit(event)
-		b.publish()
-		if b.replaced() {
+		if !b.publish() {
 			return
 		}
 		p.Handled |= 1<<page.Events | 1<<page.MainExited
@@ -248,16 +245,19 @@ func (b *Brain) handleExit(e lifecycle.Event) []lifecycle.Action {
 	return all
 }
 
-// publish writes the state to the page, for the next brain, and the time when the guard starts one.
-func (b *Brain) publish() {
-	state, now := b.life.State, time.Now()
-	p := b.Page
-	if b.replaced() { // it was stopped meanwhile
-		return
+// publish writes the state to the page, for the next brain, and the time when the guard starts one. It
+// returns whether this brain may go on: it may have been stopped and replaced, or another process ends the
+// server.
+func (b *Brain) publish() bool {
+	if b.replaced() {
+		return false
 	}
+	p := b.Page
+	state := b.life.State
+	now := time.Now()
 	if state >= lifecycle.Terminating && !b.claimEnd() {
 		b.quits = true
-		return
+		return false
 	}
 	p.Cause = b.life.Cause.Number() | uint32(b.life.Signal)<<16
 	phase := b.phase()
@@ -276,6 +276,7 @@ func (b *Brain) publish() {
 		b.endingNoted = true
 		b.Group.Ending(b.life.Cause)
 	}
+	return !b.replaced()
 }
 
 // phase is the state that the next brain goes on at. A doubt begins again. The next watcher asks
