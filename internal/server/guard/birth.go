@@ -102,8 +102,7 @@ func newBirth(on *page.Page, s *Server) (*birth, error) {
 // waits for start.
 func (b *birth) prefork() syscall.Errno {
 	var ends [2]int32
-	const way = unix.SOCK_STREAM | unix.SOCK_CLOEXEC
-	_, e := sys(unix.SYS_SOCKETPAIR, unix.AF_UNIX, way, 0, uintptr(unsafe.Pointer(&ends)), 0)
+	e := socketPair(&ends)
 	if e != 0 {
 		return e
 	}

@@ -101,8 +101,7 @@ const tryAgainAfter = 1e9
 // startBrain starts one, with a socket of its own.
 func (p *process) startBrain() bool {
 	var ends [2]int32
-	const how = unix.SOCK_STREAM | unix.SOCK_CLOEXEC
-	if _, e := sys(unix.SYS_SOCKETPAIR, unix.AF_UNIX, how, 0, uintptr(unsafe.Pointer(&ends)), 0); e != 0 {
+	if socketPair(&ends) != 0 {
 		return false
 	}
 	p.page.Generation++
@@ -274,17 +273,13 @@ func (p *process) awaitOwnEnd() {
 // awaitEnd waits until no member is left, the launcher is dead, or the grace is over; a negative one is not.
 // With untilSignal a signal to the launcher ends the wait.
 func (p *process) awaitEnd(since, grace int64, untilSignal bool) {
-	polls := [1]unix.PollFd{{Fd: p.page.Launcher, Events: unix.POLLIN}}
 	for grace < 0 || now() < since+grace {
 		p.page.NewsRead = p.page.News // the launcher replaces a guard that does not react
 		ended := p.page.Exited && p.page.Childless && !p.populated()
 		if ended || untilSignal && p.page.SignalsGot > 0 {
 			return
 		}
-		brief := unix.Timespec{Nsec: 5e6} // no event says that the last member has ended
-		at, timeout := uintptr(unsafe.Pointer(&polls)), uintptr(unsafe.Pointer(&brief))
-		n, _ := sys(unix.SYS_PPOLL, at, 1, timeout, 0, 0)
-		if n == 1 {
+		if endedWithin(p.page.Launcher, 5e6) { // no event says that the last member has ended
 			return
 		}
 	}
@@ -292,12 +287,8 @@ func (p *process) awaitEnd(since, grace int64, untilSignal bool) {
 
 // awaitLauncher waits until the launcher has killed its children, or is dead.
 func (p *process) awaitLauncher() {
-	polls := [1]unix.PollFd{{Fd: p.page.Launcher, Events: unix.POLLIN}}
 	for round := 0; round < 5000 && !p.page.Childless; round++ {
-		brief := unix.Timespec{Nsec: 2e6} // no event says that all have ended
-		at, timeout := uintptr(unsafe.Pointer(&polls)), uintptr(unsafe.Pointer(&brief))
-		n, _ := sys(unix.SYS_PPOLL, at, 1, timeout, 0, 0)
-		if n == 1 {
+		if endedWithin(p.page.Launcher, 2e6) { // no event says that all have ended
 			return
 		}
 	}

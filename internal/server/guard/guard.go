@@ -327,12 +327,10 @@ const deadWithin = 1e9
 // 5.14). The socket is closed before children get their PR_SET_PDEATHSIG: a main process that is still on the
 // way into the group is dead when the pidfd reports the end.
 func (p *process) launcherDied() {
-	end := unix.PollFd{Fd: p.page.Launcher, Events: unix.POLLIN}
 	own, _ := sys(unix.SYS_GETPID, 0, 0, 0, 0, 0)
-	for until := now() + deadWithin; end.Revents == 0 && end.Fd >= 0 && now() < until; {
-		brief := unix.Timespec{Nsec: 10e6}
-		at, timeout := uintptr(unsafe.Pointer(&end)), uintptr(unsafe.Pointer(&brief))
-		sys(unix.SYS_PPOLL, at, 1, timeout, 0, 0)
+	dead := p.page.Launcher < 0
+	for until := now() + deadWithin; !dead && now() < until; {
+		dead = endedWithin(p.page.Launcher, 10e6)
 		if p.page.GuardPID != int32(own) { // the launcher could not find this guard, and forked another
 			exit(0)
 		}

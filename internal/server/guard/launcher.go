@@ -460,8 +460,8 @@ func (l *Launcher) Dismiss(word byte, within int64) {
 	if l.guard.PIDFD <= 0 { // it was never made, or could not be replaced
 		return
 	}
-	end := unix.PollFd{Fd: int32(l.guard.PIDFD), Events: unix.POLLIN}
-	for until := now() + within; end.Revents == 0; {
+	ended := false
+	for until := now() + within; !ended; {
 		if word != 0 {
 			sendWord(int32(l.guard.Sock), word)
 		}
@@ -469,9 +469,7 @@ func (l *Launcher) Dismiss(word byte, within int64) {
 		if now() >= until {
 			sys(unix.SYS_PIDFD_SEND_SIGNAL, uintptr(l.guard.PIDFD), uintptr(unix.SIGKILL), 0, 0, 0)
 		}
-		brief := unix.Timespec{Nsec: 100e6}
-		at, timeout := uintptr(unsafe.Pointer(&end)), uintptr(unsafe.Pointer(&brief))
-		sys(unix.SYS_PPOLL, at, 1, timeout, 0, 0)
+		ended = endedWithin(int32(l.guard.PIDFD), 100e6)
 	}
 	closeFD(int32(l.guard.Sock))
 	closeFD(int32(l.guard.PIDFD))

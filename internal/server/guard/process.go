@@ -173,8 +173,7 @@ const forkTries = 100
 func (l *lasting) forkOnce(on *page.Page, gate *Gate, replaces bool) (g page.Guard, errno syscall.Errno) {
 	g.PIDFD = -1
 	var ends [2]int32
-	const way = unix.SOCK_STREAM | unix.SOCK_CLOEXEC
-	_, e := sys(unix.SYS_SOCKETPAIR, unix.AF_UNIX, way, 0, uintptr(unsafe.Pointer(&ends)), 0)
+	e := socketPair(&ends)
 	if e != 0 {
 		return g, e
 	}

@@ -85,6 +85,21 @@ func sleep(ns int64) {
 	sys(unix.SYS_PPOLL, 0, 0, uintptr(unsafe.Pointer(&ts)), 0, 0)
 }
 
+// endedWithin waits for the end of a process, and not longer than that: less than 1e9 ns.
+func endedWithin(pidfd int32, ns int64) bool {
+	end := unix.PollFd{Fd: pidfd, Events: unix.POLLIN}
+	limit := unix.Timespec{Nsec: ns}
+	at, timeout := uintptr(unsafe.Pointer(&end)), uintptr(unsafe.Pointer(&limit))
+	n, e := sys(unix.SYS_PPOLL, at, 1, timeout, 0, 0)
+	return e == 0 && n == 1
+}
+
+func socketPair(ends *[2]int32) syscall.Errno {
+	const way = unix.SOCK_STREAM | unix.SOCK_CLOEXEC
+	_, e := sys(unix.SYS_SOCKETPAIR, unix.AF_UNIX, way, 0, uintptr(unsafe.Pointer(ends)), 0)
+	return e
+}
+
 // writeFile writes one character to a file of a cgroup.
 func writeFile(dir int32, name string, char byte) syscall.Errno {
 	fd, e := openAt(dir, name, unix.O_WRONLY)
