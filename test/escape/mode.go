@@ -37,7 +37,6 @@ var remarkable = map[string]Mode{
 	"pull-parent":       {PullsParent: true},
 	"pull-guard":        {PullsParent: true},
 	"stop-guard":        {KeepsStopping: true},
-	"kill-guard":        {KeepsStopping: true}, // its launcher may be killed before it forks another one
 	"stop-parent":       {KeepsStopping: true},
 	"stop-parent-first": {KeepsStopping: true},
 	"stop-parent-late":  {KeepsStopping: true},

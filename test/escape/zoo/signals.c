@@ -110,10 +110,17 @@ static void kill_parent(void)
 	signal_parent(SIGKILL);
 }
 
-/* Its launcher forks another one. */
+/* It is ready when its launcher has forked another one: if the launcher is killed before it does, nobody is left to
+ * end the server. */
 static void kill_guard(void)
 {
-	signal_guard(SIGKILL);
+	const struct timespec pause = {.tv_nsec = 1000 * 1000};
+	stay_with_session();
+	pid_t killed = find_guard(), now = killed;
+	if (killed == 0 || signal_guard(SIGKILL) != 0)
+		die("kill the guard");
+	for (; now == killed || now == 0; now = find_guard())
+		nanosleep(&pause, NULL);
 }
 
 static void stop_guard(void)
@@ -230,7 +237,7 @@ const struct mode signal_modes[] = {
 	{"traced", NULL, traced_child, NULL, ENDS, "a child in a ptrace stop; the tracer is a member"},
 	{"fork-on-term", NULL, fork_on_term, NULL, STAYS, "forks four when asked to end, up to 100"},
 	{"kill-parent", NULL, stay_with_session, kill_parent, STAYS, "kills its own parent"},
-	{"kill-guard", NULL, stay_with_session, kill_guard, STAYS, "kills its guard"},
+	{"kill-guard", NULL, kill_guard, NULL, STAYS, "kills its guard"},
 	{"stop-guard", NULL, stop_guard, NULL, STAYS, "stops its guard"},
 	{"stop-parent", NULL, stop_parent, NULL, STAYS, "stops its own parent"},
 	{"stop-parent-late", NULL, stop_parent_late, NULL, STAYS, "stops its own parent when that has come up"},

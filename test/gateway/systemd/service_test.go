@@ -219,7 +219,7 @@ func TestScopesOfTheNextWatcher(t *testing.T) {
 
 // The stderr of a server that is known before it runs is the journal's, from its first line on.
 func TestStderrInTheJournal(t *testing.T) {
-	s := serve(t, host.Root, "--stderr journal")
+	s := serve(t, host.Root, "--stderr journal --match talks-mcp")
 	script := host.Directory(t, host.Root) + "/talks-mcp"
 	if err := escape.WriteProgram(script, "#!/bin/sh\necho it talks >&2\nexec \"$@\"\n"); err != nil {
 		t.Fatal(err)
