@@ -28,9 +28,11 @@ func withBrowser(env []string) []string {
 		return env
 	}
 	self, err := os.Executable()
-	odd := strings.ContainsAny(self, " \t\n:%\\'\"$")
-	if err != nil || odd {
+	if err != nil || isOdd(self) {
 		return env
 	}
 	return append(env, "BROWSER="+self+cli.Browser)
 }
+
+// isOdd reports whether a program in BROWSER would not be understood.
+func isOdd(file string) bool { return strings.ContainsAny(file, " \t\n:%\\'\"$") }

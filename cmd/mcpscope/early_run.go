@@ -11,20 +11,22 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/server/guard"
+	"github.com/mcpscope/mcpscope/internal/server/page"
 )
 
 // plain is in the program's memory: there is no heap yet.
 var plain guard.Plain
 
-// found is the program of plain.
-var found file
+// found is the program of plain, and browser the variable that it may get.
+var found, browser file
 
 // beginRun runs a server that needs nothing of main: without flags but --name, variables and files of settings,
-// as root where there is neither a manager nor a journal. It returns for everything else, and for everything
-// that fails, and main does it once more.
+// in a place where no manager is waited for. It returns for everything else, and for everything that fails, and
+// main does it once more.
 func beginRun(args, env []uintptr) {
-	if len(args) < 4 || text(args[1]) != "run" || unix.Getuid() != 0 || unix.Geteuid() != 0 {
+	if len(args) < 4 || text(args[1]) != "run" || unix.Getuid() != unix.Geteuid() {
 		return
 	}
 	plain.EOFGrace = 1200e6 // protocol.DefaultPolicy
@@ -33,8 +35,11 @@ func beginRun(args, env []uintptr) {
 	if len(command) == 0 {
 		return
 	}
-	search, ok := plainSettings(env)
-	if !ok || !isPlainHost() || runsEngine(command) {
+	search, graphical, ok := plainSettings(env)
+	if !ok || !choosePlace() || runsEngine(command) {
+		return
+	}
+	if graphical && plain.From != page.CgroupDirectory && !addBrowser() {
 		return
 	}
 	if !standardAreOpen() || !found.find(text(command[0]), search) {
@@ -65,8 +70,8 @@ func splitRun(args []uintptr) (given string, command []uintptr) {
 		case "--name":
 			given = value
 		case "--backend":
-			plain.Chosen = true
-			ok = value == "cgroup"
+			plain.Chosen = value == "cgroup"
+			ok = plain.Chosen || value == "auto"
 		case "--eof-grace":
 			plain.EOFGrace, ok = plainDuration(value)
 		case "--term-grace":
@@ -85,13 +90,15 @@ func splitRun(args []uintptr) (given string, command []uintptr) {
 	return given, args[1:]
 }
 
-// plainDuration parses a number of milliseconds or seconds, in nanoseconds.
+// plainDuration parses a number of milliseconds, seconds or minutes, in nanoseconds.
 func plainDuration(value string) (ns int64, ok bool) {
 	digits, unit := strings.TrimRight(value, "ms"), int64(1e9)
 	switch value[len(digits):] {
 	case "ms":
 		unit = 1e6
 	case "s":
+	case "m":
+		unit = 60e9
 	default:
 		return 0, false
 	}
@@ -107,30 +114,60 @@ func plainDuration(value string) (ns int64, ok bool) {
 	return ns * unit, true
 }
 
-// plainSettings returns PATH if there are no settings.
-func plainSettings(env []uintptr) (search string, ok bool) {
+// plainSettings returns PATH, and whether the session is graphical without a BROWSER, if there are no settings.
+func plainSettings(env []uintptr) (search string, graphical, ok bool) {
 	home, config := "", ""
+	hasBrowser := false
 	for i := len(env) - 1; i >= 0; i-- { // of two the first counts
 		v := text(env[i])
-		own := strings.HasPrefix(v, "MCPSCOPE_") && !strings.HasPrefix(v, "MCPSCOPE_ID=")
-		graphical := strings.HasPrefix(v, "DISPLAY=") || strings.HasPrefix(v, "WAYLAND_DISPLAY=")
-		if own || graphical { // see withBrowser
-			return "", false
+		if strings.HasPrefix(v, "MCPSCOPE_") && !strings.HasPrefix(v, "MCPSCOPE_ID=") {
+			return "", false, false
 		}
 		value(&search, v, "PATH=")
 		value(&home, v, "HOME=")
 		value(&config, v, "XDG_CONFIG_HOME=")
+		isDisplay := strings.HasPrefix(v, "DISPLAY=") || strings.HasPrefix(v, "WAYLAND_DISPLAY=")
+		graphical = graphical || isDisplay && v[len(v)-1] != '='
+		hasBrowser = hasBrowser || strings.HasPrefix(v, "BROWSER=")
 	}
-	return search, !hasUserFile(home, config)
+	return search, graphical && !hasBrowser, !hasUserFile(home, config)
 }
 
-// isPlainHost reports whether the group is a directory of the backend cgroup, and nothing is written to a
-// journal.
-func isPlainHost() bool {
+// addBrowser is withBrowser.
+func addBrowser() bool {
+	const name = "BROWSER="
+	n := copy(browser[:], name)
+	at, here := uintptr(unsafe.Pointer(&browser)), unix.AT_FDCWD
+	link := uintptr(unsafe.Pointer(unsafe.StringData("/proc/self/exe\x00")))
+	const room = uintptr(len(browser) - len(name) - len(cli.Browser) - len("\x00"))
+	size, _, errno := unix.RawSyscall6(unix.SYS_READLINKAT, uintptr(here), link, at+uintptr(n), room, 0, 0)
+	if errno != 0 || size >= room {
+		return false
+	}
+	end := n + int(size)
+	copy(browser[end:], cli.Browser)
+	if isOdd(text(at)[n:end]) {
+		return false
+	}
+	plain.Browser = at
+	return true
+}
+
+// choosePlace chooses the backend as launcher.Server does with auto. It returns false where main has to look for
+// another one.
+func choosePlace() bool {
 	var f file
-	manager := f.named("/run/systemd/system").exists()
-	journal := f.named("/run/systemd/journal/socket").exists()
-	return !manager && !journal
+	plain.Reports = f.named("/run/systemd/journal/socket").access(unix.W_OK) == 0
+	root := unix.Getuid() == 0
+	switch {
+	case plain.Chosen, !f.named("/run/systemd/system").exists():
+		return root
+	case root:
+		plain.From = page.SystemScope
+	default:
+		plain.From = page.UserScope
+	}
+	return true
 }
 
 // runsEngine reports whether a word of the command has the name of a container engine: containers need a label.

@@ -19,7 +19,8 @@ func onEachBackend(t *testing.T, test func(*testing.T, transparent.Subject)) {
 				return
 			}
 			t.Parallel()
-			test(t, transparent.Subject{Backend: backend, Program: binaries.mcpscope, Programs: binaries.transparent})
+			plain := backend.Name == cgroup.Name
+			test(t, transparent.Subject{Backend: backend, Program: binaries.mcpscope, Programs: binaries.transparent, Plain: plain})
 		})
 	}
 }

@@ -96,6 +96,7 @@ type event struct {
 	Cause       string `json:"MCPSCOPE_CAUSE"`
 	Stderr      string `json:"MCPSCOPE_STDERR"`
 	ExitSignal  string `json:"MCPSCOPE_EXIT_SIGNAL"`
+	ExitStatus  string `json:"MCPSCOPE_EXIT_STATUS"`
 	KilledTotal string `json:"MCPSCOPE_KILLED_TOTAL"`
 	OOMKills    string `json:"MCPSCOPE_OOM_KILLS"`
 	ClientPID   string `json:"MCPSCOPE_CLIENT_PID"`

@@ -71,6 +71,24 @@ func TestLifeOfAServer(t *testing.T) {
 	}
 }
 
+// A server that has ended before its start was settled has both events, though its launcher does not wait for
+// them.
+func TestShortLife(t *testing.T) {
+	for status := range 3 {
+		name := fmt.Sprint("short-", status)
+		f := cgroup.events(t, name)
+		r := output(t, cgroup.command(t, "run", "--name", name, "--backend", "cgroup", "--", "sh", "-c", fmt.Sprint("exit ", status)))
+		if r.status != status || r.stderr != "" || r.out != "" {
+			t.Errorf("%+v", r)
+		}
+		started := f.event("started")
+		ended := f.event("ended")
+		if ended.ID != started.ID || ended.Cause != "main-exited" || ended.ExitStatus != strconv.Itoa(status) {
+			t.Errorf("%+v", ended)
+		}
+	}
+}
+
 // Processes that a server leaves are named where people look, and its end is counted by the cause.
 func TestLeftOversAreNamed(t *testing.T) {
 	for _, b := range []backend{cgroup, user} {

@@ -25,8 +25,8 @@ func TestOperators(t *testing.T) {
 // These come before TestEscape: a systemd that has executed itself again grants no core dumps any more.
 func onEachManager(t *testing.T, test func(*testing.T, transparent.Subject)) {
 	host.BothAtOnce(t, func(t *testing.T, u host.User) {
-		y := newYard(t, u)
-		test(t, transparent.Subject{Backend: y.backend("auto"), Program: mcpscope, Programs: transparent.ProgramsIn(host.Shared)})
+		y := newEarlyYard(t, u)
+		test(t, transparent.Subject{Backend: y.backend("auto"), Program: mcpscope, Programs: transparent.ProgramsIn(host.Shared), Plain: true})
 	})
 }
 

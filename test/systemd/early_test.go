@@ -30,6 +30,9 @@ func TestScopeIsTakenOver(t *testing.T) {
 	host.Both(t, func(t *testing.T, u host.User) {
 		y := newEarlyYard(t, u)
 		c := y.launch(t, u.Slice(), "taken-over")
+		if threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", c.client.Server.PID)); err != nil || len(threads) != 1 {
+			t.Errorf("the launcher has %d threads, as with a Go runtime (%v)", len(threads), err)
+		}
 		c.awaitScope()
 		for property, want := range map[string]string{
 			"ActiveState": "active", "Delegate": "yes", "Slice": "mcp.slice", "KillSignal": "28", "BindsTo": filepath.Base(y.dir),
@@ -43,6 +46,30 @@ func TestScopeIsTakenOver(t *testing.T) {
 			t.Errorf("in the scope's own group: %v, %v", pids, err)
 		}
 		c.ends()
+	})
+}
+
+// In a graphical session a plain server has the same BROWSER as any other.
+func TestBrowserOfAPlainServer(t *testing.T) {
+	host.Both(t, func(t *testing.T, u host.User) {
+		y := newEarlyYard(t, u)
+		site := y.site(t)
+		said := func(flag string) string {
+			cmd := site.Command(mcpscope, "run", "--name", "shows", flag, "1m", "--", "/bin/sh", "-c", `echo "$(ls /proc/$PPID/task | wc -l) $BROWSER"`)
+			cmd.Env = append(cmd.Environ(), "DISPLAY=:0")
+			o, err := escape.Finish(site.Unique("client"), cmd)
+			if err != nil || o.Status != 0 || o.Stderr != "" {
+				t.Errorf("%s: status %v, %s (%v)", flag, o.Status, o.Stderr, err)
+			}
+			return o.Stdout
+		}
+		const value = " detach -- xdg-open %s\n"
+		if got := said("--eof-grace"); got != "1 "+mcpscope+value {
+			t.Errorf("below a plain launcher: %q", got)
+		}
+		if got := said("--max-lifetime"); !strings.HasSuffix(got, " "+mcpscope+value) || strings.HasPrefix(got, "1 ") {
+			t.Errorf("below another launcher: %q", got)
+		}
 	})
 }
 

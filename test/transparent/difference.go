@@ -37,7 +37,8 @@ var marked = difference{"limits[11]", "limit of file locks", func(bare, containe
 
 var otherGroup = difference{"cgroup", "cgroup", func(_, contained []string) bool { return strings.Contains(contained[0], "/mcp-") }}
 
-// Effects of the Go runtime, before main, on a program that it starts.
+// Effects of the Go runtime, before main, on a program that it starts. A launcher without it still opens
+// descriptors, and has the alarm.
 var (
 	opened = []difference{
 		{"fd/0", closedAtStart, nowIs("/dev/null")}, {"flags of fd 0", closedAtStart, nowIs(readWrite)},

@@ -26,6 +26,12 @@ func (b *Brain) claimEnd() bool {
 // end is for an empty group.
 func (b *Brain) end() {
 	b.noteGuards()
+	if !b.Page.Settled && !b.Config.Taken && b.Page.FailedStep == page.StepNone {
+		b.logStart()
+	}
+	if !b.Page.Settled && b.Page.Returned { // otherwise endLeftOvers sweeps
+		b.beginSweep()
+	}
 	b.endLeftOvers()
 	if b.Page.FailedStep == page.StepNone && !b.Page.Told {
 		b.awaitStatus()

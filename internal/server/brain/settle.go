@@ -32,7 +32,7 @@ const SettleAfter = 10 * time.Millisecond
 // settle begins the tasks that wait until the server runs.
 func (b *Brain) settle() {
 	if b.Page.Started.Mark == page.StartedMark {
-		b.complete()
+		_ = b.Group.Register(b.Config) // it was removed
 	}
 	b.logStart()
 	b.Group.AdoptBy = backend.Adoption(b.Config, freeze.Root{PID: int(b.Page.GuardPID), PIDFD: b.Guard.PIDFD})

@@ -129,6 +129,9 @@ func Reopen(p *page.Page, g *page.Guard, env []string, l *loop.Loop) (*Brain, er
 	b.Page = p
 	b.Guard = g
 	b.Env = env
+	if p.Started.Mark == page.StartedMark {
+		b.complete()
+	}
 	if c.Group.Backend == protocol.Tree {
 		b.Group = group.NewTree(c.Group.ID, b.descendants(group.TagOf(c.Group.ID)))
 	} else if b.Group, err = group.Reopen(int(p.Payload), c.Group); err != nil {
@@ -156,9 +159,10 @@ func (b *Brain) complete() {
 	c := b.Config
 	dir, _ := os.Getwd() // "", if it was removed
 	c.Origin = protocol.OriginOf(dir, b.Env)
-	c.Client.Name = cmp.Or(protocol.ClientName(c.Client.PID), c.Client.Name)
+	if st, err := proc.ReadStat(c.Client.PID); err == nil && st.StartTime == c.Client.Start {
+		c.Client.Name = cmp.Or(protocol.ClientName(c.Client.PID), c.Client.Name)
+	}
 	c.Client.Unit, _, _ = systemd.UnitOf(c.Position, os.Getuid()) // none, outside of any
-	_ = b.Group.Register(c)                                       // it was removed
 }
 
 // GoOn is for a server whose client lives: it watches the client's side, or goes on with a stop.

@@ -335,6 +335,9 @@ func (p *process) launcherDied() {
 			exit(0)
 		}
 	}
+	if p.page.Returned { // LeftOvers calls a brain
+		return
+	}
 	if p.page.MainPID == 0 || p.page.Exited && p.page.Childless { // nothing is left, or next to nothing
 		p.killAll()
 		p.removeDirectories()

@@ -5,6 +5,7 @@
 package guard
 
 import (
+	"strings"
 	"syscall"
 	"unsafe"
 
@@ -15,7 +16,8 @@ import (
 
 const directoryFlags = unix.O_DIRECTORY | unix.O_NOFOLLOW
 
-// openPlace opens the directory of root's groups and the leaf of guards. Main makes those that are missing.
+// openPlace opens the directory of the user's groups and the leaf of guards. It makes those that are missing,
+// but for a manager's.
 func (p *Plain) openPlace() bool {
 	root := openCgroup2("/sys/fs/cgroup\x00")
 	if root < 0 {
@@ -24,24 +26,58 @@ func (p *Plain) openPlace() bool {
 	if root < 0 {
 		return false
 	}
-	parent, e := openAt(root, "mcp.slice/0\x00", directoryFlags)
-	seen := p.seesOwn(root)
+	parent := int32(-1)
+	e := syscall.ENOENT
+	if p.findOwn(root) && p.findAbove() {
+		parent, e = openPath(root, &p.texts.above, directoryFlags)
+	}
+	if e == syscall.ENOENT && !p.isManaged() { // as backend.Place.userDirectory
+		const mode, ofUser = 0o755, 0o700
+		sys(unix.SYS_MKDIRAT, uintptr(root), address("mcp.slice\x00"), mode, 0, 0)
+		sys(unix.SYS_MKDIRAT, uintptr(root), address("mcp.slice/0\x00"), ofUser, 0, 0)
+		parent, e = openPath(root, &p.texts.above, directoryFlags)
+	}
 	closeFD(root)
-	if e != 0 || !seen {
+	if e != 0 {
 		return false
 	}
 	p.page.Parent = parent
 	p.page.Leaf, e = openAt(parent, "guards\x00", directoryFlags)
+	if e == syscall.ENOENT {
+		p.page.Leaf, e = makeDirectory(parent, address("guards\x00"))
+	}
 	return e == 0 && !isFrozen(p.page.Leaf, &p.buf)
 }
 
-// seesOwn reports whether the mount shows the hierarchy that this process is in: with a private cgroup
-// namespace it may be another part. Unless the backend was chosen, only the root is plain: any other group
-// may be delegated.
-func (p *Plain) seesOwn(root int32) bool {
-	fd, e := openAt(unix.AT_FDCWD, "/proc/self/cgroup\x00", 0)
+// findOwn finds the cgroup of this process. It returns false if the mount does not show the hierarchy that
+// this process is in: with a private cgroup namespace it may be another part. Unless the backend was chosen,
+// only the root is plain outside of a manager's units: any other group may be delegated.
+func (p *Plain) findOwn(root int32) bool {
+	path := p.readCgroup("/proc/self/cgroup\x00")
+	if path == "" || !p.isManaged() && !p.Chosen && path != "/" {
+		return false
+	}
+	position := &p.page.Started.Position
+	copy(position[:len(position)-1], path)
+	procs := [pathMost]byte{}
+	n := copy(procs[:], ".") // relative, since the root is open
+	n += copy(procs[n:pathMost-len("/cgroup.procs\x00")], path)
+	copy(procs[n:], "/cgroup.procs")
+	list, e := openPath(root, &procs, 0)
 	if e != 0 {
 		return false
+	}
+	found := p.listsOwn(list)
+	closeFD(list)
+	return found
+}
+
+// readCgroup returns the path in a file of cgroups(7), /proc/PID/cgroup. It stays in p.buf; "" if it is too
+// long.
+func (p *Plain) readCgroup(file string) string {
+	fd, e := openAt(unix.AT_FDCWD, file, 0)
+	if e != 0 {
+		return ""
 	}
 	n := min(readFile(fd, &p.buf), uintptr(len(p.buf)-32))
 	closeFD(fd)
@@ -52,23 +88,73 @@ func (p *Plain) seesOwn(root int32) bool {
 		}
 	}
 	if n < at+5 || p.buf[at&511] != '0' || p.buf[(at+3)&511] != '/' || p.buf[(n-1)&511] != '\n' {
+		return ""
+	}
+	return unsafe.String(&p.buf[(at+3)&511], n-at-4)
+}
+
+// findAbove finds the path of the directory that has the group, from the root of the mount. Of a manager it
+// is its slice, as backend.Place.ownSlice.
+func (p *Plain) findAbove() bool {
+	if p.From == page.CgroupDirectory {
+		copy(p.texts.above[:], "mcp.slice/0")
+		return true
+	}
+	init := p.readCgroup("/proc/1/cgroup\x00")
+	if strings.HasPrefix(init, "/..") { // the manager is outside of our cgroup namespace
 		return false
 	}
-	if !p.Chosen && n != at+5 {
+	if p.From == page.UserScope {
+		manager := p.userManager()
+		return manager != "" && p.sliceIn(manager)
+	}
+	return init != "" && p.sliceIn(strings.TrimSuffix(init, "/init.scope"))
+}
+
+// userManager is the cgroup of the user's manager, if this process is in it, or "".
+func (p *Plain) userManager() string {
+	position := &p.page.Started.Position
+	path := unsafe.String(&position[0], len(position))
+	service := p.serviceOfUser()
+	at := strings.Index(path, service)
+	if at < 0 {
+		return ""
+	}
+	end := (at + len(service)) & (pathMost - 1)
+	if path[end] != '/' && path[end] != 0 {
+		return ""
+	}
+	return path[:end]
+}
+
+// serviceOfUser is the service of the user's manager in a path.
+func (p *Plain) serviceOfUser() string {
+	var digits [11]byte
+	at := decimal(&digits, unix.Getuid()) - uintptr(unsafe.Pointer(&digits))
+	n := copy(p.texts.service[:], "/user@")
+	n += copy(p.texts.service[n:], digits[at&15:len(digits)-1])
+	n += copy(p.texts.service[n:], ".service")
+	return unsafe.String(&p.texts.service[0], n)
+}
+
+// sliceIn is the slice of servers of a manager whose cgroup is dir.
+func (p *Plain) sliceIn(dir string) bool {
+	const slice = "/mcp.slice\x00" // protocol.Slice
+	above := &p.texts.above
+	if len(dir) > pathMost-len(".")-len(slice) {
 		return false
 	}
-	path := p.buf[(at+4)&511 : (n-1)&511] // relative, since the root is open
-	var procs [512]byte
-	k := copy(procs[:], "./")
-	k += copy(procs[k:400], path)
-	copy(procs[k:], "/cgroup.procs")
-	list, e := sys(unix.SYS_OPENAT, uintptr(root), uintptr(unsafe.Pointer(&procs)), unix.O_CLOEXEC, 0, 0)
-	if e != 0 {
-		return false
-	}
-	found := p.listsOwn(int32(list))
-	closeFD(int32(list))
-	return found
+	n := copy(above[:], ".")
+	n += copy(above[n:], dir)
+	copy(above[n:], slice)
+	return true
+}
+
+// openPath opens a path that ends with 0.
+func openPath(dir int32, path *[pathMost]byte, flags uintptr) (int32, syscall.Errno) {
+	at := uintptr(unsafe.Pointer(path))
+	fd, e := sys(unix.SYS_OPENAT, uintptr(dir), at, flags|unix.O_CLOEXEC, 0, 0)
+	return int32(fd), e
 }
 
 // listsOwn reports whether a file has a line with the pid of this process.
@@ -121,17 +207,16 @@ func isFrozen(dir int32, buf *[512]byte) bool {
 
 // makeGroup makes, locks and arms the group, as group.Make.
 func (p *Plain) makeGroup() (payload int32, e syscall.Errno) {
-	dir := uintptr(unsafe.Pointer(&p.texts.dir))
-	const mode = 0o700 // group.GroupMode
-	if _, e = sys(unix.SYS_MKDIRAT, uintptr(p.page.Parent), dir, mode, 0, 0); e != 0 {
-		return -1, e
+	payload, e = makeDirectory(p.page.Parent, uintptr(unsafe.Pointer(&p.texts.dir)))
+	if e == 0 && p.isManaged() {
+		scope := payload
+		payload, e = makeDirectory(scope, address("payload\x00")) // protocol.PayloadName
+		closeFD(scope)
 	}
-	const flags = directoryFlags | unix.O_CLOEXEC
-	fd, e := sys(unix.SYS_OPENAT, uintptr(p.page.Parent), dir, flags, 0, 0)
 	if e != 0 {
-		return -1, e
+		return payload, e
 	}
-	payload = int32(fd)
+	fd := uintptr(payload)
 	if _, e = sys(unix.SYS_FLOCK, fd, unix.LOCK_EX|unix.LOCK_NB, 0, 0, 0); e != 0 {
 		return payload, e
 	}
@@ -160,9 +245,34 @@ func (p *Plain) makeGroup() (payload int32, e syscall.Errno) {
 	return payload, 0
 }
 
+// makeDirectory makes and opens a directory, or returns -1.
+func makeDirectory(parent int32, name uintptr) (dir int32, e syscall.Errno) {
+	const mode = 0o700 // group.GroupMode
+	if _, e = sys(unix.SYS_MKDIRAT, uintptr(parent), name, mode, 0, 0); e != 0 {
+		return -1, e
+	}
+	fd, e := sys(unix.SYS_OPENAT, uintptr(parent), name, directoryFlags|unix.O_CLOEXEC, 0, 0)
+	if e != 0 {
+		return -1, e
+	}
+	return int32(fd), 0
+}
+
 // removeGroup returns false where something keeps the group.
 func (p *Plain) removeGroup() bool {
-	dir := uintptr(unsafe.Pointer(&p.texts.dir))
+	all := &p.page.Directories
+	for at := 0; at < len(all) && all[at] != 0; at++ {
+		if !p.removeDirectory(uintptr(unsafe.Pointer(&all[at]))) {
+			return false
+		}
+		for at < len(all) && all[at] != 0 {
+			at++
+		}
+	}
+	return true
+}
+
+func (p *Plain) removeDirectory(dir uintptr) bool {
 	for try := int64(0); try < 32; try++ { // 10 ms
 		_, e := sys(unix.SYS_UNLINKAT, uintptr(p.page.Parent), dir, unix.AT_REMOVEDIR, 0, 0)
 		if e == 0 || e == syscall.ENOENT {

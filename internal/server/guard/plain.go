@@ -16,18 +16,25 @@ import (
 )
 
 // Plain is a run that needs nothing of a Go runtime: one without flags but --name, variables and files of
-// settings, as root where no manager is, so that its group is a directory of the backend cgroup. All its
-// memory is here, since there is no heap.
+// settings, where this process can make the group by itself. That is root where no manager is, by the backend
+// cgroup, and a client in a place whose manager takes the directory over later. All its memory is here, since
+// there is no heap.
 type Plain struct {
 	Args []uintptr // the server's, as the kernel has put them, with a 0 behind the last one
 	Env  []uintptr // of this process, the same
 	Path uintptr   // the file to execute
-	Name string    // of the server, which is also that in the name of its directory
-	Hide [2]uintptr
+	// Browser is a variable that is added, or 0.
+	Browser uintptr
+	Name    string // of the server, which is also that in the name of its directory
+	Hide    [2]uintptr
 	// EOFGrace and TermGrace are the policy, in nanoseconds.
 	EOFGrace, TermGrace int64
+	// From is the place of the group. Of a manager it is the slice that servers before have made.
+	From page.Origin
 	// Chosen: the backend cgroup was asked for, so a delegated group does not come before it.
 	Chosen bool
+	// Reports: there is a journal, so a brain reports the end.
+	Reports bool
 
 	launcher Launcher
 	page     *page.Page
@@ -42,8 +49,10 @@ type Plain struct {
 
 // plainTexts are strings that end with 0, and lists of them.
 type plainTexts struct {
-	dir      [96]byte
-	variable [24]byte // MCPSCOPE_ID
+	dir      [96]byte       // of the group
+	above    [pathMost]byte // of the directory that has it, from the root of the mount
+	service  [32]byte       // of the user's manager
+	variable [24]byte       // MCPSCOPE_ID
 	brain    [24]byte
 	env      [envMost]uintptr
 	shell    [argsMost]uintptr
@@ -55,6 +64,7 @@ const (
 	envMost  = 2048
 	argsMost = 512
 	nameMost = 64
+	pathMost = 512
 )
 
 // idLetters are protocol.IDLetters, of which there are 32.
@@ -73,7 +83,7 @@ const (
 // Run runs the server, and ends the process as the server ends. It returns, for main to try, if it can't
 // start the server: then nothing of it is left.
 func (p *Plain) Run() {
-	if len(p.Name) > nameMost || len(p.Args)+2 > argsMost || len(p.Env)+2 > envMost {
+	if len(p.Name) > nameMost || len(p.Args)+2 > argsMost || len(p.Env)+3 > envMost {
 		return
 	}
 	dumpable, _ := sys(unix.SYS_PRCTL, unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
@@ -153,12 +163,30 @@ func (p *Plain) makeID() {
 	n := copy(p.texts.dir[:], "mcp-") // protocol.GroupPrefix
 	n += copy(p.texts.dir[n:], p.Name)
 	n += copy(p.texts.dir[n:], "-")
-	copy(p.texts.dir[n:len(p.texts.dir)-1], p.id[:])
+	n += copy(p.texts.dir[n:len(p.texts.dir)-1], p.id[:])
+	if p.isManaged() {
+		n += copy(p.texts.dir[n:], ".scope") // protocol.ScopeSuffix
+	}
+	p.nameDirectories(p.texts.dir[:n])
 	n = copy(p.texts.variable[:], "MCPSCOPE_ID=")
 	copy(p.texts.variable[n:], p.id[:])
 	n = copy(p.texts.brain[:], "brain-")
 	copy(p.texts.brain[n:], p.id[:])
-	copy(p.page.Directories[:], p.texts.dir[:])
+}
+
+func (p *Plain) isManaged() bool { return p.From != page.CgroupDirectory }
+
+// nameDirectories is page.SetDirectories.
+func (p *Plain) nameDirectories(dir []byte) {
+	all := p.page.Directories[:]
+	n := 0
+	if p.isManaged() {
+		n += copy(all[n:], dir)
+		n += copy(all[n:], "/payload\x00") // protocol.PayloadName
+		n += copy(all[n:], dir)
+		n += copy(all[n:], "/guards\x00") // protocol.GuardsName
+	}
+	copy(all[n:], dir)
 }
 
 // describe fills in the facts of the start.
@@ -168,6 +196,7 @@ func (p *Plain) describe() bool {
 	var now unix.Timespec
 	sys(unix.SYS_CLOCK_GETTIME, unix.CLOCK_REALTIME, uintptr(unsafe.Pointer(&now)), 0, 0, 0)
 	s.At = now.Nano()
+	s.From = p.From
 	client, _ := sys(unix.SYS_GETPPID, 0, 0, 0, 0, 0)
 	own := unix.Getpid()
 	var ns unix.Stat_t
@@ -350,6 +379,10 @@ func (p *Plain) fillBirth(b *birth) {
 			n++
 		}
 	}
+	if p.Browser != 0 {
+		p.texts.env[n&(envMost-1)] = p.Browser
+		n++
+	}
 	p.texts.env[n&(envMost-1)] = uintptr(unsafe.Pointer(&p.texts.variable))
 	p.texts.shell[0] = address("/bin/sh\x00")
 	p.texts.shell[1] = p.Path
@@ -431,7 +464,18 @@ func (p *Plain) live() {
 		if l.end == MembersStuck {
 			p.reportStuck()
 		}
-		if l.end == BrainEndedIt || p.removeGroup() || l.mainPID <= 0 {
+		if l.end == BrainEndedIt {
+			break
+		}
+		if p.leavesReport() {
+			l.page.Returned = !l.guards.near // init would not reap a guard that was a child of this process
+			l.leaveToBrain()
+			if l.page.Returned {
+				p.exit()
+			}
+			continue
+		}
+		if p.removeGroup() || l.mainPID <= 0 {
 			break
 		}
 		l.leaveToBrain()
@@ -462,7 +506,13 @@ func (p *Plain) undo() {
 	closeFD(p.page.Memory)
 }
 
-// leaveToBrain is for a group in which a member has made others.
+// leavesReport: nothing of the server is left, and a brain reports that and removes the group. The client
+// need not wait for the brain.
+func (p *Plain) leavesReport() bool {
+	return p.page.FailedStep == page.StepNone && (p.Reports || p.isManaged())
+}
+
+// leaveToBrain is for a group that a brain removes: a member may have made others in it.
 func (l *Launcher) leaveToBrain() {
 	l.end = NotEnded
 	l.leaves = true

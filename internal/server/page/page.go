@@ -66,6 +66,7 @@ type Launched struct {
 	Status     uint32 // as of wait4(2)
 	Childless  bool   // the launcher has no child, and so no descendant
 	LeftOvers  bool   // the main process has exited, and a brain has to end the rest
+	Returned   bool   // nothing of the server was left, and the launcher has not waited for the brain
 	Forwarded  uint32 // counts the other signals, which the launcher has sent to the main process
 	Signals    [SignalsMost]Signal
 	SignalsGot uint32 // how many signals there were: signal n is Signals[n%SignalsMost]

@@ -20,7 +20,19 @@ type Started struct {
 	Stdout    File
 	Conveyed  bool // stdin is a pipe or socket
 	Socket    bool
+	From      Origin
+	Position  [512]byte // of the client in the hierarchy, for a manager
 }
+
+// Origin is where a raw launcher has made its group.
+type Origin uint8
+
+// Origins. A manager takes the last two over when the server runs.
+const (
+	CgroupDirectory Origin = iota
+	SystemScope
+	UserScope
+)
 
 // StartedMark begins the facts. It is no version of an encoded configuration.
 const StartedMark = 0x7472617473_77

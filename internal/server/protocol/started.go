@@ -28,7 +28,14 @@ func FactsOf(s *page.Started, dir string) Facts {
 func ConfigOf(s *page.Started, dir string) *Config {
 	c := NewConfig()
 	c.Facts = FactsOf(s, dir)
-	c.Group = Placed{ID: IDOf(dir), Dir: dir, Backend: Cgroup}
+	c.Group = Placed{ID: IDOf(dir), Dir: dir, Backend: Cgroup, Managed: s.From != page.CgroupDirectory}
+	switch s.From {
+	case page.SystemScope:
+		c.Group.Backend = SystemdSystem
+	case page.UserScope:
+		c.Group.Backend = SystemdUser
+	}
+	c.Position = textOf(s.Position[:])
 	c.Stderr = StderrInherit
 	c.Side = ClientSide{File: File(s.Stdin), Output: File(s.Stdout), Conveyed: s.Conveyed, Socket: s.Socket}
 	return c
@@ -36,7 +43,8 @@ func ConfigOf(s *page.Started, dir string) *Config {
 
 // nameIn is the name of the server in the name of a directory: see DirectoryName.
 func nameIn(dir string) string {
-	return strings.TrimSuffix(strings.TrimPrefix(dir, GroupPrefix), "-"+IDOf(dir))
+	named := strings.TrimSuffix(strings.TrimPrefix(dir, GroupPrefix), ScopeSuffix)
+	return strings.TrimSuffix(named, "-"+IDOf(dir))
 }
 
 // textOf is a text that ends with 0, or with its array.
