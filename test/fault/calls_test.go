@@ -57,6 +57,7 @@ var calls = map[uint32]call{
 	unix.SYS_FACCESSAT:         {"faccessat", looking, 1},
 	unix.SYS_FACCESSAT2:        {"faccessat2", looking, 1},
 	unix.SYS_READLINKAT:        {"readlinkat", looking, 1},
+	unix.SYS_GETCWD:            {"getcwd", looking, none},
 	unix.SYS_GETDENTS64:        {"getdents64", errnos{unix.ENOENT, unix.EINTR, unix.ENOMEM}, fd(0)},
 	unix.SYS_LSEEK:             {"lseek", nil, fd(0)},
 	unix.SYS_FADVISE64:         {"fadvise64", nil, fd(0)},

@@ -76,8 +76,8 @@ func (w *watcher) identify(p *process, parent role) role {
 		return brain
 	case !calledGuard(p.pid):
 		return launcher.fork()
-	case w.guards[guard] != nil && w.guards[guard] != p:
-		return guard.fork() // the main process, or a brain, before its exec
+	case w.guards[guard] != nil && w.guards[guard] != p && w.guards[guard].alive():
+		return guard.fork() // a brain before its exec
 	}
 	return guard
 }

@@ -79,7 +79,7 @@ func (l *lane) start(t *testing.T, s *shot) *run {
 		_ = r.cmd.Wait()         // it may have been waited for
 		r.root.Close()
 	})
-	r.watcher = watch(t, listener(t, ours, r.stderr), r.cmd.Process.Pid, l.backend.tree, s)
+	r.watcher = watch(t, listener(t, ours, r.stderr), r.cmd.Process.Pid, r.stderr, s)
 	if r.bus != nil {
 		r.bus.attach(r.watcher)
 	}
@@ -161,9 +161,8 @@ func (r *run) contained() {
 	main, id := r.members.Main()
 	if r.lane.backend.tree {
 		parent, err := escape.ParentOf(main.PID)
-		s := r.watcher.guard(guard)
-		if err == nil && !main.Ended(0) && (s == nil || s.pid != parent && s.alive()) {
-			r.bad("the server is a child of %d, not of its guard", parent)
+		if err == nil && !main.Ended(0) && parent != r.root.PID && !r.root.Ended(0) {
+			r.bad("the server is a child of %d, not of its launcher", parent)
 		}
 		return
 	}

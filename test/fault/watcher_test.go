@@ -19,8 +19,8 @@ import (
 // but for one.
 type watcher struct {
 	fd, wake int
-	root     int  // the launcher's pid
-	tree     bool // there is a guard
+	root     int      // the launcher's pid
+	stderr   *os.File // the client's
 	shot     *shot
 	over     chan struct{} // closed when no process with the filter is left
 
@@ -36,14 +36,14 @@ type watcher struct {
 }
 
 // watch serves the listener until its last process has ended.
-func watch(t *testing.T, listener, root int, tree bool, s *shot) *watcher {
+func watch(t *testing.T, listener, root int, stderr *os.File, s *shot) *watcher {
 	t.Helper()
 	wake, err := unix.Eventfd(0, unix.EFD_CLOEXEC)
 	if err != nil {
 		t.Fatal(err)
 	}
 	w := &watcher{
-		fd: listener, wake: wake, root: root, tree: tree, shot: s, over: make(chan struct{}),
+		fd: listener, wake: wake, root: root, stderr: stderr, shot: s, over: make(chan struct{}),
 		threads: map[uint32]*process{}, guards: map[role]*process{}, counts: map[point]int{}, last: map[uint32][]step{},
 	}
 	go w.serve(t)
@@ -276,9 +276,16 @@ func (w *watcher) suspect(n notification, p *process, c call) {
 		w.odd = append(w.odd, fmt.Sprintf("%s makes %s, which is in no table here", p.role, c.name))
 	case n.NR == unix.SYS_EXIT_GROUP && n.Args[0] == 2:
 		w.odd = append(w.odd, fmt.Sprintf("%s exits with 2, as the Go runtime does", p.role))
-	case n.NR == unix.SYS_WRITE && n.Args[0] == 2 && p.role != launcher:
+	case n.NR == unix.SYS_WRITE && n.Args[0] == 2 && p.role != launcher && w.isStderr(n.TID):
 		w.odd = append(w.odd, fmt.Sprintf("%s says %q on stderr", p.role, memory(n.TID, n.Args[1], int(n.Args[2]))))
 	}
+}
+
+// isStderr reports whether descriptor 2 of a thread is still the client's.
+func (w *watcher) isStderr(tid uint32) bool {
+	var theirs, ours unix.Stat_t
+	return unix.Stat(fmt.Sprintf("/proc/%d/fd/2", tid), &theirs) == nil && unix.Fstat(int(w.stderr.Fd()), &ours) == nil &&
+		theirs.Ino == ours.Ino && theirs.Dev == ours.Dev
 }
 
 // memory reads a thread's.
