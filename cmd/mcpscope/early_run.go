@@ -76,6 +76,8 @@ func splitRun(args []uintptr) (given string, command []uintptr) {
 			plain.EOFGrace, ok = plainDuration(value)
 		case "--term-grace":
 			plain.TermGrace, ok = plainDuration(value)
+		case "--idle-freeze":
+			plain.IdleFreeze, ok = plainDuration(value)
 		default:
 			ok = false
 		}

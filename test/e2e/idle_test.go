@@ -139,6 +139,39 @@ func TestIdleServerEnds(t *testing.T) {
 	}
 }
 
+// Between two looks nothing runs but launcher and guard, whether the server is frozen or not.
+func TestNoBrainBetweenLooks(t *testing.T) {
+	t.Parallel()
+	running := startProbe(t, []string{"--idle-freeze", "10m"})
+	running.hasNoBrain()
+	s := idleProbe(t, []string{"--group"}, nil)
+	for wakes := range 3 {
+		s.idle(wakes)
+		s.hasNoBrain()
+		if !s.Lives(fmt.Sprint("after ", wakes)) {
+			t.Error("no answer")
+		}
+	}
+	s.idle(3)
+	s.hasNoBrain()
+	s.Tell("close")
+	s.dead()
+}
+
+func (s *server) hasNoBrain() {
+	s.world.T.Helper()
+	if !pace.Eventually(escape.Patience, func() bool {
+		for _, parent := range escape.Parents() {
+			if parent == s.guard.PID {
+				return false
+			}
+		}
+		return true
+	}) {
+		s.world.T.Error("the guard's brain stays")
+	}
+}
+
 // A sweep leaves it alone, and signals that end nothing reach the main process.
 func TestIdleServerGetsSignals(t *testing.T) {
 	onChannels(t, func(t *testing.T, options []string) {

@@ -92,20 +92,23 @@ func (b *Brain) Live() {
 // replaced reports whether another brain decides about the server, or its launcher has ended it.
 func (b *Brain) replaced() bool { return b.quits || b.Page.Generation != b.generation }
 
-// canRest reports whether the guard can do without a brain until something happens. Idle servers are looked
-// at again and again.
+// canRest reports whether the guard can do without a brain until something happens, or the next look is due.
 func (b *Brain) canRest() bool {
-	if b.Config.Taken || b.life.State != lifecycle.Running {
+	if b.Config.Taken || b.life.State > lifecycle.Idle || !b.isSettled() || b.Page.Pending() {
 		return false
 	}
-	looks := b.rest != nil || b.Config.Policy.IdleTimeout > 0
-	return !looks && b.isSettled() && !b.Page.Pending()
+	next := b.deadline()
+	return next.IsZero() || time.Until(next) > restLeast
 }
+
+// restLeast: to start the next brain takes some milliseconds of CPU.
+const restLeast = time.Second
 
 // goRest ends the brain. The guard starts another one if something has happened meanwhile.
 func (b *Brain) goRest() {
 	b.publish()
-	b.Page.Wake = monotonic(b.life.Due(), time.Now())
+	b.keepLooks()
+	b.Page.Wake = monotonic(b.deadline(), time.Now())
 	b.Guard.Send(page.WordRest)
 }
 

@@ -125,8 +125,8 @@ func (b *Brain) kill() {
 	b.report(lifecycle.GroupEmptied)
 }
 
-// beginRest is for when the server runs.
-func (b *Brain) beginRest() {
+// beginRest is for when the server runs. kept: the page has what an earlier brain has seen.
+func (b *Brain) beginRest(kept bool) {
 	after := b.Config.Policy.IdleFreeze
 	switch {
 	case after == 0:
@@ -134,14 +134,17 @@ func (b *Brain) beginRest() {
 	case b.Group.Payload == nil || b.Config.Engine != "":
 		b.Note("never frozen when idle: it is not in a cgroup of its own")
 	default:
-		b.rest = &idle.Rest{Policy: idle.New(after, time.Now()), Group: b.Group, Client: b.Client}
+		b.rest = idle.NewRest(b.policy(after, kept), b.Group, b.Client)
 		_ = b.Loop.Add(int(b.Client.Input), loop.TokenInput) // a server without input is never frozen
 		if after < protocol.IdleFreezeLeast {
 			b.Note("an idle-freeze below " + protocol.IdleFreezeLeast.String() +
 				" can freeze a server during a call, and delay the answer by a minute")
 		}
+		b.Note(b.rest.Note)
 	}
-	b.Group.Note(b.Config.Notes)
+	if !kept {
+		b.Group.Note(b.Config.Notes)
+	}
 }
 
 // lookAtRest is for when nothing else has happened. A server that is being stopped is not frozen again.
@@ -168,7 +171,7 @@ func (b *Brain) lookAtRest() {
 	case idle.None:
 		if b.rest.Note != "" {
 			b.Note(b.rest.Note)
-			b.Group.Note(b.Config.Notes)
+			b.Group.AddNote(b.rest.Note)
 		}
 	}
 }

@@ -69,11 +69,12 @@ func (b *Brain) resume() error {
 		Stdout: client.Watch(p.Stdout), PIDFD: int(p.Client), Main: -1,
 		Room: [2]client.Watch{client.Watch(p.Room[0]), client.Watch(p.Room[1])},
 	}
-	switch {
-	case b.life.State >= lifecycle.Terminating:
+	if b.life.State >= lifecycle.Terminating {
 		b.report(lifecycle.BrainDied)
 		return nil
-	case p.Pending(): // first of all
+	}
+	b.resumeLooks()
+	if p.Pending() {
 		b.readPage()
 	}
 	if b.life.State > lifecycle.Idle || b.quits {
@@ -89,10 +90,6 @@ func (b *Brain) resume() error {
 			b.Note("a stop of the scope does not reach the guard: " + protocol.OneLine(err))
 		}
 	}
-	if b.beginRest(); b.rest != nil {
-		b.rest.Thaw() // the brain before may have died while it froze them
-	}
-	b.report(lifecycle.Woken)
 	if p.Settled {
 		return nil
 	}
@@ -172,10 +169,7 @@ func (b *Brain) GoOn(in *client.Side) error {
 		b.report(lifecycle.BrainDied)
 		return nil
 	}
-	if b.beginRest(); b.rest != nil {
-		b.rest.Thaw() // the brain before may have died while it froze them
-	}
-	b.report(lifecycle.Woken)
+	b.resumeLooks()
 	if in.Main < 0 { // it has ended without a watcher
 		b.Loop.Report(loop.TokenMain)
 	}
@@ -185,7 +179,7 @@ func (b *Brain) GoOn(in *client.Side) error {
 // TellStart is settle for a server that its client has started, in its watcher. It calls the function when a
 // manager has answered.
 func (b *Brain) TellStart(adopted func()) {
-	b.beginRest()
+	b.beginRest(false)
 	b.settle()
 	b.beside.Go(func() {
 		b.Group.AwaitAdoption()

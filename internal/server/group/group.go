@@ -320,6 +320,15 @@ func (g *ControlGroup) Note(notes []string) {
 	g.record(AttrNotes, strings.ToValidUTF8(text[:min(len(text), 1000)], ""))
 }
 
+// AddNote records one more remark.
+func (g *ControlGroup) AddNote(note string) {
+	before, _, _ := g.Payload.Attr(AttrNotes) // none, if it can't be read
+	notes := strings.Split(before, "\n")
+	if !slices.Contains(notes, note) {
+		g.Note(append(notes, note))
+	}
+}
+
 // Ending records the cause of a stop.
 func (g *ControlGroup) Ending(why protocol.Cause) { g.record(attrEnding, string(why)) }
 
@@ -368,8 +377,7 @@ func (g *ControlGroup) Nudge() {
 
 // Refused adds a note: the manager does not have the scope.
 func (g *ControlGroup) Refused(why error) {
-	before, _, _ := g.Payload.Attr(AttrNotes) // none, if it can't be read
-	g.Note([]string{before, "no scope, but a directory that systemd does not know of: " + why.Error()})
+	g.AddNote("no scope, but a directory that systemd does not know of: " + why.Error())
 }
 
 // AwaitRemoval reports whether another process removes the group in time. It polls: a user has 128 inotify

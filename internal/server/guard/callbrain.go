@@ -81,7 +81,7 @@ func (p *process) callBrain() {
 		p.endWithoutBrain()
 	default: // nothing that the server's end depends on
 		if p.page.Phase == page.Idle {
-			writeFile(p.page.Payload, freezeFile, '0')
+			p.thawIdle()
 			p.page.Phase = page.Running
 		}
 		p.page.Wake = now() + tryAgainAfter

@@ -48,7 +48,7 @@ const (
 	pollStdin // and the others of page.Seen.Happened: see watched
 	pollStdout
 	pollClient
-	_
+	pollInput // while the members are idle and there is no brain
 	pollCount // a power of two
 )
 
@@ -215,6 +215,7 @@ func (p *process) poll(limit int64) (events uintptr, errno syscall.Errno) {
 func (p *process) watch() {
 	p.heard = p.page.NewsRead
 	for {
+		p.watchInput()
 		_, e := p.poll(p.deadline())
 		if e == syscall.EINVAL { // RLIMIT_NOFILE was lowered: the launcher replaces a dead guard
 			exit(1)
@@ -235,6 +236,9 @@ func (p *process) watch() {
 			closeFD(p.polls[pollMain].Fd)
 			p.polls[pollMain].Fd = -1
 			p.happened(page.MainExited)
+		}
+		if p.polls[pollInput].Revents != 0 {
+			p.rouse()
 		}
 		if p.polls[pollBrain].Revents != 0 {
 			p.receiveBrain()
@@ -264,7 +268,38 @@ func (p *process) deadline() int64 {
 // happened writes the time of an event. A brain that there is reads it.
 func (p *process) happened(event int) {
 	p.page.Happened[event&7] = now()
+	if event != page.LauncherDied { // whose members have to wait for the brain
+		p.rouse()
+	}
 	p.tellBrain()
+}
+
+// watchInput polls the input of idle members. A brain that there is does so itself.
+func (p *process) watchInput() {
+	p.polls[pollInput].Fd = -1
+	if p.idles() {
+		p.polls[pollInput].Fd = p.page.Input
+	}
+}
+
+// idles reports whether the members are frozen since they are idle, and no brain looks after them.
+func (p *process) idles() bool { return p.page.Phase == page.Idle && p.called.sock < 0 }
+
+// rouse thaws idle members, which have to react to an event, and calls a brain.
+func (p *process) rouse() {
+	if p.idles() {
+		p.thawIdle()
+		p.callBy(now())
+	}
+}
+
+// thawIdle leaves members frozen that a person has frozen.
+func (p *process) thawIdle() {
+	p.page.Roused = true
+	held := address("user.mcpscope.held\x00") // idle.AttrHeld
+	if _, e := sys(unix.SYS_FGETXATTR, uintptr(p.page.Payload), held, 0, 0, 0); e != 0 {
+		writeFile(p.page.Payload, freezeFile, '0')
+	}
 }
 
 func (p *process) receiveEnd(event int) {
@@ -303,6 +338,7 @@ func (p *process) receiveLauncher() {
 		p.finish()
 	case word == page.WordLook:
 		p.heard = p.page.News
+		p.rouse() // a signal may have come
 		p.watchMain()
 		p.tellBrain()
 	}

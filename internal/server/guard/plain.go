@@ -27,8 +27,8 @@ type Plain struct {
 	Browser uintptr
 	Name    string // of the server, which is also that in the name of its directory
 	Hide    [2]uintptr
-	// EOFGrace and TermGrace are the policy, in nanoseconds.
-	EOFGrace, TermGrace int64
+	// EOFGrace, TermGrace and IdleFreeze are the policy, in nanoseconds.
+	EOFGrace, TermGrace, IdleFreeze int64
 	// From is the place of the group. Of a manager it is the slice that servers before have made.
 	From page.Origin
 	// Chosen: the backend cgroup was asked for, so a delegated group does not come before it.
@@ -151,6 +151,7 @@ func (p *Plain) prepare() bool {
 	on.TermGrace = p.TermGrace
 	on.Started.EOFGrace = p.EOFGrace
 	on.Started.TermGrace = p.TermGrace
+	on.Started.IdleFreeze = p.IdleFreeze
 	return p.describe() && p.watchClient() && p.openPlace()
 }
 

@@ -64,15 +64,32 @@ type Policy struct {
 
 	after    time.Duration
 	last     Usage
-	at       time.Time             // of last
-	worked   time.Time             // the last time at which it had used a processor
-	read     time.Time             // the same of its input
-	frozen   bool                  // since at
-	breath   bool                  // the next thaw is one
-	breathed bool                  // the last thaw was one
-	trial    func(used Usage) bool // whether the server is frozen again, after it ran for a moment
+	at       time.Time // of last
+	worked   time.Time // the last time at which it had used a processor
+	read     time.Time // the same of its input
+	frozen   bool      // since at
+	breath   bool      // the next thaw is one
+	breathed bool      // the last thaw was one
+	trial    trial
 	refused  string
 	times    int // in a row
+}
+
+// trial is why a server runs for a moment, after which it may be frozen again.
+type trial uint8
+
+const (
+	noTrial trial = iota
+	afterWake
+	afterBreath
+)
+
+// passes reports whether a server has done nothing but to answer a ping, or nothing at all.
+func (t trial) passes(used Usage) bool {
+	if t == afterBreath {
+		return used.CPU <= breathCPU && used.Written >= 0 && used.Written < message
+	}
+	return used.Read > 0 && used.Written >= message && used.Written <= pong
 }
 
 // New is the policy of a server that starts now, and is idle when it has done nothing for that time.
@@ -102,16 +119,16 @@ func (p *Policy) Look(s Server, now time.Time) Act {
 	used := Usage{u.CPU - p.last.CPU, u.Read - p.last.Read, u.Written - p.last.Written, active}
 	p.last, p.at = u, now
 	quiet := used.CPU < max(time.Duration(over.Minutes()*float64(cpuRate)), cpuLeast)
-	if p.trial != nil {
-		quiet = p.trial(used)
+	if p.trial != noTrial {
+		quiet = p.trial.passes(used)
 	}
 	if !quiet || used.Active || used.Read > ping { // a call may take long, and need no processor
 		p.worked, p.Used = now, true
 	}
-	if used.Read != 0 && p.trial == nil || used.Read >= message && p.breathed { // it may be unanswered
+	if used.Read != 0 && p.trial == noTrial || used.Read >= message && p.breathed { // it may be unanswered
 		p.read = now
 	}
-	p.trial = nil
+	p.trial = noTrial
 	if now.Sub(p.worked) < p.after {
 		return None
 	}
@@ -146,23 +163,24 @@ func (p *Policy) refuse(why string) Act {
 	if why != p.refused {
 		p.refused, p.times = why, 0
 	}
-	if p.times++; p.times == notedAfter {
-		p.Note = "not idle: " + why
-	}
+	p.times++
+	p.note()
 	return None
+}
+
+func (p *Policy) note() {
+	if p.times >= notedAfter {
+		p.Note = "not idle: " + p.refused
+	}
 }
 
 // Thawed is for a server that was thawed: for a breath, or by another event.
 func (p *Policy) Thawed(now time.Time) {
 	p.Due = now.Add(min(answerIn, p.after))
-	p.trial = func(used Usage) bool {
-		return used.Read > 0 && used.Written >= message && used.Written <= pong
-	}
+	p.trial = afterWake
 	if p.breath {
 		p.Due = now.Add(breathFor)
-		p.trial = func(used Usage) bool {
-			return used.CPU <= breathCPU && used.Written >= 0 && used.Written < message
-		}
+		p.trial = afterBreath
 	}
 	p.frozen, p.breath, p.breathed = false, false, p.breath
 }

@@ -52,6 +52,11 @@ type Rest struct {
 	mappings []mapping // to reclaim, nil before they are listed
 }
 
+// NewRest goes on counting the wakes of the server.
+func NewRest(p *Policy, g *group.ControlGroup, c *client.Side) *Rest {
+	return &Rest{Policy: p, Group: g, Client: c, note: ReadNote(g.Payload)}
+}
+
 func (r *Rest) Freeze() bool {
 	r.mappings = nil
 	return freeze.Freeze(r.Group.Payload)

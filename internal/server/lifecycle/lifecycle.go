@@ -168,6 +168,15 @@ func (l *Lifecycle) Resume(at State, due, unread time.Time, why protocol.Cause, 
 	l.Reclaimed = at == Idle // it may have been
 }
 
+// Check returns when an idle timeout is checked next, and the CPU time at the last check.
+func (l *Lifecycle) Check() (at time.Time, cpu time.Duration) { return l.due[idleChecked], l.cpu }
+
+// ResumeCheck continues with the values of Check in another process.
+func (l *Lifecycle) ResumeCheck(at time.Time, cpu time.Duration) {
+	l.due[idleChecked] = at
+	l.cpu = cpu
+}
+
 func (l *Lifecycle) Handle(e Event, now time.Time) []Action {
 	l.actions = nil
 	if e == ClientDied {

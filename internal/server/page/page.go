@@ -32,6 +32,7 @@ type Page struct {
 	Decided
 	Gateway
 
+	Looks       Looks
 	Started     Started // of a raw launcher, which writes no configuration
 	Directories [1024]byte
 	Memory      int32  // the memory file
@@ -93,6 +94,7 @@ type Seen struct {
 	Continues  uint32   // counts the SIGCONT to the launcher, which the main process does not get
 	Happened   [8]int64 // by event, of which there are Events
 	Strayed    bool     // the guard is not in the scope, where the one before was
+	Roused     bool     // the guard has thawed members that were idle
 	Over       bool     // nothing is left, or nothing that could be ended
 }
 
@@ -123,6 +125,27 @@ type Decided struct {
 	Sweeping    bool // the brain stops orphans of others: it is not killed when nothing of the server is left
 	EndNotes    [2048]byte
 	Left        [2048]byte // what could not be ended
+}
+
+// Looks are the observations of a server that may be idle, from one brain for the next: see idle.Policy.
+type Looks struct {
+	Kept                    bool // a brain has left in order; the next one takes it, and forgets it
+	Active                  bool
+	Frozen                  bool
+	Breath                  bool
+	Breathed                bool
+	Used                    bool
+	Trial                   uint8
+	Times                   uint32
+	Due                     int64
+	At                      int64
+	Worked                  int64
+	Read                    int64
+	CPU                     int64 // nanoseconds
+	ReadBytes, WrittenBytes int64
+	Refused                 [96]byte
+	CheckAt                 int64 // of an idle timeout
+	CheckCPU                int64 // nanoseconds
 }
 
 // Ender is the process that removes the group, and reports the end. It is changed by CompareAndSwap.

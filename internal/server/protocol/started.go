@@ -18,6 +18,7 @@ func FactsOf(s *page.Started, dir string) Facts {
 	f := Facts{Version: ProtocolVersion, Policy: DefaultPolicy(), Started: s.At}
 	f.Policy.EOFGrace = time.Duration(s.EOFGrace)
 	f.Policy.TermGrace = time.Duration(s.TermGrace)
+	f.Policy.IdleFreeze = time.Duration(s.IdleFreeze)
 	f.Name = nameIn(dir)
 	f.Client = ClientFacts{PID: int(s.Client.PID), Start: s.Client.Start, Name: textOf(s.Client.Name[:])}
 	f.Launcher = Identity{PID: int(s.Launcher.PID), Start: s.Launcher.Start, Namespace: s.Namespace}
