@@ -5,6 +5,7 @@
 package freeze
 
 import (
+	"errors"
 	"fmt"
 
 	"golang.org/x/sys/unix"
@@ -85,16 +86,26 @@ func (t Tag) carriers(owner int) ([]proc.Stat, error) {
 		return nil, nil
 	}
 	var found []proc.Stat
+	var unread error
 	err := proc.Each(func(pid int) bool {
 		// EPERM of most processes: kernel threads, other users'
-		if unix.Kill(pid, 0) != unix.EPERM && t.On(pid) && owns(owner, pid) {
-			if st, err := proc.ReadStat(pid); err == nil && !zombie(st) { // ended, or hidden from us
-				found = append(found, st)
-			}
+		if unix.Kill(pid, 0) == unix.EPERM || !t.On(pid) {
+			return true
+		}
+		st, err := proc.ReadStat(pid)
+		mine := false
+		if err == nil && !zombie(st) {
+			mine, err = owns(owner, pid)
+		}
+		switch {
+		case mine:
+			found = append(found, st)
+		case exhausted(err): // after any other error it has ended, or is hidden from us
+			unread = err
 		}
 		return true
 	})
-	return found, err
+	return found, errors.Join(err, unread)
 }
 
 // On reports whether a process carries the tag. prlimit(2) takes 0.7 µs; without the rights for it On reads
@@ -113,8 +124,8 @@ func (t Tag) On(pid int) bool {
 }
 
 // owns reports whether a process of uid may signal pid: kill(2) compares real and saved user ids.
-func owns(uid, pid int) bool {
+func owns(uid, pid int) (bool, error) {
 	const realID, savedID = 0, 2
 	st, err := proc.ReadStatus(pid)
-	return err == nil && (st.UID[realID] == uid || st.UID[savedID] == uid)
+	return err == nil && (st.UID[realID] == uid || st.UID[savedID] == uid), err
 }

@@ -85,8 +85,11 @@ func (t *Tree) below() (found []proc.Stat, err error) {
 			err = errors.Join(err, failed)
 		}
 		for _, child := range children {
-			st, err := proc.ReadStat(child)
-			if err != nil || t.leftOut(st) {
+			st, failed := proc.ReadStat(child)
+			if exhausted(failed) {
+				err = errors.Join(err, failed)
+			}
+			if failed != nil || t.leftOut(st) {
 				continue
 			}
 			if !zombie(st) && t.mayHave(child) {
@@ -101,7 +104,13 @@ func (t *Tree) below() (found []proc.Stat, err error) {
 	return found, err
 }
 
-func (t *Tree) mayHave(pid int) bool { return t.Owner == os.Getuid() || owns(t.Owner, pid) }
+func (t *Tree) mayHave(pid int) bool {
+	if t.Owner == os.Getuid() {
+		return true
+	}
+	owned, _ := owns(t.Owner, pid) // not, if it can't be read
+	return owned
+}
 
 func (t *Tree) leftOut(st proc.Stat) bool {
 	return t.Root != nil && t.Root.PID == st.PID || t.Spare != nil && t.Spare(st)

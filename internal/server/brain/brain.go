@@ -35,6 +35,7 @@ type Brain struct {
 	lookAt     time.Time // the next look whether the group is empty
 	pause      time.Duration
 	quits      bool // another process ends the server
+	helpless   bool // it could not kill the members, for lack of descriptors for example
 
 	endingNoted bool // in the group's attribute
 }

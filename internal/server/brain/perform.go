@@ -48,6 +48,7 @@ func (b *Brain) performAs(all []lifecycle.Action, mainHas bool) {
 		}
 		switch a.Do {
 		case lifecycle.SendSignal:
+			b.leaveClient()
 			b.recordOthers()
 			b.signalMembers(a.Signal, mainHas)
 			b.lookAgain()
@@ -62,6 +63,14 @@ func (b *Brain) performAs(all []lifecycle.Action, mainHas bool) {
 				b.rest.Wake(time.Now())
 			}
 		}
+	}
+}
+
+// leaveClient is for a stop: no event of the client matters any more, and descriptors may be few. A watcher
+// has the client's side of other servers as well.
+func (b *Brain) leaveClient() {
+	if !b.Config.Taken && b.Client != nil {
+		b.Client.Close()
 	}
 }
 
@@ -121,7 +130,13 @@ func (b *Brain) kill() {
 		_ = b.Group.Members().Thaw() // the guard has frozen them for a later brain
 		b.endContainers(0)
 	}
+	b.leaveClient()
 	b.killAll(b.Group.Members(), "members may be left: ")
+	if !b.Config.Taken && len(b.stuck) == 0 && group.Populated(b.Group.Members()) {
+		b.helpless = true
+		b.quits = true
+		return
+	}
 	b.report(lifecycle.GroupEmptied)
 }
 

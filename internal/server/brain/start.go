@@ -29,6 +29,9 @@ func Decide(memory, sock int) int {
 		return 125 // the guard starts another one, and ends everything by itself if that fails, too
 	}
 	b.Live()
+	if b.helpless {
+		return 125
+	}
 	b.AwaitSettled() // of the orphans of others
 	return 0
 }
