@@ -151,8 +151,8 @@ const killRound = 20 * time.Millisecond
 // being forked, but not a process whose first thread has exited. SIGKILL by pidfd reaches that.
 //
 // Kill returns the members that are left when their number has not decreased for that time, so a slow
-// machine gets the time that it needs. Those that no SIGKILL has reached for lack of descriptors or memory are
-// not among them: then there is an error.
+// machine gets the time that it needs. Those that no SIGKILL has reached for lack of descriptors or memory
+// are not among them: then there is an error.
 func Kill(g Target, within time.Duration) ([]Stuck, error) {
 	var deadline time.Time
 	for last := math.MaxInt; ; {

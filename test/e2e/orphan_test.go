@@ -6,11 +6,37 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/mcpscope/mcpscope/test/escape"
 )
+
+// Stopped guards of trees without a launcher are swept at the same time: each takes the term grace.
+func TestSweepOfManyTrees(t *testing.T) {
+	t.Parallel()
+	const trees = 12
+	w := newWorld(t)
+	var all []*server
+	for range trees {
+		s := startServer(w, []string{"--group"}, []string{"--backend", "tree"}, binaries.Zoo, "ignore-both")
+		s.guard.Signal(unix.SIGSTOP)
+		escape.KillBrainOf(s.guard)
+		s.Server.Signal(unix.SIGKILL)
+		s.Server.Ended(escape.Patience)
+		all = append(all, s)
+	}
+	o := w.run(w.mcpscope("sweep"))
+	if n := strings.Count(o.Stdout, "stopped server"); o.Status != 0 || n != trees {
+		t.Errorf("%d trees were swept: status %v, %s%s", n, o.Status, o.Stdout, o.Stderr)
+	}
+	for _, s := range all {
+		s.members.WantDead(t)
+	}
+}
 
 // A launcher that ends during its sweep still stops the orphan: no other process would before
 // the next start.

@@ -25,7 +25,7 @@ func KillTogether(all ...*Process) error {
 		return !slices.ContainsFunc(all, func(p *Process) bool { return !allStopped(p.PID) })
 	})
 	for _, p := range all {
-		killBrainOf(p)
+		KillBrainOf(p)
 	}
 	for _, p := range all {
 		p.Signal(unix.SIGKILL)
@@ -60,9 +60,9 @@ func AwaitBrain(id string) bool {
 	})
 }
 
-// killBrainOf kills the brain that a guard has started, if it has: a brain stops a server that has lost both. The
+// KillBrainOf kills the brain that a guard has started, if it has: a brain stops a server that has lost both. The
 // guard is stopped, so it starts no other one.
-func killBrainOf(guard *Process) {
+func KillBrainOf(guard *Process) {
 	name, _ := os.ReadFile("/proc/" + strconv.Itoa(guard.PID) + "/comm") // held by the pidfd, unless it has ended
 	id, is := strings.CutPrefix(strings.TrimSpace(string(name)), guardName(""))
 	if !is {

@@ -59,10 +59,12 @@ func Sweep(f SweepFilter) ([]Swept, error) {
 	if f.AllUsers {
 		uid = group.Everyone
 	}
+	var trees sync.WaitGroup
 	if f.Unit == "" && !f.DryRun {
-		s.sweepTrees(uid)
+		trees.Go(func() { s.sweepTrees(uid) })
 	}
 	s.sweepAll(uid)
+	trees.Wait()
 	return s.done, errors.Join(s.errs...)
 }
 
@@ -124,6 +126,8 @@ func (s *sweeper) sweepAll(uid int) {
 		s.sweep(parent, dirs)
 		return nil
 	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.errs = append(s.errs, err)
 }
 
@@ -171,22 +175,49 @@ func (s *sweeper) one(parent *cgroup.Group, dir string, seen *census) (Swept, er
 	return End(g, SweepGrace)
 }
 
-// sweepTrees stops the servers below guards that are stopped and have no launcher. Such a guard exits as soon
-// as it is continued.
+// sweepTrees stops the servers below guards that are stopped and have no launcher.
 func (s *sweeper) sweepTrees(uid int) {
 	until := time.Now().Add(protocol.DoubtMost) // for all of them together
+	slots := make(chan struct{}, sweepParallel)
+	left := 0
+	var all sync.WaitGroup
 	backend.EachTree(uid, func(t *backend.TreeGuard) {
-		defer t.Close()
 		continueLauncher(t.Config.Launcher, t.UID, askedToEnd)
-		if st, _ := proc.ReadStat(t.PID); !st.Stopped() || t.LauncherLives() { // zero, if it has exited
+		st, _ := proc.ReadStat(t.PID) // zero, if it has exited
+		abandoned := st.Stopped() && !t.LauncherLives()
+		others := t.UID != os.Getuid() && time.Now().After(until)
+		if abandoned && others {
+			left++
+		}
+		if !abandoned || others {
+			t.Close()
 			return
 		}
-		below := freeze.Stop{Target: t.Tree(), Ask: unix.SIGTERM, Grace: SweepGrace}
-		_, _ = below.Run()                                      // the next sweep tries again
-		_ = unix.PidfdSendSignal(t.PIDFD, unix.SIGCONT, nil, 0) // gone is as good
-		if linux.AwaitEnd(t.PIDFD, unix.POLLIN, time.Until(until)) {
-			one := Swept{Name: t.Config.Name, ID: t.Config.Group.ID, Dir: strconv.Itoa(t.PID)}
-			s.done = append(s.done, one)
-		}
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			defer t.Close()
+			s.endTree(t)
+		})
 	})
+	all.Wait()
+	if left > 0 {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		err := fmt.Errorf("%d servers of other users are left: each takes a second, so sweep again", left)
+		s.errs = append(s.errs, err)
+	}
+}
+
+// endTree stops a tree. Its guard exits as soon as it is continued.
+func (s *sweeper) endTree(t *backend.TreeGuard) {
+	below := freeze.Stop{Target: t.Tree(), Ask: unix.SIGTERM, Grace: SweepGrace}
+	_, _ = below.Run()                                      // the next sweep tries again
+	_ = unix.PidfdSendSignal(t.PIDFD, unix.SIGCONT, nil, 0) // gone is as good
+	if linux.AwaitEnd(t.PIDFD, unix.POLLIN, protocol.DoubtMost) {
+		one := Swept{Name: t.Config.Name, ID: t.Config.Group.ID, Dir: strconv.Itoa(t.PID)}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.done = append(s.done, one)
+	}
 }
