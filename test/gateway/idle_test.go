@@ -3,6 +3,8 @@
 package gateway
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -49,4 +51,30 @@ func TestIdleServer(t *testing.T) {
 			w.clean()
 		})
 	}
+}
+
+// A server that waits to write to stderr is not frozen: the write would be cut short.
+func TestFullStderrIsNotIdle(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	full := filepath.Join(t.TempDir(), "full")
+	if err := unix.Mkfifo(full, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	reader, err := os.OpenFile(full, os.O_RDWR, 0) // which reads nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	script := w.script("writes", `exec 2>`+full+`; dd if=/dev/zero bs=200000 count=1 >&2 & exec "$@"`)
+	g := w.gateway("--idle-freeze", "50ms", "--match", "zoo", "--match", "writes")
+	s := g.Born("server", "one", script+" "+binaries.Zoo, "plain")
+	g.capture(s)
+	if err := escape.AwaitNote(s.Group, "not idle: the client does not read its output", escape.Patience); err != nil {
+		t.Error(err)
+	}
+	g.Answers("one")
+	g.Own.Signal(unix.SIGKILL)
+	s.Gone(t)
+	w.clean()
 }

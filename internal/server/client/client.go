@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -233,6 +234,15 @@ func (in *Side) Blocked() bool {
 		return has && events == 0
 	}
 	return in.Room[0].Full()
+}
+
+// BlockedErrors reports whether a member waits to write to stderr.
+func (in *Side) BlockedErrors() bool {
+	if in.Room[1] < 0 && in.Members != nil {
+		waits := func(pid int) bool { return !AwaitRoom(pid, 2, 0) }
+		return slices.ContainsFunc(in.Members(), waits)
+	}
+	return in.Room[1].Full()
 }
 
 func (in *Side) Add(to *loop.Loop) error {

@@ -120,7 +120,7 @@ func (r *Rest) Pending() string {
 	switch in := r.Client; {
 	case in.Input.Readable():
 		return "it does not read its input"
-	case in.Blocked() || in.Room[1].Full():
+	case in.Blocked() || in.BlockedErrors():
 		return "the client does not read its output"
 	}
 	return ""

@@ -111,15 +111,17 @@ static void kill_parent(void)
 }
 
 /* It is ready when its launcher has forked another one: if the launcher is killed before it does, nobody is left to
- * end the server. */
+ * end the server. Below a gateway it has none of its own. */
 static void kill_guard(void)
 {
 	const struct timespec pause = {.tv_nsec = 1000 * 1000};
 	stay_with_session();
-	pid_t killed = find_guard(), now = killed;
-	if (killed == 0 || signal_guard(SIGKILL) != 0)
+	pid_t killed = find_guard();
+	if (killed == 0)
+		return;
+	if (signal_guard(SIGKILL) != 0)
 		die("kill the guard");
-	for (; now == killed || now == 0; now = find_guard())
+	for (pid_t now = killed; now == killed || now == 0; now = find_guard())
 		nanosleep(&pause, NULL);
 }
 
