@@ -430,6 +430,7 @@ func ParseStat(b []byte) (Stat, error) {
 // Status contains fields of /proc/PID/status.
 type Status struct {
 	Tgid   int    // the process; differs from the argument if that is a thread
+	Tracer int    // a thread that traces it, or 0
 	UID    [4]int // real, effective, saved, file system
 	Inside int    // the thread in its own pid namespace, 0 without that line
 	// Filtered: a seccomp filter judges its system calls.
@@ -451,6 +452,8 @@ func ParseStatus(b []byte) (s Status, err error) {
 		switch key, value, _ := strings.Cut(line, ":"); key {
 		case "Tgid":
 			_, err = fmt.Sscan(value, &s.Tgid)
+		case "TracerPid":
+			_, err = fmt.Sscan(value, &s.Tracer)
 		case "Uid": // (uid_t)-1 too
 			_, err = fmt.Sscan(value, &s.UID[0], &s.UID[1], &s.UID[2], &s.UID[3])
 		case "Seccomp": // 2 is SECCOMP_MODE_FILTER

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -138,32 +139,78 @@ func (r *Rest) Obstacle() string {
 	}
 	pids, _ := r.Group.Payload.Members() // Usage has just listed them
 	for _, pid := range pids {
-		if why := connection(pid); why != "" {
+		if why := tie(pid); why != "" {
 			return why
 		}
+	}
+	if r.Used && traceOthers(pids) { // not after each ping: all processes are read
+		return "it traces a process"
 	}
 	return ""
 }
 
-// connection is why the sockets of a process forbid a freeze, "" if they do not: a peer on a network would
-// wait for an answer, and may give up. The kernel's tables would say more, and take 10 ms for each process.
-func connection(pid int) (why string) {
+// tie is why the open files of a process forbid a freeze, "" if they do not: another one may wait for the
+// process.
+func tie(pid int) (why string) {
 	dir := fmt.Sprintf("/proc/%d/fd", pid)
 	err := proc.EachNumber(dir, func(fd int) bool {
-		link, protocol := fmt.Sprintf("%s/%d", dir, fd), [16]byte{}
-		target, _ := os.Readlink(link) // none, if it was closed
-		if !strings.HasPrefix(target, "socket:") {
-			return true // the xattr of another file can be a request to a file system, which may hang
-		}
-		if _, err := unix.Getxattr(link, "system.sockprotoname", protocol[:]); err != nil {
-			why = unexamined
-		} else if bytes.Contains(protocol[:], []byte("TCP")) {
-			why = "it has a TCP socket"
-		}
+		why = tieOf(pid, fd)
 		return why == ""
 	})
 	if err != nil {
 		return unexamined
 	}
 	return why
+}
+
+func tieOf(pid, fd int) string {
+	link := proc.DescriptorPath(pid, fd)
+	target, _ := os.Readlink(link) // none, if it was closed
+	switch {
+	case strings.HasPrefix(target, "socket:"):
+		return connection(link)
+	case target == "/dev/fuse":
+		return "it serves a file system"
+	}
+	// The open files that hold a lock show it (proc_pid_fdinfo(5)). No process waits for a shared one.
+	info, _ := os.ReadFile(fmt.Sprintf("/proc/%d/fdinfo/%d", pid, fd)) // as above
+	for line := range bytes.Lines(info) {
+		if bytes.HasPrefix(line, []byte("lock:")) && bytes.Contains(line, []byte(" WRITE ")) {
+			return "it holds a lock on a file"
+		}
+	}
+	return ""
+}
+
+// connection is why a socket forbids a freeze: a peer on a network would wait for an answer, and may give
+// up. The kernel's tables would say more, and take 10 ms for each process. The attribute of another file can
+// be a request to a file system, which may hang.
+func connection(link string) string {
+	protocol := [16]byte{}
+	n, err := unix.Getxattr(link, "system.sockprotoname", protocol[:])
+	if err != nil {
+		return unexamined
+	}
+	name := string(bytes.TrimRight(protocol[:n], "\x00"))
+	for _, network := range []string{"TCP", "UDP", "VSOCK"} {
+		if strings.Contains(name, network) {
+			return "it has a " + network + " socket"
+		}
+	}
+	return ""
+}
+
+// traceOthers reports whether a process outside of these is traced by one of them: at its next event it would
+// wait for the tracer.
+func traceOthers(pids []int) (found bool) {
+	_ = proc.Each(func(pid int) bool { // none, if they can't be listed
+		st, err := proc.ReadStatus(pid)
+		if err != nil || st.Tracer == 0 || slices.Contains(pids, pid) {
+			return true
+		}
+		tracer, err := proc.ReadStatus(st.Tracer)
+		found = err == nil && slices.Contains(pids, tracer.Tgid)
+		return !found
+	})
+	return found
 }

@@ -7,11 +7,15 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"runtime"
+	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
-// A process with a TCP socket is not frozen, whatever that socket is for.
-func TestConnection(t *testing.T) {
+// A process that another one may wait for is not frozen.
+func TestTie(t *testing.T) {
 	never := exec.Command("true")
 	if err := never.Run(); err != nil {
 		t.Fatal(err)
@@ -34,7 +38,9 @@ func TestConnection(t *testing.T) {
 		"IPv6":      {os.Getpid(), listen("tcp6", "[::1]:0", false), tcp},
 		"multipath": {os.Getpid(), listen("tcp4", "127.0.0.1:0", true), tcp},
 		"UNIX":      {os.Getpid(), listen("unix", t.TempDir()+"/socket", false), ""},
-		"UDP":       {os.Getpid(), func() (io.Closer, error) { return net.ListenPacket("udp4", "127.0.0.1:0") }, ""},
+		"UDP":       {os.Getpid(), func() (io.Closer, error) { return net.ListenPacket("udp4", "127.0.0.1:0") }, "it has a UDP socket"},
+		"lock":      {os.Getpid(), locked(t, unix.LOCK_EX), "it holds a lock on a file"},
+		"shared":    {os.Getpid(), locked(t, unix.LOCK_SH), ""},
 		"connected": {os.Getpid(), func() (io.Closer, error) {
 			l, err := net.Listen("tcp4", "127.0.0.1:0")
 			if err != nil {
@@ -54,9 +60,41 @@ func TestConnection(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer open.Close()
-			if got := connection(c.pid); got != c.want {
+			if got := tie(c.pid); got != c.want {
 				t.Errorf("%q, want %q", got, c.want)
 			}
 		})
+	}
+}
+
+func locked(t *testing.T, how int) func() (io.Closer, error) {
+	return func() (io.Closer, error) {
+		f, err := os.Create(t.TempDir() + "/lock")
+		if err != nil {
+			return nil, err
+		}
+		return f, unix.Flock(int(f.Fd()), how)
+	}
+}
+
+// A tracer is not frozen with a process outside of its group.
+func TestTraceOthers(t *testing.T) {
+	runtime.LockOSThread() // the tracer is a thread
+	defer runtime.UnlockOSThread()
+	traced := exec.Command("sleep", "1000")
+	traced.SysProcAttr = &syscall.SysProcAttr{Ptrace: true, Pdeathsig: syscall.SIGKILL}
+	if err := traced.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = traced.Process.Kill()
+		_ = traced.Wait()
+	}()
+	own, other := os.Getpid(), traced.Process.Pid
+	if !traceOthers([]int{own}) {
+		t.Error("a traced process was not found")
+	}
+	if traceOthers([]int{own, other}) || traceOthers([]int{other}) {
+		t.Error("a process was found that is a member, or traces none")
 	}
 }
