@@ -90,6 +90,30 @@ func Wchan(pid int) string {
 
 func DescriptorPath(pid, number int) string { return fmt.Sprintf("/proc/%d/fd/%d", pid, number) }
 
+// EachDescriptor visits the open files of a process by number and link, until visit returns false. The list of
+// a process whose first thread has exited is empty, so this uses that of another thread.
+func EachDescriptor(pid int, visit func(number int, link string) bool) error {
+	in := fmt.Sprintf("/proc/%d", pid)
+	none := true
+	each := func(number int) bool {
+		none = false
+		return visit(number, fmt.Sprintf("%s/fd/%d", in, number))
+	}
+	err := EachNumber(in+"/fd", each)
+	if err != nil || !none {
+		return err
+	}
+	st, err := ReadStat(pid)
+	if err != nil || st.State != 'Z' || st.Threads < 2 {
+		return err
+	}
+	return EachNumber(in+"/task", func(tid int) bool {
+		in = fmt.Sprintf("/proc/%d/task/%d", pid, tid)
+		_ = EachNumber(in+"/fd", each) // it may have exited
+		return none
+	})
+}
+
 // Environ returns the environment that this process was started with: byte for byte, in that order and with
 // duplicates. os.Environ loses all of these.
 func Environ() ([]string, error) {

@@ -5,7 +5,6 @@ package client
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"math"
 	"os"
 	"slices"
@@ -57,8 +56,7 @@ type Ends map[protocol.File]bool
 // EndsOf reads all descriptors of a process: that takes 1 ms for 500 of them.
 func EndsOf(pid int) (Ends, error) {
 	ends := Ends{}
-	err := proc.EachNumber(fmt.Sprintf("/proc/%d/fd", pid), func(fd int) bool {
-		link := proc.DescriptorPath(pid, fd)
+	err := proc.EachDescriptor(pid, func(_ int, link string) bool {
 		f, kind := Identify(unix.AT_FDCWD, link)
 		if kind == unix.S_IFSOCK || kind == unix.S_IFIFO && isWritable(link) {
 			ends[f] = true
@@ -110,8 +108,7 @@ func EndOpposite(f protocol.File, socket bool) End {
 func HasEnds(pid int, in, out End) (writes, reads bool, err error) {
 	writes = !in.known
 	reads = !out.known
-	err = proc.EachNumber(fmt.Sprintf("/proc/%d/fd", pid), func(fd int) bool {
-		link := proc.DescriptorPath(pid, fd)
+	err = proc.EachDescriptor(pid, func(_ int, link string) bool {
 		f, _ := Identify(unix.AT_FDCWD, link)
 		writes = writes || f == in.file && (in.socket || isWritable(link))
 		reads = reads || f == out.file && (out.socket || isReadable(link))
@@ -132,8 +129,8 @@ func FindPeer(pid int, ino uint64) (number int, found bool) {
 	if s.peer == 0 {
 		return -1, false
 	}
-	_ = proc.EachNumber(fmt.Sprintf("/proc/%d/fd", pid), func(fd int) bool { // it may be another user's
-		f, kind := Identify(unix.AT_FDCWD, proc.DescriptorPath(pid, fd))
+	_ = proc.EachDescriptor(pid, func(fd int, link string) bool { // it may be another user's
+		f, kind := Identify(unix.AT_FDCWD, link)
 		found = kind == unix.S_IFSOCK && f.Ino == uint64(s.peer)
 		number = fd
 		return !found
@@ -149,8 +146,7 @@ func (in *Side) isBeside(pid int) bool {
 
 // holds compares each descriptor of a process.
 func holds(pid int, end protocol.File, socket bool) (found bool, err error) {
-	err = proc.EachNumber(fmt.Sprintf("/proc/%d/fd", pid), func(fd int) bool {
-		link := proc.DescriptorPath(pid, fd)
+	err = proc.EachDescriptor(pid, func(_ int, link string) bool {
 		f, _ := Identify(unix.AT_FDCWD, link)
 		found = f == end && (socket || isWritable(link))
 		return !found

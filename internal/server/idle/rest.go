@@ -152,9 +152,8 @@ func (r *Rest) Obstacle() string {
 // tie is why the open files of a process forbid a freeze, "" if they do not: another one may wait for the
 // process.
 func tie(pid int) (why string) {
-	dir := fmt.Sprintf("/proc/%d/fd", pid)
-	err := proc.EachNumber(dir, func(fd int) bool {
-		why = tieOf(pid, fd)
+	err := proc.EachDescriptor(pid, func(_ int, link string) bool {
+		why = tieOf(link)
 		return why == ""
 	})
 	if err != nil {
@@ -163,8 +162,7 @@ func tie(pid int) (why string) {
 	return why
 }
 
-func tieOf(pid, fd int) string {
-	link := proc.DescriptorPath(pid, fd)
+func tieOf(link string) string {
 	target, _ := os.Readlink(link) // none, if it was closed
 	switch {
 	case strings.HasPrefix(target, "socket:"):
@@ -173,7 +171,7 @@ func tieOf(pid, fd int) string {
 		return "it serves a file system"
 	}
 	// The open files that hold a lock show it (proc_pid_fdinfo(5)). No process waits for a shared one.
-	info, _ := os.ReadFile(fmt.Sprintf("/proc/%d/fdinfo/%d", pid, fd)) // as above
+	info, _ := os.ReadFile(strings.Replace(link, "/fd/", "/fdinfo/", 1)) // as above
 	for line := range bytes.Lines(info) {
 		if bytes.HasPrefix(line, []byte("lock:")) && bytes.Contains(line, []byte(" WRITE ")) {
 			return "it holds a lock on a file"
