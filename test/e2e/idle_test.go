@@ -206,6 +206,21 @@ func TestFreezeOfAnIdleServerStays(t *testing.T) {
 	})
 }
 
+// The end of stdin thaws a server that a person has frozen: it reads what there is, and ends by itself.
+func TestFrozenServerEnds(t *testing.T) {
+	t.Parallel()
+	s := startProbe(t, []string{"--eof-grace", "1h"})
+	_, id := s.members.Main()
+	s.world.wantSuccess("freeze", id)
+	s.Tell("write meanwhile")
+	s.Tell("close")
+	s.Expect("out meanwhile")
+	if status := s.Status(escape.Patience); status != "exit 0" {
+		t.Errorf("it ended with %q", status)
+	}
+	s.dead()
+}
+
 // onEnds starts a probe whose stdin and stdout the test has itself.
 func onEnds(t *testing.T, kind string, flags []string) (s *server, stdin, stdout *os.File) {
 	t.Helper()

@@ -90,8 +90,8 @@ func Wchan(pid int) string {
 
 func DescriptorPath(pid, number int) string { return fmt.Sprintf("/proc/%d/fd/%d", pid, number) }
 
-// EachDescriptor visits the open files of a process by number and link, until visit returns false. The list of
-// a process whose first thread has exited is empty, so this uses that of another thread.
+// EachDescriptor visits the open files of a process by number and link, until visit returns false. The list
+// of a process whose first thread has exited is empty, so this uses that of another thread.
 func EachDescriptor(pid int, visit func(number int, link string) bool) error {
 	in := fmt.Sprintf("/proc/%d", pid)
 	none := true

@@ -119,7 +119,7 @@ type Verb int
 
 const (
 	SendSignal  Verb = iota // to every member, and SIGCONT after it
-	ThawMembers             // the guard has frozen them for the next brain
+	ThawMembers             // that were frozen by the guard for the next brain, or by a person
 	KillMembers             // and report GroupEmptied
 	WakeMembers             // that are idle
 )
@@ -261,6 +261,7 @@ func (l *Lifecycle) because(why protocol.Cause) { l.Cause = cmp.Or(l.Cause, why)
 
 func (l *Lifecycle) beginDraining(e Event, now time.Time) {
 	l.because(causes[e])
+	l.do(ThawMembers) // a person may have frozen them, and they get the grace to end
 	l.until = now.Add(protocol.UnreadWait)
 	l.drain(e, now)
 }
