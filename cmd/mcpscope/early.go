@@ -40,26 +40,32 @@ func begin(argv, stack uintptr) uintptr {
 	if len(args) > 1 && text(args[1]) == "run" {
 		openNothing()
 	}
-	return onOneProcessor(argv, args, env)
+	return withOwnVariables(argv, args, env)
 }
 
 // vectors are argv, environment and auxiliary vector (getauxval(3)).
 var vectors [8192]uintptr
 
-// onOneProcessor adds a variable. The runtime has memory and threads for each processor of the machine, of which
-// a process that waits makes no use, and uses the first variable of a name.
-func onOneProcessor(argv uintptr, args, env []uintptr) uintptr {
+// forRuntime are variables of our Go runtime, which uses the first one of a name. It has memory and threads for
+// each processor of the machine, of which a process that waits makes no use. And its own lines on stderr would be
+// those of a server that is written in Go, whose client has set GODEBUG.
+const forRuntime = "GOMAXPROCS=1\x00GODEBUG=\x00"
+
+// withOwnVariables adds these.
+func withOwnVariables(argv uintptr, args, env []uintptr) uintptr {
 	all, rest := unsafe.Slice(unsafe.SliceData(env), 1<<27), len(env)+1
 	for all[rest] != 0 { // AT_NULL
 		rest += 2
 	}
 	rest += 2
-	if len(args)+2+rest > len(vectors) {
+	if len(args)+3+rest > len(vectors) {
 		return argv
 	}
 	n := copy(vectors[:], args) + 1
-	vectors[n] = uintptr(unsafe.Pointer(unsafe.StringData("GOMAXPROCS=1\x00")))
-	copy(vectors[n+1:], all[:rest])
+	first := uintptr(unsafe.Pointer(unsafe.StringData(forRuntime)))
+	vectors[n] = first
+	vectors[n+1] = first + uintptr(len("GOMAXPROCS=1\x00"))
+	copy(vectors[n+2:], all[:rest])
 	return uintptr(unsafe.Pointer(&vectors))
 }
 

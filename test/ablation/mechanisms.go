@@ -157,7 +157,7 @@ var unnoticed = []mechanism{
 	without("the thaw by a signal", one(brain+"brain.go", "\t\tb.forwarded = p.Forwarded\n\t\tb.report(lifecycle.Woken)\n", "\t\tb.forwarded = p.Forwarded\n"),
 		tests("test/e2e", "IdleServerGetsSignals")),
 	without("the room that a server needs before it is frozen",
-		one(idle+"rest.go", "in.Blocked() || in.Room[1].Full()", "false"), tests("test/e2e", "FullOutputIsNotIdle")),
+		one(idle+"rest.go", "in.Blocked() || in.BlockedErrors()", "false"), tests("test/e2e", "FullOutputIsNotIdle")),
 	without("the mark of a person's freeze", one(idle+"rest.go", "if !Held(r.Group.Payload) {", "if true {"),
 		tests("test/e2e", "FreezeOfAnIdleServerStays")),
 	// transparency to the server

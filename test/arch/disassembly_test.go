@@ -121,8 +121,8 @@ func (p *program) readCode(t *testing.T, text []byte, processor string) {
 	if err := lines.Err(); err != nil {
 		t.Fatal(err)
 	}
-	if f := p.functions["main.begin"]; f == nil || len(f.variables) == 0 {
-		t.Fatal("go tool objdump has another format: main.begin uses the variable main.vectors")
+	if f := p.functions["main.withOwnVariables"]; f == nil || len(f.variables) == 0 {
+		t.Fatal("go tool objdump has another format: main.withOwnVariables uses the variable main.vectors")
 	}
 }
 

@@ -81,3 +81,14 @@ func readable(t *testing.T, program string) string {
 	}
 	return filepath.Join(dir, filepath.Base(program))
 }
+
+// GODEBUG is for a server that is written in Go, and not for mcpscope's runtime.
+func TestVariablesOfTheRuntime(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	cmd := w.mcpscope("run", "--max-lifetime", "1h", "--", "/bin/sh", "-c", "echo $GODEBUG")
+	cmd.Env = append(cmd.Environ(), "GODEBUG=inittrace=1")
+	if o := w.run(cmd); o.Status != 0 || o.Stdout != "inittrace=1\n" || o.Stderr != "" {
+		t.Errorf("status %v, %q, stderr: %s", o.Status, o.Stdout, o.Stderr)
+	}
+}
