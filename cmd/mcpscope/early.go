@@ -14,6 +14,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/gateway/early"
 	"github.com/mcpscope/mcpscope/internal/name"
+	"github.com/mcpscope/mcpscope/internal/server/guard"
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
@@ -38,6 +39,7 @@ func begin(argv, stack uintptr) uintptr {
 	beginGateway(args, env)
 	beginRun(args, env)
 	if len(args) > 1 && text(args[1]) == "run" {
+		refuseWithoutProcesses()
 		openNothing()
 	}
 	return withOwnVariables(argv, args, env)
@@ -67,6 +69,18 @@ func withOwnVariables(argv uintptr, args, env []uintptr) uintptr {
 	vectors[n+1] = first + uintptr(len("GOMAXPROCS=1\x00"))
 	copy(vectors[n+2:], all[:rest])
 	return uintptr(unsafe.Pointer(&vectors))
+}
+
+// refuseWithoutProcesses ends a run whose runtime would print a stack trace.
+func refuseWithoutProcesses() {
+	const why = "mcpscope: cannot run a server: the user's limit of processes has been reached\n" +
+		"mcpscope: hint: ulimit -u\n"
+	if guard.HasProcesses() {
+		return
+	}
+	at := uintptr(unsafe.Pointer(unsafe.StringData(why)))
+	unix.RawSyscall(unix.SYS_WRITE, 2, at, uintptr(len(why)))
+	unix.RawSyscall(unix.SYS_EXIT_GROUP, uintptr(cli.ExitOwnFailure), 0, 0)
 }
 
 // openNothing keeps the runtime from looking for a CPU limit in all mounts: that takes 0.2 ms, and has no

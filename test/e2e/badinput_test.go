@@ -92,3 +92,17 @@ func TestVariablesOfTheRuntime(t *testing.T) {
 		t.Errorf("status %v, %q, stderr: %s", o.Status, o.Stdout, o.Stderr)
 	}
 }
+
+// A user without room for another process gets one line, and no stack trace of a runtime.
+func TestNoMoreProcesses(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for limit := range 12 {
+		line := as(lonely(6), "prlimit", fmt.Sprintf("--nproc=%d:%d", limit+1, limit+1), readable(t, binaries.mcpscope), "run", "--", "true")
+		o := w.run(w.Command(line...))
+		refused := o.Status.ExitStatus() == 125 && strings.HasPrefix(o.Stderr, "mcpscope: cannot ") && strings.Count(o.Stderr, "\n") <= 2
+		if ran := o.Status == 0 && o.Stderr == ""; !ran && !refused {
+			t.Errorf("with %d processes: status %v, %.200s", limit+1, o.Status, o.Stderr)
+		}
+	}
+}

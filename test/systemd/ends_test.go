@@ -11,19 +11,20 @@ import (
 	"github.com/mcpscope/mcpscope/test/host"
 )
 
-// ends are those of any host, and the ways in which a manager ends a server or its client.
+// ends are those of any host, and the ways in which a manager ends a server or its client. With its unit the launcher gets
+// SIGTERM: while a member traces it, a sweep by the start of another server kills it.
 func (y *yard) ends() []escape.End {
 	all := append(escape.Ends(),
 		escape.End{Name: "scope", Do: y.stopScope},
-		escape.End{Name: "unit-stop", KillsClient: true, Begin: y.inUnit((*clientUnit).stop)},
-		escape.End{Name: "unit-restart", KillsClient: true, Begin: y.inUnit((*clientUnit).restart)},
-		escape.End{Name: "unit-crash", KillsClient: true, Begin: y.inUnit((*clientUnit).crash)},
+		escape.End{Name: "unit-stop", KillsClient: true, AsksLauncher: true, Begin: y.inUnit((*clientUnit).stop)},
+		escape.End{Name: "unit-restart", KillsClient: true, AsksLauncher: true, Begin: y.inUnit((*clientUnit).restart)},
+		escape.End{Name: "unit-crash", KillsClient: true, AsksLauncher: true, Begin: y.inUnit((*clientUnit).crash)},
 		escape.End{Name: "reexec", Do: y.reexecute},
 	)
 	if y.user.UID != 0 {
 		all = append(all,
 			escape.End{Name: "logout", KillsClient: true, Begin: y.inSession(hangUp)},
-			escape.End{Name: "terminate", KillsClient: true, Begin: y.inSession(terminate)},
+			escape.End{Name: "terminate", KillsClient: true, AsksLauncher: true, Begin: y.inSession(terminate)},
 		)
 	}
 	return all

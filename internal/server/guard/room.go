@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package guard
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// HasProcesses reports whether this process may start a Go runtime, which aborts if it gets no thread. It
+// tries that where the user's limit of processes may have been reached. It needs no Go runtime itself.
+func HasProcesses() bool {
+	const needed, reserve = 4, 16
+	limit, of := unix.Rlimit{}, unix.Sysinfo_t{}
+	sys(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NPROC, 0, uintptr(unsafe.Pointer(&limit)), 0)
+	sys(unix.SYS_SYSINFO, uintptr(unsafe.Pointer(&of)), 0, 0, 0, 0) // Procs counts those of all users
+	if limit.Cur >= uint64(of.Procs)+reserve {
+		return true
+	}
+	ends := [2]int32{}
+	if _, e := sys(unix.SYS_PIPE2, uintptr(unsafe.Pointer(&ends)), unix.O_CLOEXEC, 0, 0, 0); e != 0 {
+		return true // the lack of descriptors is reported by others
+	}
+	forked := 0
+	for forked < needed {
+		pid, e := sys(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0)
+		if e != 0 {
+			break
+		}
+		if pid == 0 {
+			waitForEnd(&ends)
+		}
+		forked++
+	}
+	closeFD(ends[0])
+	closeFD(ends[1]) // they exit
+	for range forked {
+		sys(unix.SYS_WAIT4, ^uintptr(0), 0, unix.WALL, 0, 0)
+	}
+	return forked == needed
+}
+
+// waitForEnd is such a process.
+func waitForEnd(ends *[2]int32) {
+	closeFD(ends[1])
+	text := [1]byte{}
+	sys(unix.SYS_READ, uintptr(ends[0]), uintptr(unsafe.Pointer(&text)), 1, 0, 0)
+	exit(0)
+}
