@@ -15,26 +15,35 @@ import (
 	"github.com/mcpscope/mcpscope/test/escape"
 )
 
-// Stopped guards of trees without a launcher are swept at the same time: each takes the term grace.
+// Stopped guards of trees without a launcher are swept at the same time: each takes the term grace. They are a user's that
+// no other test sweeps.
 func TestSweepOfManyTrees(t *testing.T) {
 	t.Parallel()
 	const trees = 12
 	w := newWorld(t)
-	var all []*server
+	user := lonely(7)
+	program := readable(t, binaries.mcpscope)
+	var all []*escape.Members
 	for range trees {
-		s := startServer(w, []string{"--group"}, []string{"--backend", "tree"}, binaries.Zoo, "ignore-both")
-		s.guard.Signal(unix.SIGSTOP)
-		escape.KillBrainOf(s.guard)
-		s.Server.Signal(unix.SIGKILL)
-		s.Server.Ended(escape.Patience)
-		all = append(all, s)
+		m := escape.NewMembers(t)
+		c := w.NewClient(w.Unique("client"), []string{"--group"}, as(user, program, "run", "--backend", "tree",
+			"--name", "server", "--", readable(t, binaries.Zoo), "--register", m.Address, "ignore-both"))
+		if err := m.UntilReady(escape.Patience); err != nil {
+			t.Fatalf("%v; stderr: %s", err, escape.Contents(c.Stderr))
+		}
+		_, guard := w.find(m)
+		guard.Signal(unix.SIGSTOP)
+		escape.KillBrainOf(guard)
+		c.Server.Signal(unix.SIGKILL)
+		c.Server.Ended(escape.Patience)
+		all = append(all, m)
 	}
-	o := w.run(w.mcpscope("sweep"))
+	o := w.run(w.Command(as(user, program, "sweep")...))
 	if n := strings.Count(o.Stdout, "stopped server"); o.Status != 0 || n != trees {
 		t.Errorf("%d trees were swept: status %v, %s%s", n, o.Status, o.Stdout, o.Stderr)
 	}
-	for _, s := range all {
-		s.members.WantDead(t)
+	for _, m := range all {
+		m.WantDead(t)
 	}
 }
 

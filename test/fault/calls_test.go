@@ -109,6 +109,7 @@ var calls = map[uint32]call{
 	unix.SYS_PIDFD_OPEN:        {"pidfd_open", making, none},
 	unix.SYS_PIDFD_GETFD:       {"pidfd_getfd", making, none},
 	unix.SYS_PIDFD_SEND_SIGNAL: {"pidfd_send_signal", forking, none},
+	unix.SYS_SYSINFO:           {"sysinfo", nil, none},
 	unix.SYS_GETRANDOM:         {"getrandom", errnos{unix.EINTR, unix.EAGAIN}, none},
 	unix.SYS_MKDIRAT:           {"mkdirat", changing, 1},
 	unix.SYS_UNLINKAT:          {"unlinkat", changing, 1},

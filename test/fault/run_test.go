@@ -176,8 +176,10 @@ func (r *run) contained() {
 func (r *run) judge() verdict {
 	w := r.watcher
 	if r.shot != nil && r.shot.unguarded() {
-		if p := w.guard(guard); p != nil {
-			_ = p.ended() // killed a moment after the launcher: a sweep in between would find it alive
+		for _, r := range []role{guard, brain} {
+			if p := w.guard(r); p != nil {
+				_ = p.ended() // killed a moment after the launcher: a sweep in between would find it alive
+			}
 		}
 		r.sweep()
 	}

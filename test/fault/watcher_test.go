@@ -103,7 +103,7 @@ func (w *watcher) handle(n notification) {
 		return
 	}
 	if p.role == stranger {
-		p.executed = p.executed || n.NR == unix.SYS_EXECVE
+		p.executed = p.executed || n.NR == unix.SYS_EXECVE || n.NR == unix.SYS_EXECVEAT
 		n.goOn(w.fd)
 		return
 	}
@@ -119,7 +119,7 @@ func (w *watcher) handle(n notification) {
 	if w.shot == nil {
 		w.visits = append(w.visits, visit{at, w.alive(), c.errnos})
 	}
-	w.recognise(n, p)
+	w.recognise(n, p, at)
 	if w.hit(at) {
 		if w.shot.errno != 0 {
 			n.fail(w.fd, w.shot.errno)
@@ -127,7 +127,7 @@ func (w *watcher) handle(n notification) {
 		}
 		w.killAll(w.shot.kill)
 	}
-	p.executed = p.executed || n.NR == unix.SYS_EXECVE
+	p.executed = p.executed || n.NR == unix.SYS_EXECVE || n.NR == unix.SYS_EXECVEAT
 	n.goOn(w.fd)
 }
 
@@ -223,10 +223,13 @@ func (p *process) runtimes(n notification) bool {
 }
 
 // recognise finds the calls by which the runtime begins: the look whether descriptors 0 to 2
-// are open, and the three for its poller. It is the only one to make an eventfd straight after
+// are open, /dev/null in their place, and the three for its poller. It is the only one to make an eventfd straight after
 // an epoll set.
-func (w *watcher) recognise(n notification, p *process) {
+func (w *watcher) recognise(n notification, p *process, at point) {
 	if n.NR == unix.SYS_FCNTL && n.Args[0] <= 2 && n.Args[1] == unix.F_GETFD {
+		w.spare(len(w.visits) - 1)
+	}
+	if n.NR == unix.SYS_OPENAT && at.about == "/dev/null" && p.role == brain { // which has no descriptors 0 to 2
 		w.spare(len(w.visits) - 1)
 	}
 	three := append(w.last[n.TID], step{n.NR, len(w.visits) - 1})

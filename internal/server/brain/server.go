@@ -181,7 +181,10 @@ func (s *Server) endContainers(grace time.Duration) {
 // them.
 func (s *Server) endLeftOvers() {
 	below := s.descendants(0)
-	alone := s.Config.Taken || s.Page.Returned || below.Root != nil && (s.Page.Childless || below.RootAlone())
+	alone := s.Config.Taken || s.Page.Returned
+	if below.Root != nil && s.Page.Guards == 0 { // an orphan can be init's since a guard was replaced
+		alone = alone || s.Page.Childless || below.RootAlone()
+	}
 	if !alone {
 		s.killAll(below, elsewhere)
 		sweep.BeginSweep(s.Group.Beside())() // guards of nested servers may be among them

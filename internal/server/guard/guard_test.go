@@ -270,7 +270,7 @@ func TestEnds(t *testing.T) {
 		"guard, exit": {"echo up; read line; exit 5", nil, func(r *run) {
 			r.killGuard()
 			_ = r.stdin.Close()
-		}, 5, "nothing left, 1 guards replaced"},
+		}, 5, "brain of another guard: left-overs"},
 		"request":       {sleeper, nil, func(r *run) { r.signal(r.guard(), unix.SIGWINCH) }, 137, "brain 1: stop requested"},
 		"TERM to guard": {"echo up; read line; exit 5", nil, (*run).terminateGuard, 5, "nothing left, 0 guards replaced"},
 		"left-overs":    {"sleep 1000 & setsid sleep 1000 & echo up; exit 4", nil, func(*run) {}, 4, "brain 1: left-overs"},

@@ -302,6 +302,9 @@ func (l *Launcher) mainEnded() {
 	}
 	for try := int64(0); try < 16; try++ {
 		if l.page.Childless && !l.populated() {
+			if l.mayMissOrphans() {
+				break
+			}
 			if l.claimEnd() {
 				l.end = NothingLeft
 			}
@@ -317,6 +320,10 @@ func (l *Launcher) mainEnded() {
 	l.page.LeftOvers = true
 	l.tellGuard()
 }
+
+// mayMissOrphans reports whether an orphan may be init's, and in another group: this process was no subreaper
+// while it replaced a guard. A brain looks for the tag.
+func (l *Launcher) mayMissOrphans() bool { return l.page.Guards > 0 && !l.guards.near }
 
 // claimEnd has the launcher end the server. It fails if a brain does.
 func (l *Launcher) claimEnd() bool {
@@ -389,8 +396,8 @@ const (
 )
 
 // replaceGuard forks another guard. Meanwhile this process is no subreaper, or the guard would become its
-// child. An orphan that is re-parented to init then is still in the group. A tree is no group, so there the
-// guard does become a child.
+// child. An orphan that is re-parented to init then is in the group, or found by its tag. A tree is no group, so
+// there the guard does become a child.
 func (l *Launcher) replaceGuard() {
 	if l.retryAt == 0 {
 		closeFD(int32(l.guard.Sock))
