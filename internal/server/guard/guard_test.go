@@ -267,9 +267,9 @@ func TestEnds(t *testing.T) {
 			r.killGuard()
 			r.signal(r.Process, unix.SIGKILL)
 		}, gone, "brain of another guard, frozen: launcher died"},
-		"guard, exit": {"echo up; read line; exit 5", nil, func(r *run) {
+		"guard, exit": {"trap 'exit 5' USR1; echo up; read line", nil, func(r *run) {
 			r.killGuard()
-			_ = r.stdin.Close()
+			r.signal(r.Process, unix.SIGUSR1)
 		}, 5, "brain of another guard: left-overs"},
 		"request":       {sleeper, nil, func(r *run) { r.signal(r.guard(), unix.SIGWINCH) }, 137, "brain 1: stop requested"},
 		"TERM to guard": {"echo up; read line; exit 5", nil, (*run).terminateGuard, 5, "nothing left, 0 guards replaced"},
