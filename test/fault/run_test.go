@@ -176,10 +176,8 @@ func (r *run) contained() {
 func (r *run) judge() verdict {
 	w := r.watcher
 	if r.shot != nil && r.shot.unguarded() {
-		for _, r := range []role{guard, brain} {
-			if p := w.guard(r); p != nil {
-				_ = p.ended() // killed a moment after the launcher: a sweep in between would find it alive
-			}
+		for _, p := range w.ours() { // the guard, and a brain that it was starting: a sweep before would find them alive
+			_ = p.ended()
 		}
 		r.sweep()
 	}

@@ -88,6 +88,13 @@ func (w *watcher) processes() []*process {
 	return slices.Clone(w.all)
 }
 
+// ours are the processes of mcpscope.
+func (w *watcher) ours() []*process {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(w.all), func(p *process) bool { return p.role == stranger })
+}
+
 func (w *watcher) guard(r role) *process {
 	w.mu.Lock()
 	defer w.mu.Unlock()
