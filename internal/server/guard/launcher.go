@@ -396,8 +396,8 @@ const (
 )
 
 // replaceGuard forks another guard. Meanwhile this process is no subreaper, or the guard would become its
-// child. An orphan that is re-parented to init then is in the group, or found by its tag. A tree is no group, so
-// there the guard does become a child.
+// child. An orphan that is re-parented to init then is in the group, or found by its tag. A tree is no group,
+// so there the guard does become a child.
 func (l *Launcher) replaceGuard() {
 	if l.retryAt == 0 {
 		closeFD(int32(l.guard.Sock))
