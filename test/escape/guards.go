@@ -61,20 +61,24 @@ func AwaitBrain(id string) bool {
 }
 
 // KillBrainOf kills the brain that a guard has started, if it has: a brain stops a server that has lost both. The
-// guard is stopped, so it starts no other one.
+// guard is stopped, so it starts no other one. A brain gets its name some time after its exec.
 func KillBrainOf(guard *Process) {
-	name, _ := os.ReadFile("/proc/" + strconv.Itoa(guard.PID) + "/comm") // held by the pidfd, unless it has ended
-	id, is := strings.CutPrefix(strings.TrimSpace(string(name)), guardName(""))
-	if !is {
+	own := "/proc/" + strconv.Itoa(guard.PID)
+	name, _ := os.ReadFile(own + "/comm") // held by the pidfd, unless it has ended
+	if !strings.HasPrefix(string(name), guardName("")) {
 		return
 	}
-	brain := named("brain-" + id)
-	if brain == nil {
-		return
+	children, _ := os.ReadFile(own + "/task/" + strconv.Itoa(guard.PID) + "/children") // as above
+	for _, child := range strings.Fields(string(children)) {
+		pid, _ := strconv.Atoi(child) // it is a number
+		brain, err := OpenProcess(pid)
+		if err != nil {
+			continue // it has ended
+		}
+		brain.Signal(unix.SIGKILL)
+		brain.Ended(Patience)
+		brain.Close()
 	}
-	defer brain.Close()
-	brain.Signal(unix.SIGKILL)
-	brain.Ended(Patience)
 }
 
 // named opens the process with a name; nil for none.

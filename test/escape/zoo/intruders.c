@@ -48,35 +48,58 @@ static bool is_stopped(const char *task)
 	return end && end[1] && (end[2] == 'T' || end[2] == 'Z');
 }
 
-/* Until each thread has got the signal one may run; nobody but the parent gets word of a stop. */
-static void await_stop(pid_t pid)
+static bool all_stopped(pid_t pid)
 {
 	char dir[64], task[400];
+	bool all = true;
 	snprintf(dir, sizeof dir, "/proc/%d/task", pid);
-	for (bool all = false; !all;) {
-		DIR *tasks = opendir(dir);
-		all = true;
-		for (struct dirent *e; tasks && (e = readdir(tasks));) {
-			snprintf(task, sizeof task, "%s/%s", dir, e->d_name);
-			if (e->d_name[0] != '.' && !is_stopped(task))
-				all = false;
-		}
-		if (tasks)
-			closedir(tasks);
+	DIR *tasks = opendir(dir);
+	for (struct dirent *e; tasks && (e = readdir(tasks));) {
+		snprintf(task, sizeof task, "%s/%s", dir, e->d_name);
+		if (e->d_name[0] != '.' && !is_stopped(task))
+			all = false;
 	}
+	if (tasks)
+		closedir(tasks);
+	return all;
 }
 
-/* The launcher is stopped first, so that it does not act on the other's death. */
+/* The children of a guard are brains. One gets its name some time after its exec. False while one lives. */
+static bool kill_brains(pid_t guard)
+{
+	char path[64];
+	pid_t child;
+	bool all = true;
+	snprintf(path, sizeof path, "/proc/%d/task/%d/children", guard, guard);
+	FILE *children = fopen(path, "re");
+	while (children && fscanf(children, "%d", &child) == 1) {
+		int pidfd = syscall(SYS_pidfd_open, child, 0);
+		signal_held(pidfd, SIGKILL);
+		close(pidfd);
+		snprintf(path, sizeof path, "/proc/%d", child);
+		all = all && is_stopped(path);
+	}
+	if (children)
+		fclose(children);
+	return all;
+}
+
+/* All are stopped, so that none acts on another's death. A brain continues its guard, and a guard its launcher. */
 static void kill_guards(void)
 {
-	signal_held(parent_pidfd, SIGSTOP);
-	await_stop(getppid());
-	signal_guard(SIGSTOP);
-	await_stop(find_guard());
-	kill_brain();
-	if (signal_guard(SIGKILL) != 0)
-		die("kill the guard");
+	const struct timespec pause = {.tv_nsec = 200 * 1000};
+	pid_t guard = find_guard();
+	int held = hold(guard);
+	bool none = false;
+	while (!none || !all_stopped(getppid()) || !all_stopped(guard)) {
+		signal_held(parent_pidfd, SIGSTOP);
+		signal_held(held, SIGSTOP);
+		nanosleep(&pause, NULL);
+		none = kill_brains(guard);
+	}
+	signal_held(held, SIGKILL);
 	signal_held(parent_pidfd, SIGKILL);
+	close(held);
 }
 
 static void attribute(const char *dir, const char *name, const char *value)

@@ -94,14 +94,14 @@ static void know_parent(void)
 		parent_pidfd = -1;
 }
 
-/* A process of mcpscope beside our server, by its name; 0 if it is dead, or hidden. */
-static pid_t find_beside(const char *kind)
+/* Our server's guard, by its name; 0 if it is dead, or hidden. */
+pid_t find_guard(void)
 {
 	char want[32], path[64], name[32];
 	const char *id = getenv("MCPSCOPE_ID");
 	pid_t found = 0;
 	DIR *processes = opendir("/proc");
-	snprintf(want, sizeof want, "%s-%s\n", kind, id ? id : "");
+	snprintf(want, sizeof want, "guard-%s\n", id ? id : "");
 	for (struct dirent *e; processes && found == 0 && (e = readdir(processes));) {
 		pid_t pid = atoi(e->d_name);
 		snprintf(path, sizeof path, "/proc/%d/comm", pid);
@@ -117,32 +117,15 @@ static pid_t find_beside(const char *kind)
 	return found;
 }
 
-pid_t find_guard(void)
+int signal_guard(int sig)
 {
-	return find_beside("guard");
-}
-
-static int signal_beside(const char *kind, int sig)
-{
-	pid_t pid = find_beside(kind);
+	pid_t pid = find_guard();
 	int pidfd = syscall(SYS_pidfd_open, pid, 0);
-	if (pid == 0 || pidfd < 0 || find_beside(kind) != pid)
+	if (pid == 0 || pidfd < 0 || find_guard() != pid)
 		return -1;
 	int done = syscall(SYS_pidfd_send_signal, pidfd, sig, NULL, 0);
 	close(pidfd);
 	return done;
-}
-
-int signal_guard(int sig)
-{
-	return signal_beside("guard", sig);
-}
-
-/* A guard that is stopped starts no other one. */
-void kill_brain(void)
-{
-	while (signal_beside("brain", SIGKILL) == 0)
-		;
 }
 
 int main(int argc, char **argv)

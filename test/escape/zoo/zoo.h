@@ -62,7 +62,6 @@ const char *cgroup_mount(void);
 void make_group(const char *dir);
 void move_to(const char *dir);
 pid_t find_guard(void);
-void kill_brain(void);
 int signal_guard(int sig);
 void write_file(const char *dir, const char *name, const char *text);
 const char *parent_of(const char *group);
