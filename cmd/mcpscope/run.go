@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"strings"
 	"time"
 
@@ -19,6 +20,14 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/report"
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
+
+// The kernel gives the orphans of a server to the first thread of their subreaper, and lists the children of
+// each thread apart. So a launcher runs in the first thread, which only an init function can keep.
+func init() {
+	if len(os.Args) > 1 && os.Args[1] == "run" {
+		runtime.LockOSThread()
+	}
+}
 
 // invocation is one `run`, before anything is done.
 type invocation struct {

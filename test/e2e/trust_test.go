@@ -427,6 +427,11 @@ func TestServerThatUsesUpAllProcesses(t *testing.T) {
 			if err := m.UntilReady(escape.Patience); err != nil {
 				t.Fatalf("%v; stderr: %s", err, escape.Contents(c.Stderr))
 			}
+			main, _ := m.Main()
+			list, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", c.Server.PID))
+			if err != nil || !slices.Contains(strings.Fields(string(list)), fmt.Sprint(main.PID)) {
+				t.Errorf("the first thread of the launcher has the children %q, without the server (%v)", list, err)
+			}
 			c.Tell("write now")
 			if !m.AwaitSaid(escape.Patience, func(all []escape.Saying) bool { return len(all) > 0 }) {
 				t.Fatalf("it did not use them up; stderr: %.300s", escape.Contents(c.Stderr))

@@ -95,12 +95,6 @@ func (w *watcher) ours() []*process {
 	return slices.DeleteFunc(slices.Clone(w.all), func(p *process) bool { return p.role == stranger })
 }
 
-func (w *watcher) guard(r role) *process {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.guards[r]
-}
-
 func (w *watcher) handle(n notification) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

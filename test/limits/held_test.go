@@ -96,7 +96,7 @@ func TestOutOfMemory(t *testing.T) {
 			r.ExitSignal != "SIGKILL" || r.OOMKills < 1 || r.MemoryMax != 20<<20 {
 			t.Errorf("%+v", r)
 		}
-		if r.MemoryPeak < 15<<20 || r.MemoryPeak > 21<<20 { // the kernel charges a few pages beyond the limit
+		if r.MemoryPeak < 15<<20 || r.MemoryPeak > 30<<20 { // a process that is being killed may go beyond the limit
 			t.Fatalf("%+v", r)
 		}
 	}, "memory")
