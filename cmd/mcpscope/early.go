@@ -153,7 +153,8 @@ func hasUserFile(home, config string) bool {
 		config = home
 		below = "/.config"
 	}
-	if strings.Contains(config, "/.") || strings.Contains(config, "//") { // main cleans it
+	absolute := strings.HasPrefix(config, "/") // otherwise main asks for the home of the user, as in a unit
+	if !absolute || strings.Contains(config, "/.") || strings.Contains(config, "//") { // main cleans it
 		return true
 	}
 	var f file

@@ -5,6 +5,7 @@ package e2e
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -103,6 +104,20 @@ func TestNoMoreProcesses(t *testing.T) {
 		refused := o.Status.ExitStatus() == 125 && strings.HasPrefix(o.Stderr, "mcpscope: cannot ") && strings.Count(o.Stderr, "\n") <= 2
 		if ran := o.Status == 0 && o.Stderr == ""; !ran && !refused {
 			t.Errorf("with %d processes: status %v, %.200s", limit+1, o.Status, o.Stderr)
+		}
+	}
+}
+
+// Without a HOME the settings are below the home that the user database has, for which a plain launcher does not look.
+func TestSettingsWithoutHome(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, home := range []string{"HOME=" + t.TempDir(), "HOME=", "HOME=relative", "NONE="} {
+		cmd := w.mcpscope("run", "--name", "counts", "--backend", "cgroup", "--", "/bin/sh", "-c", "ls /proc/$PPID/task | wc -l")
+		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), home}
+		o := w.run(cmd)
+		if plain := o.Stdout == "1\n"; o.Status != 0 || plain != strings.HasPrefix(home, "HOME=/") {
+			t.Errorf("%s: status %v, %s threads; stderr: %s", home, o.Status, o.Stdout, o.Stderr)
 		}
 	}
 }

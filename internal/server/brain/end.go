@@ -26,7 +26,7 @@ func (b *Brain) claimEnd() bool {
 // end is for an empty group.
 func (b *Brain) end() {
 	b.noteGuards()
-	if !b.Page.Settled && !b.Config.Taken && b.Page.FailedStep == page.StepNone {
+	if !b.Page.Settled && !b.Page.Told && !b.Config.Taken && b.Page.FailedStep == page.StepNone {
 		b.logStart()
 	}
 	if !b.Page.Settled && b.Page.Returned { // otherwise endLeftOvers sweeps

@@ -271,6 +271,9 @@ func (p *process) happened(event int) {
 	if event != page.LauncherDied { // whose members have to wait for the brain
 		p.rouse()
 	}
+	if p.called.sock >= 0 { // otherwise callBrain does so
+		p.continueLauncher()
+	}
 	p.tellBrain()
 }
 

@@ -469,7 +469,8 @@ func (p *Plain) live() {
 			break
 		}
 		if p.leavesReport() {
-			l.page.Returned = !l.guards.near // init would not reap a guard that was a child of this process
+			// init would not reap a guard that was a child of this process, and one that is dead is replaced
+			l.page.Returned = !l.guards.near && !endedWithin(int32(l.guard.PIDFD), 0)
 			l.leaveToBrain()
 			if l.page.Returned {
 				p.exit()
