@@ -153,8 +153,9 @@ func hasUserFile(home, config string) bool {
 		config = home
 		below = "/.config"
 	}
-	absolute := strings.HasPrefix(config, "/") // otherwise main asks for the home of the user, as in a unit
-	if !absolute || strings.Contains(config, "/.") || strings.Contains(config, "//") { // main cleans it
+	// Without a home main asks the user database, as in a unit; and it cleans a path.
+	absolute := strings.HasPrefix(config, "/")
+	if !absolute || strings.Contains(config, "/.") || strings.Contains(config, "//") {
 		return true
 	}
 	var f file
