@@ -170,10 +170,10 @@ func Kill(g Target, within time.Duration) ([]Stuck, error) {
 			continue
 		}
 		left := stuck(g)
-		if len(left) >= last && exhausted(signalErr) {
-			return nil, signalErr
-		}
 		if len(left) >= last {
+			if exhausted(signalErr) {
+				left = nil
+			}
 			return left, signalErr
 		}
 		last, deadline = len(left), time.Now().Add(within)

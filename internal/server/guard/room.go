@@ -14,10 +14,11 @@ import (
 // tries that where the user's limit of processes may have been reached. It needs no Go runtime itself.
 func HasProcesses() bool {
 	const needed, reserve = 4, 16
-	limit, of := unix.Rlimit{}, unix.Sysinfo_t{}
+	limit := unix.Rlimit{}
 	sys(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NPROC, 0, uintptr(unsafe.Pointer(&limit)), 0)
-	sys(unix.SYS_SYSINFO, uintptr(unsafe.Pointer(&of)), 0, 0, 0, 0) // Procs counts those of all users
-	if limit.Cur >= uint64(of.Procs)+reserve {
+	host := unix.Sysinfo_t{}
+	sys(unix.SYS_SYSINFO, uintptr(unsafe.Pointer(&host)), 0, 0, 0, 0)
+	if limit.Cur >= uint64(host.Procs)+reserve { // Procs counts those of all users
 		return true
 	}
 	ends := [2]int32{}
