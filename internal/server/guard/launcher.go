@@ -249,11 +249,15 @@ func (l *Launcher) signalMain(sig unix.Signal) {
 // tellGuard announces news of the page. A member may have stopped the guard.
 func (l *Launcher) tellGuard() {
 	l.page.News++
-	sys(unix.SYS_PIDFD_SEND_SIGNAL, uintptr(l.guard.PIDFD), uintptr(unix.SIGCONT), 0, 0, 0)
+	l.continueGuard()
 	sendWord(int32(l.guard.Sock), page.WordLook)
 	if l.reactBy == 0 {
 		l.reactBy = now() + startWithin
 	}
+}
+
+func (l *Launcher) continueGuard() {
+	sys(unix.SYS_PIDFD_SEND_SIGNAL, uintptr(l.guard.PIDFD), uintptr(unix.SIGCONT), 0, 0, 0)
 }
 
 // reap waits for all children that have ended: the main process, and orphans of the server.
@@ -369,7 +373,7 @@ func (l *Launcher) awaitStatus() {
 // frozen with its scope runs after the thaw.
 func (l *Launcher) checkGuard() {
 	switch {
-	case l.page.NewsRead == l.page.News:
+	case l.guardHasReacted():
 		l.reactBy = 0
 		l.thawed = false
 	case l.reactBy != 0 && !l.thawed && now() >= l.thawAt():
@@ -378,6 +382,7 @@ func (l *Launcher) checkGuard() {
 		if l.page.Managed {
 			writeFile(l.payload, scopeFreeze, '0')
 		}
+		l.continueGuard()
 	case l.reactBy != 0 && now() >= l.reactBy:
 		l.reactBy = 0
 		sys(unix.SYS_PIDFD_SEND_SIGNAL, uintptr(l.guard.PIDFD), uintptr(unix.SIGKILL), 0, 0, 0)
@@ -385,6 +390,13 @@ func (l *Launcher) checkGuard() {
 	if l.retryAt != 0 && now() >= l.retryAt {
 		l.replaceGuard()
 	}
+}
+
+// guardHasReacted: it has read all news and, once, started the brain that settles the start. Without that no
+// manager knows the server.
+func (l *Launcher) guardHasReacted() bool {
+	settles := l.page.Wake != 0 && l.page.Generation == 0
+	return l.page.NewsRead == l.page.News && !settles
 }
 
 // thawAt is when a guard that has not reacted may be frozen.
