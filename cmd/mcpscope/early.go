@@ -37,8 +37,9 @@ func begin(argv, stack uintptr) uintptr {
 	}
 	env := vector(argv + 8*uintptr(len(args)+1))
 	beginGateway(args, env)
-	beginRun(args, env)
 	if len(args) > 1 && text(args[1]) == "run" {
+		refuseWithFewFiles()
+		beginRun(args, env)
 		refuseWithoutProcesses()
 		openNothing()
 	}
@@ -71,13 +72,29 @@ func withOwnVariables(argv uintptr, args, env []uintptr) uintptr {
 	return uintptr(unsafe.Pointer(&vectors))
 }
 
+// refuseWithFewFiles ends a run that could not be stopped: a brain inherits the limit, and needs some descriptors
+// to find the members. A launcher has more than that, but it may die.
+func refuseWithFewFiles() {
+	const why = "mcpscope: cannot run a server: the limit of open files is too low\n" +
+		"mcpscope: hint: raise it to 32 at least (ulimit -n)\n"
+	limit := unix.Rlimit{}
+	to := uintptr(unsafe.Pointer(&limit))
+	unix.RawSyscall6(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, 0, to, 0, 0)
+	if limit.Cur < 32 {
+		refuse(why)
+	}
+}
+
 // refuseWithoutProcesses ends a run whose runtime would print a stack trace.
 func refuseWithoutProcesses() {
 	const why = "mcpscope: cannot run a server: the user's limit of processes has been reached\n" +
 		"mcpscope: hint: ulimit -u\n"
-	if guard.HasProcesses() {
-		return
+	if !guard.HasProcesses() {
+		refuse(why)
 	}
+}
+
+func refuse(why string) {
 	at := uintptr(unsafe.Pointer(unsafe.StringData(why)))
 	unix.RawSyscall(unix.SYS_WRITE, 2, at, uintptr(len(why)))
 	unix.RawSyscall(unix.SYS_EXIT_GROUP, uintptr(cli.ExitOwnFailure), 0, 0)

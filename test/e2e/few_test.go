@@ -12,8 +12,8 @@ import (
 	"github.com/mcpscope/mcpscope/test/escape"
 )
 
-// A server with a small limit of open files ends like any other: its brains, which share the limit, may find no
-// descriptor for the group.
+// A server with the fewest descriptors ends like any other: its brains share the limit. A member may lower that of the
+// guard further. Without a launcher and without descriptors nothing finds a tree.
 func TestStopWithFewDescriptors(t *testing.T) {
 	t.Parallel()
 	ends := map[string]func(*escape.Client){
@@ -22,39 +22,46 @@ func TestStopWithFewDescriptors(t *testing.T) {
 		"kill":  func(c *escape.Client) { c.Server.Signal(unix.SIGKILL) },
 	}
 	for _, backend := range []escape.Backend{cgroup, tree} {
-		for limit := 12; limit < 30; limit++ {
-			for name, end := range ends {
-				t.Run(fmt.Sprint(backend.Name, "/", limit, "/", name), func(t *testing.T) {
+		for _, flags := range []string{"--verbose", "--idle-freeze 1h"} {
+			for end, do := range ends {
+				t.Run(fmt.Sprint(backend.Name, "/", flags, "/", end), func(t *testing.T) {
 					t.Parallel()
-					w := newWorld(t)
-					m := escape.NewMembers(t)
-					c := w.NewClient(w.Unique("client"), []string{"--group"}, []string{
-						"sh", "-c", `ulimit -n "$0" && exec "$@"`, fmt.Sprint(limit), binaries.mcpscope, "run", "--backend", backend.Name,
-						"--name", "server", "--eof-grace", "100ms", "--term-grace", "100ms", "--", binaries.Zoo, "--register", m.Address, "ignore-both"})
-					if !startsOrRefuses(m, c) {
-						if said := escape.Contents(c.Stderr); !strings.HasPrefix(said, "mcpscope: ") {
-							t.Errorf("it does not start, with %q", said)
-						}
-						return
-					}
-					end(c)
-					m.WantDead(t)
-					escape.WantEnded(t, c.Server)
-					if said := escape.Contents(c.Stderr); strings.Contains(said, "goroutine") || strings.Contains(said, "not ended by SIGKILL") {
-						t.Errorf("stderr: %s", said)
-					}
+					stopWithFew(t, escape.Fewest, append(strings.Fields(flags), "--backend", backend.Name), do)
+				})
+			}
+		}
+		for limit := uint64(8); limit < escape.Fewest; limit++ {
+			for end, do := range ends {
+				if backend.Name == tree.Name && end == "kill" {
+					continue
+				}
+				t.Run(fmt.Sprint(backend.Name, "/", limit, "/", end), func(t *testing.T) {
+					t.Parallel()
+					stopWithFew(t, limit, []string{"--backend", backend.Name}, do)
 				})
 			}
 		}
 	}
 }
 
-// startsOrRefuses returns whether the server is up. Otherwise its launcher has ended.
-func startsOrRefuses(m *escape.Members, c *escape.Client) bool {
-	for !c.Server.Ended(0) {
-		if m.UntilReady(escape.Patience/10) == nil {
-			return true
-		}
+func stopWithFew(t *testing.T, limit uint64, flags []string, end func(*escape.Client)) {
+	w := newWorld(t)
+	m := escape.NewMembers(t)
+	line := []string{"sh", "-c", `ulimit -n "$0" && exec "$@"`, fmt.Sprint(escape.Fewest), binaries.mcpscope, "run", "--name", "server",
+		"--eof-grace", "100ms", "--term-grace", "100ms"}
+	line = append(append(line, flags...), "--", binaries.Zoo, "--register", m.Address, "ignore-both")
+	c := w.NewClient(w.Unique("client"), []string{"--group"}, line)
+	if err := m.UntilReady(escape.Patience); err != nil {
+		t.Fatalf("%v; stderr: %s", err, escape.Contents(c.Stderr))
 	}
-	return false
+	_, guard := w.find(m)
+	if err := unix.Prlimit(guard.PID, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: limit, Max: limit}, nil); err != nil {
+		t.Fatal(err)
+	}
+	end(c)
+	m.WantDead(t)
+	escape.WantEnded(t, c.Server)
+	if said := escape.Contents(c.Stderr); strings.Contains(said, "goroutine") || strings.Contains(said, "not ended by SIGKILL") {
+		t.Errorf("stderr: %s", said)
+	}
 }

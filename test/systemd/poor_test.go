@@ -40,7 +40,7 @@ var verdicts = map[string]verdict{
 	"no reaper":                            {"cgroup", "", ""},
 	"no_new_privs":                         {"cgroup", "", ""},
 	"read-only root":                       {"cgroup", "", ""},
-	"8 files":                              {"", "too many open files", "cgroup: ulimit -n"},
+	"8 files":                              {"", "limit of open files is too low", "cgroup: ulimit -n"},
 	"20 processes":                         {"tree", "", ""},
 	"clone3 ENOSYS":                        {"cgroup", "", ""},
 	"clone3 EPERM":                         {"cgroup", "", ""},
