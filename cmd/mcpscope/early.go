@@ -75,7 +75,7 @@ func withOwnVariables(argv uintptr, args, env []uintptr) uintptr {
 // refuseWithFewFiles ends a run that could not be stopped: a brain inherits the limit, and needs some descriptors
 // to find the members. A launcher has more than that, but it may die.
 func refuseWithFewFiles() {
-	const why = "mcpscope: cannot run a server: the limit of open files is too low\n" +
+	const why = "mcpscope: cannot contain a server: the limit of open files is too low\n" +
 		"mcpscope: hint: raise it to 32 at least (ulimit -n)\n"
 	limit := unix.Rlimit{}
 	to := uintptr(unsafe.Pointer(&limit))
