@@ -39,7 +39,9 @@ func begin(argv, stack uintptr) uintptr {
 	beginGateway(args, env)
 	if len(args) > 1 && text(args[1]) == "run" {
 		refuseWithFewFiles()
-		beginRun(args, env)
+		if continueRun(args, env) || beginRun(args, env) {
+			plain.ExitWithoutMain()
+		}
 		refuseWithoutProcesses()
 		openNothing()
 	}

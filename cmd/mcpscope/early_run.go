@@ -16,40 +16,49 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/page"
 )
 
-// plain is in the program's memory: there is no heap yet.
-var plain guard.Plain
+// continueRun is the launcher after launcher.Server.Run. It returns whether main has to report the end.
+func continueRun(args, env []uintptr) bool {
+	memory := int32(0)
+	if len(env) == 0 || !strings.HasPrefix(text(env[0]), guard.HandoverVariable) {
+		return false
+	}
+	for _, c := range text(env[0])[len(guard.HandoverVariable):] {
+		memory = memory*10 + c - '0'
+	}
+	return plain.Continue(memory, args, env)
+}
 
 // found is the program of plain, and browser the variable that it may get.
 var found, browser file
 
-// beginRun runs the server of a run that needs nothing of main: without flags but --name, variables and files of settings,
-// in a place where no manager is waited for. It returns for everything else, and for everything that fails, and
-// main does it once more.
-func beginRun(args, env []uintptr) {
+// beginRun runs the server of a run that needs nothing of main: without flags but --name, variables and files
+// of settings, in a place where no manager is waited for. It returns false for everything else, and for
+// everything that fails, and main does it once more. It returns true where main has to report the end.
+func beginRun(args, env []uintptr) bool {
 	if len(args) < 4 || unix.Getuid() != unix.Geteuid() {
-		return
+		return false
 	}
 	plain.EOFGrace = 1200e6 // protocol.DefaultPolicy
 	plain.TermGrace = 1000e6
 	given, command := splitRun(args[2:])
 	if len(command) == 0 {
-		return
+		return false
 	}
 	search, graphical, ok := plainSettings(env)
 	if !ok || !choosePlace() || runsEngine(command) {
-		return
+		return false
 	}
 	if graphical && plain.From != page.CgroupDirectory && !addBrowser() {
-		return
+		return false
 	}
 	if !standardAreOpen() || !found.find(text(command[0]), search) {
-		return
+		return false
 	}
 	if given == "" {
 		given = path.Base(text(uintptr(unsafe.Pointer(&found))))
 	}
 	if !isPlainName(given) {
-		return
+		return false
 	}
 	plain.Args = command
 	plain.Env = env
@@ -57,7 +66,7 @@ func beginRun(args, env []uintptr) {
 	plain.Name = given
 	last := args[len(args)-1]
 	plain.Hide = [2]uintptr{args[0], last + uintptr(len(text(last)))}
-	plain.Run()
+	return plain.Run()
 }
 
 // splitRun returns the value of --name, and the command. It returns no command for a line without "--", and for

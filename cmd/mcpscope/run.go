@@ -9,12 +9,17 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strconv"
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/kernel/linux"
+	"github.com/mcpscope/mcpscope/internal/kernel/loop"
 	"github.com/mcpscope/mcpscope/internal/name"
-	"github.com/mcpscope/mcpscope/internal/server/brain"
+	"github.com/mcpscope/mcpscope/internal/server/guard"
 	"github.com/mcpscope/mcpscope/internal/server/launcher"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/server/report"
@@ -29,6 +34,9 @@ func init() {
 	}
 }
 
+// plain is the launcher from the server's start on. It is in the program's memory: there may be no heap.
+var plain guard.Plain
+
 // invocation is one `run`, before anything is done.
 type invocation struct {
 	cli.Printer
@@ -38,6 +46,9 @@ type invocation struct {
 }
 
 func runCommand(args []string, io cli.Stdio) int {
+	if plain.IsOver() || continueInGo() {
+		return reportRun(&plain.Launcher, io)
+	}
 	v := &invocation{Printer: cli.Printer{Stdio: io}, values: settings.Defaults()}
 	foreign := cli.OpenDescriptors()
 	operands, help, err := v.values.Parse(settings.Run, args)
@@ -59,8 +70,23 @@ func runCommand(args []string, io cli.Stdio) int {
 	if status := v.prepare(operands, foreign); status != cli.ExitOK {
 		return status
 	}
-	outcome, err := v.server.Run()
-	return v.finish(outcome, err)
+	return v.failRun(v.server.Run(), false)
+}
+
+// continueInGo is continueRun where the program was built with cgo, and has no code before the Go runtime.
+func continueInGo() bool {
+	env := environment()
+	if len(env) == 0 {
+		return false
+	}
+	number, found := strings.CutPrefix(env[0], guard.HandoverVariable)
+	memory, err := strconv.Atoi(number)
+	if !found || err != nil {
+		return false
+	}
+	caught := append([]unix.Signal{unix.SIGCHLD}, linux.Caught...)
+	catch := func() (int, error) { return loop.Catch(caught...) }
+	return plain.ContinueInGo(memory, env[1:], guard.Runtime{Catch: catch, Poll: linux.Poll})
 }
 
 // prepare fills in the server; the status is cli.ExitOK if nothing is in its way.
@@ -87,7 +113,8 @@ func (v *invocation) prepare(operands []string, foreign []int) int {
 	v.server = &launcher.Server{
 		Name: f.Name, Path: file, Argv: operands, Env: env, Policy: f.Policy, Limits: f.Limits,
 		Backend: f.Backend, Require: f.Require, Replace: f.Replace, Notes: v.notes,
-		Stderr: f.Stderr, Report: report, Verbose: f.Verbose, ClientName: protocol.ClientName(os.Getppid()),
+		Stderr: f.Stderr, Report: report, Verbose: f.Verbose, Quiet: f.Quiet,
+		ClientName: protocol.ClientName(os.Getppid()),
 		Origin:     protocol.OriginOf(dir, env),
 		Executable: "/proc/self/exe", Foreign: foreign, NoFile: limit, Weaker: v.tellWeaker,
 	}
@@ -99,25 +126,31 @@ func (v *invocation) tellWeaker(err error) {
 	v.Fail(cli.ExitOK, text, "mcpscope doctor; --require starts nothing instead")
 }
 
-// finish turns the outcome into the way in which we end.
-func (v *invocation) finish(o brain.Outcome, err error) int {
-	if v.Verbose {
+// reportRun reports the end of a server that this process has started, before the launcher's loop.
+func reportRun(l *guard.Launcher, io cli.Stdio) int {
+	c, o, err := launcher.Report(l)
+	p := cli.Printer{Stdio: io, Quiet: c.Quiet, Verbose: c.Verbose}
+	if p.Verbose {
 		for _, n := range o.Notes {
-			fmt.Fprintf(v.Err, "mcpscope: note: %s\n", cli.OneLine(n))
+			fmt.Fprintf(p.Err, "mcpscope: note: %s\n", cli.OneLine(n))
 		}
 	}
 	var command *protocol.CommandError
 	switch {
 	case errors.As(err, &command):
-		return v.FailCommand(v.server.Argv, err)
+		return p.FailCommand(c.Argv, err)
 	case err != nil:
-		return v.failRun(err, o.Reported)
+		hint := cli.Hint(c.Group.Backend, err)
+		if !o.Reported {
+			writeFailure(c.Name, c.Group.Backend, c.Report, err, hint)
+		}
+		return p.Fail(cli.ExitOwnFailure, fmt.Sprintf("cannot contain %q: %v", c.Name, err), hint)
 	case len(o.Stuck) > 0:
-		text := fmt.Sprintf("cannot stop all of %q: %s", v.server.Name, strings.Join(o.Stuck, ", "))
-		return v.Fail(cli.ExitOwnFailure, text, "mcpscope waits for it, and removes the group then")
+		text := fmt.Sprintf("cannot stop all of %q: %s", c.Name, strings.Join(o.Stuck, ", "))
+		return p.Fail(cli.ExitOwnFailure, text, "mcpscope waits for it, and removes the group then")
 	case !o.Known:
-		text := fmt.Sprintf("cannot find the exit status of %q", v.server.Name)
-		return v.Fail(cli.ExitOwnFailure, text, "")
+		text := fmt.Sprintf("cannot find the exit status of %q", c.Name)
+		return p.Fail(cli.ExitOwnFailure, text, "")
 	}
 	if o.Status.Signaled() {
 		return cli.EndBySignal(o.Status.Signal())
@@ -128,11 +161,19 @@ func (v *invocation) finish(o brain.Outcome, err error) int {
 func (v *invocation) failRun(err error, reported bool) int {
 	hint := cli.Hint(v.values.Backend, err)
 	if !reported {
-		of := protocol.NewConfig()
-		of.Name, of.Group.Backend, of.Started = v.server.Name, v.server.Backend, time.Now().UnixNano()
-		r := report.New(of, "")
-		r.Error, r.Hint = err.Error(), hint
-		r.Write(v.server.Report)
+		writeFailure(v.server.Name, v.server.Backend, v.server.Report, err, hint)
 	}
 	return v.Fail(cli.ExitOwnFailure, fmt.Sprintf("cannot contain %q: %v", v.values.Name, err), hint)
+}
+
+// writeFailure reports a server that could not be started.
+func writeFailure(of string, b protocol.Backend, to int, err error, hint string) {
+	c := protocol.NewConfig()
+	c.Name = of
+	c.Group.Backend = b
+	c.Started = time.Now().UnixNano()
+	r := report.New(c, "")
+	r.Error = err.Error()
+	r.Hint = hint
+	r.Write(to)
 }

@@ -90,7 +90,7 @@ var protecting = []mechanism{
 	without("the client's pidfd", one(clientSide+"client.go", "parent := os.Getppid()", "parent := min(os.Getppid(), 1)"),
 		cells(onCgroup, "plain|ignore-eof", "client|exit|tree"), tests("test/e2e", "ClientDies.*")),
 	// membership
-	without("the subreaper", one(guard+"launcher.go", "sys(unix.SYS_PRCTL, unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)\n\terrno", "errno"),
+	without("the subreaper", one(guard+"launcher.go", "sys(unix.SYS_PRCTL, unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)\n", "\n"),
 		cells(onBoth, "setsid|double-fork|hop|move-main|move-guards", "stdin|guard"), tests("test/e2e", "TransparentHolders")),
 	without("the kill of members that left the group", noLeftOvers, cells(onCgroup, "move-sibling|move-root", "stdin"), tests("test/e2e", "NestedRun")),
 	without("the inherited tag", noTag, cells(onCgroup, "move-.*", "stdin|kill|guard"),
@@ -161,8 +161,8 @@ var unnoticed = []mechanism{
 	without("the mark of a person's freeze", one(idle+"rest.go", "if !Held(r.Group.Payload) {", "if true {"),
 		tests("test/e2e", "FreezeOfAnIdleServerStays")),
 	// transparency to the server
-	without("job control", one(guard+"launcher.go", "\t\tl.stopBy = sig\n", ""),
+	without("job control", one(guard+"launcher.go", "\t\tl.signals.stopBy = sig\n", ""),
 		tests("test/e2e", "TerminalJobControl|TerminalFullScreen")),
-	without("the client's descriptors closed", one(launcher+"start.go", "\t_ = unix.Dup3(null, 0, unix.O_CLOEXEC) // their numbers stay in use\n\t_ = unix.Dup3(null, 1, unix.O_CLOEXEC)\n", ""),
+	without("the client's descriptors closed", one(guard+"live.go", "\tsys(unix.SYS_DUP3, uintptr(null), 0, unix.O_CLOEXEC, 0, 0)\n\tsys(unix.SYS_DUP3, uintptr(null), 1, unix.O_CLOEXEC, 0, 0)\n", ""),
 		tests("test/e2e", "OnlyTheServerHoldsItsDescriptors|TransparentHolders|TransparentEnds")),
 }

@@ -78,7 +78,7 @@ var rules = map[string]rule{
 	"internal/manual":                  {[]string{"internal/cli", "internal/settings"}, "it writes pages of words that others have"},
 	"internal/detach":                  {[]string{"internal/cli", room + "backend", room + "protocol"}, "what it starts is no server"},
 	"cmd/mcpscopectl":                  {[]string{"*"}, "flags, a call and output: what commands do is elsewhere"},
-	"cmd/mcpscope":                     {[]string{"internal/cli", "internal/gateway", "internal/gateway/early", "internal/name", "internal/kernel/proc", "internal/settings", room + "backend", room + "brain", room + "launcher", room + "protocol", room + "report"}, "the runner: it stands beside every server"},
+	"cmd/mcpscope":                     {[]string{"internal/cli", "internal/gateway", "internal/gateway/early", "internal/name", "internal/kernel/linux", "internal/kernel/loop", "internal/kernel/proc", "internal/settings", room + "backend", room + "brain", room + "guard", room + "launcher", room + "protocol", room + "report"}, "the runner: it stands beside every server"},
 }
 
 // library is a module of others, or a part of one, and why it is used.

@@ -157,7 +157,8 @@ var allowedCalls = []struct {
 		callee: "runtime.gcWriteBarrier2",
 		callers: []string{
 			"main.beginRun", guard + "(*Launcher).Dismiss", guard + "(*Launcher).replaceGuard",
-			guard + "(*Plain).fillBirth", guard + "(*Plain).prepare", guard + "(*Plain).start",
+			guard + "(*Launcher).resume", guard + "(*Plain).fillBirth", guard + "(*Plain).prepare",
+			guard + "(*Plain).start",
 			guard + "(*lasting).newProcess",
 		},
 		where:  []*place{beforeRuntime},

@@ -113,11 +113,11 @@ func TestSettingsWithoutHome(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for _, home := range []string{"HOME=" + t.TempDir(), "HOME=", "HOME=relative", "NONE="} {
-		cmd := w.mcpscope("run", "--name", "counts", "--backend", "cgroup", "--", "/bin/sh", "-c", "ls /proc/$PPID/task | wc -l")
+		cmd := w.mcpscope("run", "--name", "counts", "--backend", "cgroup", "--", "/bin/sh", "-c", "grep -c MCPSCOPE_HANDOVER /proc/$PPID/environ; true")
 		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), home}
 		o := w.run(cmd)
-		if plain := o.Stdout == "1\n"; o.Status != 0 || plain != strings.HasPrefix(home, "HOME=/") {
-			t.Errorf("%s: status %v, %s threads; stderr: %s", home, o.Status, o.Stdout, o.Stderr)
+		if plain := o.Stdout == "0\n"; o.Status != 0 || plain != strings.HasPrefix(home, "HOME=/") {
+			t.Errorf("%s: status %v, plain %s; stderr: %s", home, o.Status, o.Stdout, o.Stderr)
 		}
 	}
 }

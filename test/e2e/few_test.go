@@ -13,7 +13,7 @@ import (
 )
 
 // A server with the fewest descriptors ends like any other: its brains share the limit. A member may lower that of the
-// guard further. Without a launcher and without descriptors nothing finds a tree.
+// guard further.
 func TestStopWithFewDescriptors(t *testing.T) {
 	t.Parallel()
 	ends := map[string]func(*escape.Client){
@@ -32,9 +32,6 @@ func TestStopWithFewDescriptors(t *testing.T) {
 		}
 		for limit := uint64(8); limit < escape.Fewest; limit++ {
 			for end, do := range ends {
-				if backend.Name == tree.Name && end == "kill" {
-					continue
-				}
 				t.Run(fmt.Sprint(backend.Name, "/", limit, "/", end), func(t *testing.T) {
 					t.Parallel()
 					stopWithFew(t, limit, []string{"--backend", backend.Name}, do)

@@ -4,7 +4,6 @@
 package linux
 
 import (
-	"runtime"
 	"time"
 	"unsafe"
 
@@ -71,31 +70,6 @@ func DeathSignal() int {
 	var sig int32
 	_ = unix.Prctl(unix.PR_GET_PDEATHSIG, uintptr(unsafe.Pointer(&sig)), 0, 0, 0) // it can't fail
 	return int(sig)
-}
-
-// StopBy stops this process by a signal, and returns when the process is continued. In an orphaned process
-// group the kernel ignores those of job control: it returns at once. A signal that comes after SIGCONT and
-// before this thread has run again stops the process once more, caught or not: a stop that the shell should
-// see as one by sig needs its default action.
-func StopBy(sig unix.Signal) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	was := ActionOf(sig)
-	new(Action).Set(sig)
-	_ = unix.Tgkill(unix.Getpid(), unix.Gettid(), sig) // to this thread: it arrives before the call returns
-	was.Set(sig)
-}
-
-// IgnoreJobControl ignores the signals by which a terminal stops a process group, and returns those that were
-// not ignored before. A program that this process executes inherits that.
-func IgnoreJobControl() (changed []unix.Signal) {
-	for _, sig := range []unix.Signal{unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU} {
-		if was := ActionOf(sig); !was.Ignored() {
-			changed = append(changed, sig)
-			(&Action{Handler: ignored}).Set(sig)
-		}
-	}
-	return changed
 }
 
 // Action is the kernel's struct sigaction; zero is SIG_DFL.

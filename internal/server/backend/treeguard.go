@@ -121,7 +121,11 @@ func (t *TreeGuard) Tree() *freeze.Tree {
 			t.launcher, _ = unix.PidfdOpen(id.PID, 0) // -1, if it has ended
 		}
 	}
-	below := group.Below(freeze.Root{PID: id.PID, PIDFD: t.launcher}, group.TagOf(t.Config.Group.ID), t.PID)
+	tag := group.TagOf(t.Config.Group.ID)
+	below := group.Below(freeze.Root{PID: id.PID, PIDFD: t.launcher}, tag, t.PID)
+	if t.Config.Foreign {
+		group.SpareForeign(below, tag, 0)
+	}
 	if t.launcher < 0 || !group.Alive(id) { // asked when the pidfd is open: the pid is not another's
 		below.Root = nil
 	}

@@ -182,7 +182,7 @@ func (s *Server) endContainers(grace time.Duration) {
 func (s *Server) endLeftOvers() {
 	below := s.descendants(0)
 	alone := s.Config.Taken || s.Page.Returned
-	if below.Root != nil && s.Page.Guards == 0 { // an orphan can be init's since a guard was replaced
+	if below.Root != nil {
 		alone = alone || s.Page.Childless || below.RootAlone()
 	}
 	if !alone {
@@ -201,6 +201,9 @@ const elsewhere = "members in other cgroups could not be looked for: "
 func (s *Server) descendants(tag freeze.Tag) *freeze.Tree {
 	root := freeze.Root{PID: s.Config.Launcher.PID, PIDFD: int(s.Page.Launcher)}
 	below := group.Below(root, tag, int(s.Page.GuardPID))
+	if s.Page.Foreign {
+		group.SpareForeign(below, group.TagOf(s.Config.Group.ID), int(s.Page.MainPID))
+	}
 	if !s.launcherLives() {
 		below.Root = nil
 	}

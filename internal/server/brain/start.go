@@ -80,7 +80,7 @@ func (b *Brain) resume() error {
 	if p.Pending() {
 		b.readPage()
 	}
-	if b.life.State > lifecycle.Idle || b.quits {
+	if b.life.State >= lifecycle.Terminating || b.quits {
 		return nil
 	}
 	if p.Guards > 0 {
@@ -121,6 +121,19 @@ func Resume(p *page.Page, g *page.Guard, env []string, l *loop.Loop) (*Brain, er
 
 // Reopen is Resume for a server whose lifecycle has not begun yet.
 func Reopen(p *page.Page, g *page.Guard, env []string, l *loop.Loop) (*Brain, error) {
+	return reopen(p, g, int(p.Payload), env, l)
+}
+
+// OfLauncher is Reopen for a launcher whose server has ended. payload is the group as the launcher has it.
+func OfLauncher(p *page.Page, g *page.Guard, payload int, env []string) (*Server, error) {
+	b, err := reopen(p, g, payload, env, nil)
+	if err != nil {
+		return nil, err
+	}
+	return &b.Server, nil
+}
+
+func reopen(p *page.Page, g *page.Guard, payload int, env []string, l *loop.Loop) (*Brain, error) {
 	c, err := configOn(p)
 	if err != nil {
 		return nil, err
@@ -134,7 +147,7 @@ func Reopen(p *page.Page, g *page.Guard, env []string, l *loop.Loop) (*Brain, er
 	}
 	if c.Group.Backend == protocol.Tree {
 		b.Group = group.NewTree(c.Group.ID, b.descendants(group.TagOf(c.Group.ID)))
-	} else if b.Group, err = group.Reopen(int(p.Payload), c.Group); err != nil {
+	} else if b.Group, err = group.Reopen(payload, c.Group); err != nil {
 		return nil, err
 	}
 	return b, nil

@@ -141,12 +141,21 @@ func listOne(parent *cgroup.Group, above, dir string, guards map[string]int) (*L
 			s.State = Orphaned
 		}
 	}
-	// systemd is about to remove an empty scope
-	if err != nil || !armed || g.Managed && s.State == Orphaned && !group.Populated(g.Top) {
+	if err != nil || !armed || s.isEmptied() {
 		s.Close()
 		return nil, err
 	}
 	return s, nil
+}
+
+// isEmptied reports whether nothing of a server is left, so that its group is about to be removed: an empty
+// scope by systemd, and a group whose launcher has returned by a brain.
+func (s *Listed) isEmptied() bool {
+	g := s.group
+	if s.State == Orphaned {
+		return g.Managed && !group.Populated(g.Top)
+	}
+	return s.Launcher == 0 && !group.Populated(g.Payload)
 }
 
 // backendOf derives the backend from the directory of a group.

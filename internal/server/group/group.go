@@ -422,6 +422,15 @@ func DescribeStuck(all []freeze.Stuck) string {
 	return strings.Join(parts, ", ")
 }
 
+// SpareForeign leaves out the children that the launcher had before it was one, with their descendants and
+// orphans. A child of the server is the main process, or carries the tag.
+func SpareForeign(below *freeze.Tree, tag freeze.Tag, main int) {
+	launcher, spared := below.Root.PID, below.Spare
+	below.Spare = func(st proc.Stat) bool {
+		return spared(st) || st.PPID == launcher && st.PID != main && !tag.On(st.PID)
+	}
+}
+
 // Below is the tree of a launcher's descendants and of a tag, but for the calling process and those that are
 // spared: where init does not reap, the guard is a child of the launcher.
 func Below(launcher freeze.Root, tag freeze.Tag, spared ...int) *freeze.Tree {

@@ -23,10 +23,7 @@ type Server struct {
 	NoFile    unix.Rlimit // RLIMIT_NOFILE: the runtime has raised the launcher's
 	Locks     unix.Rlimit // RLIMIT_LOCKS, the tag
 	Mask      uint64      // blocked signals: signal n is bit n-1
-	// Defaults are signals that the launcher ignores, and the client does not. All others that are ignored
-	// stay so.
-	Defaults []unix.Signal
-	Stderr   int // descriptor 2; 0: the launcher's
+	Stderr    int         // descriptor 2; 0: the launcher's
 	// Death is the signal at the death of the launcher (PR_SET_PDEATHSIG): the one that the client has set
 	// for the launcher, or 0.
 	Death int
@@ -41,7 +38,7 @@ type birth struct {
 	program  program
 	state    state
 	payload  int32 // where it has to be, or -1
-	sock     int32 // of a process that is forked before there is a payload; or -1
+	sock     int32 // of a process that waits for its start, or -1
 	sends    int32 // the launcher's end
 	rights   rights
 }
@@ -57,7 +54,6 @@ type state struct {
 	pgid, stderr  uintptr
 	death         uintptr
 	mask          uint64 // signal n is bit n-1
-	defaults      uint64 // signals to be set to their defaults, the same
 	ignores       uint64 // signals to be ignored, the same
 	nofile, locks unix.Rlimit
 }
@@ -90,43 +86,36 @@ func newBirth(on *page.Page, s *Server) (*birth, error) {
 	b.state.stderr = uintptr(s.Stderr)
 	b.state.death = uintptr(s.Death)
 	b.state.mask = s.Mask
-	for _, sig := range s.Defaults {
-		b.state.defaults |= 1 << (sig - 1)
-	}
 	b.state.nofile = s.NoFile
 	b.state.locks = s.Locks
 	return b, nil
 }
 
-// prefork forks the main process before it has a group, for a manager that moves it to a scope. There it
-// waits for start.
-func (b *birth) prefork() syscall.Errno {
+// prefork forks the main process, which waits for a word on the socket.
+func (b *birth) prefork() (waiting int32, e syscall.Errno) {
 	var ends [2]int32
-	e := socketPair(&ends)
-	if e != 0 {
-		return e
+	if e = socketPair(&ends); e != 0 {
+		return -1, e
 	}
 	b.sends = ends[0]
 	b.sock = ends[1]
-	keepInForks(uintptr(unsafe.Pointer(b)), b.size) // the guard was forked without it
-	keepInForks(b.texts.at, b.texts.size)
+	// The guard was forked without it. With cgo the kernel writes to some of it (rseq(2)).
+	keepInForks(ownMemory())
 	e = b.forkHere(0, uint64(unix.SIGCHLD))
 	closeFD(ends[1])
-	return e
+	if e != 0 {
+		closeFD(ends[0])
+		return -1, e
+	}
+	closeFD(b.pidfd)
+	return ends[0], 0
 }
 
-// start starts the main process in the payload, and returns when it executes the server, or can't. One that
-// was forked before goes on alone.
+// start starts the main process in the payload, and returns when it executes the server, or can't.
 func (b *birth) start(payload int32) syscall.Errno {
-	if b.sends < 0 {
-		b.payload = payload
-		b.cgroup = payload
-		return b.forkHere(vforkFlags, uint64(unix.SIGCHLD))
-	}
-	g := page.Guard{Sock: int(b.sends)}
-	e := g.Go(int(payload), -1)
-	closeFD(b.sends)
-	return e
+	b.payload = payload
+	b.cgroup = payload
+	return b.forkHere(vforkFlags, uint64(unix.SIGCHLD))
 }
 
 // mainProcess is the main process until its exec. It must not outlive the launcher before it is in the group:
@@ -145,7 +134,7 @@ func (b *birth) mainProcess() {
 		}
 		b.payload = b.rights.fds[0]
 	}
-	if b.payload >= 0 && (b.joins || b.sock >= 0) {
+	if b.payload >= 0 && (b.joins || b.cgroup < 0) {
 		b.check(page.StepJoin, writeFile(b.payload, procsFile, '0'))
 	}
 	pid, _ := sys(unix.SYS_GETPID, 0, 0, 0, 0, 0)
@@ -164,11 +153,8 @@ func (b *birth) mainProcess() {
 	}
 	for sig := uintptr(1); sig < 32; sig++ {
 		const ignored = 1 // SIG_IGN
-		action, bit := [4]uint64{}, uint64(1)<<(sig-1)
+		bit, action := uint64(1)<<(sig-1), [4]uint64{ignored}
 		if b.state.ignores&bit != 0 {
-			action[0] = ignored
-		}
-		if (b.state.defaults|b.state.ignores)&bit != 0 {
 			sys(unix.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&action)), 0, 8, 0)
 		}
 	}

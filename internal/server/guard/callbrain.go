@@ -69,6 +69,7 @@ const math63 = 1<<63 - 1
 // callBrain starts a brain. A member may have stopped the launcher, which has to see the end of the server.
 func (p *process) callBrain() {
 	p.called.at = 0
+	p.watchMain()         // the launcher may have been stopped before it could send a word
 	if p.page.Pending() { // not to settle a start: a SIGCONT of the client may come at the same time
 		p.continueLauncher()
 	}
@@ -213,6 +214,7 @@ func (p *process) brainDied() {
 	if p.called.deaths >= deathsMost && !p.stopping() && !p.page.Pending() {
 		p.page.Wake = 0 // nothing that concerns the server
 		p.called.deaths = 0
+		p.thawIdle() // which one of them may have frozen
 		return
 	}
 	switch {
@@ -251,6 +253,8 @@ func (p *process) endWithoutBrain() {
 	if launcherLives { // members that left the group descend from it
 		sendWord(p.launcher, page.WordKill)
 		p.awaitLauncher()
+	} else {
+		p.killTagged()
 	}
 	p.removeDirectories()
 	p.finish()

@@ -298,6 +298,9 @@ func (p *process) rouse() {
 
 // thawIdle leaves members frozen that a person has frozen.
 func (p *process) thawIdle() {
+	if p.page.Payload < 0 {
+		return
+	}
 	p.page.Roused = true
 	held := address("user.mcpscope.held\x00") // idle.AttrHeld
 	if _, e := sys(unix.SYS_FGETXATTR, uintptr(p.page.Payload), held, 0, 0, 0); e != 0 {

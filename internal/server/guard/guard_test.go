@@ -270,7 +270,7 @@ func TestEnds(t *testing.T) {
 		"guard, exit": {"trap 'exit 5' USR1; echo up; read line", nil, func(r *run) {
 			r.killGuard()
 			r.signal(r.Process, unix.SIGUSR1)
-		}, 5, "brain of another guard: left-overs"},
+		}, 5, "nothing left, 1 guards replaced"},
 		"request":       {sleeper, nil, func(r *run) { r.signal(r.guard(), unix.SIGWINCH) }, 137, "brain 1: stop requested"},
 		"TERM to guard": {"echo up; read line; exit 5", nil, (*run).terminateGuard, 5, "nothing left, 0 guards replaced"},
 		"left-overs":    {"sleep 1000 & setsid sleep 1000 & echo up; exit 4", nil, func(*run) {}, 4, "brain 1: left-overs"},
@@ -320,7 +320,7 @@ func TestEnds(t *testing.T) {
 		"clone3 is EPERM": {"echo up; exit 3", func(c *config) { c.Refuses = uint32(unix.EPERM) }, func(*run) {}, 3, "nothing left, 0 guards replaced"},
 		"user":            {"echo up; exit 3", func(c *config) { c.UID = 4001 }, func(*run) {}, 3, "nothing left, 0 guards replaced"},
 		"user, launcher":  {sleeper, func(c *config) { c.UID = 4001 }, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone, "brain 1, frozen: launcher died"},
-		"no room, stdin": {"sh -c 'while :; do sleep 1000 & done' 2>/dev/null; echo up; exec sleep 1000",
+		"no room, stdin": {"ulimit -p 30; sh -c 'while :; do sleep 1000 & done' 2>/dev/null; echo up; exec sleep 1000",
 			func(c *config) { c.UID, c.Room = 4001, 30 }, func(r *run) { _ = r.stdin.Close() }, 143, "nothing left, 0 guards replaced"},
 		"program deleted": {sleeper, func(c *config) { c.Program = copyOfProgram(t) }, func(r *run) {
 			if err := os.Remove(r.config.Program); err != nil {

@@ -20,46 +20,44 @@ type Launcher struct {
 	page    *page.Page
 	guard   page.Guard
 	guards  lasting
-	birth   *birth
-	payload int32 // directory of the group, or -1
-	runtime Runtime
+	birth   *birth // nil after HandOver
+	waiting int32  // socket of a main process that waits for its group, or -1
+	payload int32  // directory of the group, or -1
+	signals launcherSignals
 
-	polls    [launcherPolls]unix.PollFd
-	mainPID  int32
-	end      End
-	reactBy  int64 // when a guard that has not read the news is replaced, or 0
-	thawed   bool  // its scope was, meanwhile
-	retryAt  int64 // when a guard is forked that could not be forked before, or 0
-	buf      [512]byte
-	children int32 // the file that lists the children of this process
+	polls     [launcherPolls]unix.PollFd
+	mainPID   int32
+	end       End
+	watch     guardWatch
+	buf       [512]byte
+	children  int32 // the file that lists the children of this process
+	over      bool  // main has to report the end
+	leaves    bool  // a brain ends the server: this process could not remove the group
+	hungUp    bool  // the client has closed stdin or stdout, or is dead
+	brainName [24]byte
+}
 
-	continues  uint32        // page.Continues of which the signals have come
-	leaves     bool          // a brain ends the server: this process could not remove the group
-	stopBy     unix.Signal   // it has stopped the main process, and stops the launcher next; or 0
-	recordSize uintptr       // of the record for each signal, which begins with the number; 0 is one byte
-	fewer      bool          // it polls neither stdin and stdout nor the client
+// guardWatch is whether the guard reacts.
+type guardWatch struct {
+	reactBy int64 // when a guard that has not read the news is replaced, or 0
+	thawed  bool  // its scope was, meanwhile
+	// aloneSince is when endAlone has begun to wait for the end of a grace, or 0, and asked whether that is
+	// the term grace.
+	aloneSince int64
+	asked      bool
+	retryAt    int64         // when a guard is forked that could not be forked before, or 0
 	timeout    unix.Timespec // of the present ppoll(2)
 }
 
-// End is why Await returns.
+// End is why the launcher does not wait any more.
 type End uint32
 
 const (
 	NotEnded     End = iota
-	NothingLeft      // the caller removes the group, and reports
+	NothingLeft      // main removes the group, and reports
 	BrainEndedIt     // a brain has
 	MembersStuck     // a brain waits for members that SIGKILL has not ended
 )
-
-// Runtime has the functions of a launcher with a Go runtime.
-type Runtime struct {
-	Signals  int  // a descriptor with the numbers of signals that have come, a byte each
-	Terminal bool // those of a terminal go to the main process by themselves, and ^Z is the server's
-	// Stop stops this process by a signal, and returns when it is continued.
-	Stop func(unix.Signal)
-	// Poll is ppoll(2) for other threads of the runtime to go on meanwhile.
-	Poll func(polls, count, timeout uintptr) syscall.Errno
-}
 
 const (
 	fromGuard = iota
@@ -68,24 +66,21 @@ const (
 	launcherPolls = fromClient + 3
 )
 
-// ending are the signals by which a client ends a server: linux.Ending.
-const ending = 1<<(unix.SIGINT-1) | 1<<(unix.SIGTERM-1) | 1<<(unix.SIGHUP-1) | 1<<(unix.SIGQUIT-1)
-
-// ofTerminal are those that a terminal, or a shell's fg, sends to the main process, too: linux.OfTerminal.
-const ofTerminal = 1<<(unix.SIGINT-1) | 1<<(unix.SIGQUIT-1) | 1<<(unix.SIGWINCH-1) | 1<<(unix.SIGCONT-1)
-
 // Prepare maps what the main process needs. The guard is forked next, and then the group is made.
 func Prepare(on *page.Page, s *Server) (*Launcher, error) {
 	b, err := newBirth(on, s)
 	if err != nil {
 		return nil, err
 	}
-	return &Launcher{page: on, birth: b, payload: -1, children: -1}, nil
+	on.Foreign = hasChildren()
+	return &Launcher{page: on, birth: b, waiting: -1, payload: -1, children: -1}, nil
 }
 
-// Prefork forks the main process before it has a group, for a manager that moves it to a scope.
-func (l *Launcher) Prefork() (pid int, errno syscall.Errno) {
-	errno = l.birth.prefork()
+// Prefork forks the main process in a group, or before it has one (-1), for a manager that moves it to a
+// scope. There it waits for Start.
+func (l *Launcher) Prefork(payload int) (pid int, errno syscall.Errno) {
+	l.birth.cgroup = int32(payload)
+	l.waiting, errno = l.birth.prefork()
 	l.mainPID = l.birth.pid
 	return int(l.birth.pid), errno
 }
@@ -105,30 +100,23 @@ func (l *Launcher) ForkGuard(o *Options) (*page.Guard, error) {
 	return g, nil
 }
 
-// Start hands the group to the guard, and starts the main process in it. payload is -1 in a tree; leaf is
-// where the guard moves, or -1.
-func (l *Launcher) Start(payload, leaf int, r Runtime) syscall.Errno {
-	l.payload = int32(payload)
-	l.runtime = r
-	handed := l.guard.Go(payload, leaf)
+// Start hands the group to the guard, and starts the main process in it. leaf is where the guard moves, or
+// -1.
+func (l *Launcher) Start(leaf int32) syscall.Errno {
+	handed := l.guard.Go(int(l.payload), int(leaf))
 	if handed != 0 && handed != syscall.EPIPE { // a killed guard is replaced
 		return handed
 	}
 	// Before, the guard would have become a child of this process.
 	sys(unix.SYS_PRCTL, unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-	errno := l.birth.start(l.payload)
-	if errno != 0 {
-		l.page.FailedStep = page.StepFork
-		l.page.Errno = uint32(errno)
-		l.forgetMain()
-		return 0 // the caller asks the page
+	if e := l.startMain(); e != 0 {
+		l.fail(e)
+		return 0
 	}
-	l.mainPID = l.birth.pid
-	closeFD(l.birth.pidfd)
 	l.page.MainPID = l.mainPID
 	l.children, _ = openAt(unix.AT_FDCWD, childrenFile, 0)
 	l.polls[fromGuard] = unix.PollFd{Fd: int32(l.guard.Sock), Events: unix.POLLIN}
-	l.polls[fromSignals] = unix.PollFd{Fd: int32(r.Signals), Events: unix.POLLIN}
+	l.polls[fromSignals] = unix.PollFd{Fd: l.signals.fd, Events: unix.POLLIN}
 	for i, fd := range [...]int32{l.page.Stdin, l.page.Stdout, l.page.Client} {
 		l.polls[fromClient+i] = unix.PollFd{Fd: fd, Events: unix.POLLIN}
 	}
@@ -136,41 +124,48 @@ func (l *Launcher) Start(payload, leaf int, r Runtime) syscall.Errno {
 	return 0
 }
 
-// Await waits until nothing of the server is left, or nothing that could be ended.
-func (l *Launcher) Await() End {
-	if l.mainPID <= 0 {
-		return NothingLeft
-	}
-	for l.end == NotEnded {
-		polls, count, timeout := l.pollArguments()
-		l.react(l.runtime.Poll(polls, count, timeout))
-		if l.stopBy != 0 {
-			l.runtime.Stop(l.stopBy)
-			l.stopBy = 0
+// startMain starts the main process, or lets one go on that waits.
+func (l *Launcher) startMain() syscall.Errno {
+	if l.waiting >= 0 {
+		waits := page.Guard{Sock: int(l.waiting)}
+		e := waits.Go(int(l.payload), -1)
+		if e == 0 {
+			closeFD(l.waiting)
+			l.waiting = -1
 		}
+		return e
 	}
-	return l.end
+	e := l.birth.start(l.payload)
+	if e == 0 {
+		l.mainPID = l.birth.pid
+		closeFD(l.birth.pidfd)
+	}
+	return e
+}
+
+// fail is for a main process that could not be started.
+func (l *Launcher) fail(e syscall.Errno) {
+	l.page.FailedStep = page.StepFork
+	l.page.Errno = uint32(e)
+	l.forgetMain()
 }
 
 // pollArguments are those of ppoll(2).
 func (l *Launcher) pollArguments() (polls, count, timeout uintptr) {
-	limit := l.reactBy
-	if limit != 0 && !l.thawed {
-		limit = l.thawAt()
+	w := &l.watch
+	limit := w.reactBy
+	if limit != 0 && !w.thawed {
+		limit = w.thawAt()
 	}
-	if l.retryAt != 0 {
-		limit = l.retryAt
+	if w.retryAt != 0 {
+		limit = w.retryAt
 	}
 	if limit != 0 {
 		left := max(limit-now(), 0)
-		l.timeout = unix.Timespec{Sec: left / 1e9, Nsec: left % 1e9}
-		timeout = uintptr(unsafe.Pointer(&l.timeout))
+		w.timeout = unix.Timespec{Sec: left / 1e9, Nsec: left % 1e9}
+		timeout = uintptr(unsafe.Pointer(&w.timeout))
 	}
-	count = uintptr(len(l.polls))
-	if l.fewer {
-		count = fromClient
-	}
-	return uintptr(unsafe.Pointer(&l.polls)), count, timeout
+	return uintptr(unsafe.Pointer(&l.polls)), uintptr(len(l.polls)), timeout
 }
 
 // react reacts to the events of l.polls. After an error they do not count.
@@ -180,8 +175,8 @@ func (l *Launcher) react(e syscall.Errno) {
 			l.polls[i].Revents = 0
 		}
 	}
-	if e == syscall.EINVAL { // RLIMIT_NOFILE was lowered below the number of descriptors
-		l.fewer = true
+	if e == syscall.EINVAL {
+		l.pollOneByOne()
 	}
 	if l.polls[fromSignals].Revents != 0 {
 		l.receiveSignals()
@@ -192,10 +187,36 @@ func (l *Launcher) react(e syscall.Errno) {
 	for i := fromClient; i < len(l.polls); i++ {
 		if l.polls[i].Revents != 0 {
 			l.polls[i].Fd = -1
+			l.hungUp = true
 			l.tellGuard()
 		}
 	}
 	l.checkGuard()
+	if l.signals.stopBy != 0 {
+		l.signals.stop(l.signals.stopBy)
+		l.signals.stopBy = 0
+	}
+}
+
+// pollOneByOne is for a limit of open files below the number of descriptors, which a member may have lowered:
+// ppoll(2) refuses them.
+func (l *Launcher) pollOneByOne() {
+	sleep(20e6)
+	l.polls[fromSignals].Revents = unix.POLLIN // neither is waited for
+	l.polls[fromGuard].Revents = unix.POLLIN
+	for i := fromClient; i < len(l.polls); i++ {
+		fd := l.polls[i].Fd
+		event := unix.EpollEvent{}
+		n, e := sys(unix.SYS_EPOLL_PWAIT, uintptr(fd), uintptr(unsafe.Pointer(&event)), 1, 0, 0)
+		hungUp := e == 0 && n == 1
+		if e == syscall.EINVAL { // a pidfd
+			_, e = sys(unix.SYS_PIDFD_SEND_SIGNAL, uintptr(fd), 0, 0, 0, 0)
+			hungUp = e == syscall.ESRCH
+		}
+		if hungUp {
+			l.polls[i].Revents = unix.POLLIN
+		}
+	}
 }
 
 // receiveSignals passes signals on. Those by which a client ends a server go to the page as well.
@@ -205,7 +226,7 @@ func (l *Launcher) receiveSignals() {
 	if e != 0 {
 		return
 	}
-	step := max(l.recordSize, 1)
+	step := max(l.signals.record, 1)
 	for i := uintptr(0); i < n && i < size; i += step {
 		l.passSignal(unix.Signal(l.buf[i]))
 	}
@@ -217,10 +238,10 @@ func (l *Launcher) passSignal(sig unix.Signal) {
 	switch {
 	case sig == unix.SIGCHLD:
 		return
-	case sig == unix.SIGCONT && l.continues != l.page.Continues: // by the guard
-		l.continues = l.page.Continues
+	case sig == unix.SIGCONT && l.signals.continues != l.page.Continues: // by the guard
+		l.signals.continues = l.page.Continues
 		return
-	case l.runtime.Terminal && bit&ofTerminal != 0: // the main process has got it
+	case l.signals.terminal && bit&ofTerminal != 0: // the main process has got it
 		l.page.Forwarded++
 	case bit&ending != 0:
 		next := &l.page.Signals[l.page.SignalsGot%page.SignalsMost]
@@ -251,8 +272,8 @@ func (l *Launcher) tellGuard() {
 	l.page.News++
 	l.continueGuard()
 	sendWord(int32(l.guard.Sock), page.WordLook)
-	if l.reactBy == 0 {
-		l.reactBy = now() + startWithin
+	if l.watch.reactBy == 0 {
+		l.watch.reactBy = now() + startWithin
 	}
 }
 
@@ -269,7 +290,9 @@ func (l *Launcher) reap() {
 		}
 		status := uint32(0)
 		pid, e := sys(unix.SYS_WAIT4, ^uintptr(0), uintptr(unsafe.Pointer(&status)), options, 0, 0)
-		l.page.Childless = e == syscall.ECHILD
+		if e != 0 || pid == 0 {
+			l.page.Childless = l.isChildless(e)
+		}
 		switch {
 		case e != 0 || pid == 0:
 			if l.page.Exited {
@@ -294,8 +317,8 @@ func (l *Launcher) reap() {
 // stopToo has this process stopped by the signal that has stopped the main process, until the shell continues
 // both. A kill of a tree begins with SIGSTOP, too.
 func (l *Launcher) stopToo(sig unix.Signal) {
-	if l.runtime.Terminal && l.page.Phase < page.Terminating {
-		l.stopBy = sig
+	if l.signals.terminal && l.page.Phase < page.Terminating {
+		l.signals.stopBy = sig
 	}
 }
 
@@ -306,9 +329,6 @@ func (l *Launcher) mainEnded() {
 	}
 	for try := int64(0); try < 16; try++ {
 		if l.page.Childless && !l.populated() {
-			if l.mayMissOrphans() {
-				break
-			}
 			if l.claimEnd() {
 				l.end = NothingLeft
 			}
@@ -319,15 +339,11 @@ func (l *Launcher) mainEnded() {
 		}
 		sleep(20e3 * (try + 1))
 		_, e := sys(unix.SYS_WAIT4, ^uintptr(0), 0, unix.WNOHANG, 0, 0)
-		l.page.Childless = e == syscall.ECHILD
+		l.page.Childless = l.isChildless(e)
 	}
 	l.page.LeftOvers = true
 	l.tellGuard()
 }
-
-// mayMissOrphans reports whether an orphan may be init's, and in another group: this process was no subreaper
-// while it replaced a guard. A brain looks for the tag.
-func (l *Launcher) mayMissOrphans() bool { return l.page.Guards > 0 && !l.guards.near }
 
 // claimEnd has the launcher end the server. It fails if a brain does.
 func (l *Launcher) claimEnd() bool {
@@ -372,22 +388,23 @@ func (l *Launcher) awaitStatus() {
 // checkGuard replaces a guard that does not react. A traced one does not run after SIGCONT, and one that was
 // frozen with its scope runs after the thaw.
 func (l *Launcher) checkGuard() {
+	w := &l.watch
 	switch {
 	case l.guardHasReacted():
-		l.reactBy = 0
-		l.thawed = false
-	case l.reactBy != 0 && !l.thawed && now() >= l.thawAt():
-		l.thawed = true
-		l.reactBy = now() + startWithin // this process may have been frozen, too
+		w.reactBy = 0
+		w.thawed = false
+	case w.reactBy != 0 && !w.thawed && now() >= w.thawAt():
+		w.thawed = true
+		w.reactBy = now() + startWithin // this process may have been frozen, too
 		if l.page.Managed {
 			writeFile(l.payload, scopeFreeze, '0')
 		}
 		l.continueGuard()
-	case l.reactBy != 0 && now() >= l.reactBy:
-		l.reactBy = 0
+	case w.reactBy != 0 && now() >= w.reactBy:
+		w.reactBy = 0
 		sys(unix.SYS_PIDFD_SEND_SIGNAL, uintptr(l.guard.PIDFD), uintptr(unix.SIGKILL), 0, 0, 0)
 	}
-	if l.retryAt != 0 && now() >= l.retryAt {
+	if w.retryAt != 0 && now() >= w.retryAt {
 		l.replaceGuard()
 	}
 }
@@ -400,18 +417,17 @@ func (l *Launcher) guardHasReacted() bool {
 }
 
 // thawAt is when a guard that has not reacted may be frozen.
-func (l *Launcher) thawAt() int64 { return l.reactBy - startWithin + thawAfter }
+func (w *guardWatch) thawAt() int64 { return w.reactBy - startWithin + thawAfter }
 
 const (
 	retryAfter = 100e6
 	thawAfter  = 250e6
 )
 
-// replaceGuard forks another guard. Meanwhile this process is no subreaper, or the guard would become its
-// child. An orphan that is re-parented to init then is in the group, or found by its tag. A tree is no group,
-// so there the guard does become a child.
+// replaceGuard forks another guard. That is a child of this process, which stays a subreaper: an orphan that
+// init gets would be lost.
 func (l *Launcher) replaceGuard() {
-	if l.retryAt == 0 {
+	if l.watch.retryAt == 0 {
 		closeFD(int32(l.guard.Sock))
 		closeFD(int32(l.guard.PIDFD))
 		l.guard.Sock = -1
@@ -420,25 +436,51 @@ func (l *Launcher) replaceGuard() {
 		l.page.Guards++
 		l.reapGuards()
 	}
-	l.retryAt = 0
+	l.watch.retryAt = 0
 	l.page.Payload = l.payload
-	if l.payload < 0 {
-		l.guards.near = true
-	}
-	if !l.guards.near {
-		sys(unix.SYS_PRCTL, unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
-	}
+	l.guards.near = true
 	none := Gate{}
 	g, e := l.guards.fork(l.page, &none, true)
-	sys(unix.SYS_PRCTL, unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 	if e != 0 {
-		l.retryAt = now() + retryAfter
+		l.watch.retryAt = now() + retryAfter
+		l.endAlone()
 		return
 	}
 	l.guard = g
 	l.polls[fromGuard].Fd = int32(g.Sock)
 	l.tellGuard()
 }
+
+// endAlone ends a server whose guard can't be replaced, by one step each time: the EOF grace, SIGTERM, the
+// term grace, and SIGKILL. That makes room for a guard, which reports the end.
+func (l *Launcher) endAlone() {
+	w := &l.watch
+	signalled := l.page.SignalsGot > 0 // which the main process has got
+	switch at := now(); {
+	case !l.hungUp && !signalled:
+	case w.aloneSince == 0:
+		w.aloneSince = at
+		w.asked = signalled
+	case !w.asked && (signalled || isOver(w.aloneSince, l.page.EOFGrace, at)):
+		w.aloneSince = at
+		w.asked = true
+		if l.payload >= 0 {
+			writeFile(l.payload, freezeFile, '0') // an idle one is frozen
+		}
+		if !signalled {
+			l.signalMain(unix.SIGTERM)
+			l.signalMain(unix.SIGCONT)
+		}
+	case w.asked && (l.page.SignalsGot > 1 || isOver(w.aloneSince, l.page.TermGrace, at)):
+		if l.payload >= 0 {
+			writeFile(l.payload, killFile, '1')
+		}
+		l.killChildren()
+	}
+}
+
+// isOver reports whether a grace has passed. A negative one does not.
+func isOver(since, grace, at int64) bool { return grace >= 0 && at >= since+grace }
 
 // killChildren kills all descendants, for a guard that can start no brain: an orphan becomes a child of this
 // process as soon as its parents are dead.
@@ -448,26 +490,60 @@ func (l *Launcher) killChildren() {
 		if l.page.Childless {
 			return
 		}
-		l.killListed()
+		l.visitChildren(true)
 		sleep(min(round*50e3, 2e6)) // no event says that a child of a killed one arrives
 	}
 }
 
-func (l *Launcher) killListed() {
+// isChildless reports whether the server has no process among the children. errno is of wait4(2), for all
+// that have ended.
+func (l *Launcher) isChildless(errno syscall.Errno) bool {
+	return errno == syscall.ECHILD || errno == 0 && l.page.Foreign && !l.visitChildren(false)
+}
+
+// visitChildren reports whether one of the children is the server's, and kills those if wanted.
+func (l *Launcher) visitChildren(kills bool) (found bool) {
 	pid := int32(0)
-	n := readFile(l.children, &l.buf)
-	for i := uintptr(0); i < n; i++ {
-		c := l.buf[i&(unsafe.Sizeof(l.buf)-1)]
-		switch {
-		case c >= '0' && c <= '9':
-			pid = pid*10 + int32(c-'0')
-		case pid != 0:
-			if pid != l.page.GuardPID { // where init does not reap it is a child, too
-				signalChild(pid, unix.SIGKILL)
+	for offset := uintptr(0); ; {
+		at, size := uintptr(unsafe.Pointer(&l.buf)), unsafe.Sizeof(l.buf)
+		n, e := sys(unix.SYS_PREAD64, uintptr(l.children), at, size, offset, 0)
+		if e != 0 || n == 0 {
+			return found
+		}
+		offset += n
+		for i := uintptr(0); i < n; i++ {
+			c := l.buf[i&(unsafe.Sizeof(l.buf)-1)]
+			if c >= '0' && c <= '9' {
+				pid = pid*10 + int32(c-'0')
+				continue
+			}
+			if pid != 0 && l.isOfServer(pid) {
+				found = true
+				if kills {
+					signalChild(pid, unix.SIGKILL)
+				}
 			}
 			pid = 0
 		}
 	}
+}
+
+// isOfServer reports whether a child is the server's: not the guard, and not one that this process had before
+// it was mcpscope, or an orphan of such.
+func (l *Launcher) isOfServer(pid int32) bool {
+	if pid == l.page.GuardPID || !l.page.Foreign {
+		return pid != l.page.GuardPID
+	}
+	id := [idLength]byte{}
+	copy(id[:], l.guards.name[len("guard-"):])
+	return pid == l.mainPID && !l.page.Exited || isTagged(pid, tagOf(&id))
+}
+
+// hasChildren reports whether this process has children (waitid(2)): of a program that has executed mcpscope.
+func hasChildren() bool {
+	const how = unix.WEXITED | unix.WNOHANG | unix.WNOWAIT | unix.WALL
+	_, e := sys(unix.SYS_WAITID, unix.P_ALL, 0, 0, how, 0)
+	return e != syscall.ECHILD
 }
 
 // Guard is the guard that there is now.
@@ -503,22 +579,20 @@ func (l *Launcher) reapGuards() {
 	}
 }
 
-// forgetMain reaps a main process that was forked before its group, and has not started.
+// forgetMain reaps a main process that was forked before its group, and has not started: it exits when its
+// socket is closed.
 func (l *Launcher) forgetMain() {
-	if l.mainPID > 0 {
+	if l.waiting >= 0 {
+		closeFD(l.waiting)
+		l.waiting = -1
 		sys(unix.SYS_WAIT4, uintptr(l.mainPID), 0, unix.WALL, 0, 0)
 	}
-	l.birth.sends = -1
-	l.birth.sock = -1
 	l.mainPID = 0
 }
 
 // Abandon ends a guard and a main process before Start.
 func (l *Launcher) Abandon() {
-	if l.birth.sends >= 0 {
-		closeFD(l.birth.sends) // the main process exits
-		l.forgetMain()
-	}
+	l.forgetMain()
 	closeFD(int32(l.guard.Sock)) // the guard exits
 	l.guard.Sock = -1
 	l.Dismiss(0, startWithin)

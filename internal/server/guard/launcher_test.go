@@ -27,6 +27,8 @@ const launcherEnv = "GUARD_LAUNCHER"
 
 func TestMain(m *testing.M) {
 	switch text := os.Getenv(launcherEnv); {
+	case strings.HasPrefix(os.Environ()[0], HandoverVariable):
+		os.Exit(goOn())
 	case len(os.Args) == 4 && os.Args[1] == "supervise":
 		os.Exit(supervise(os.Args[2], os.Args[3]))
 	case text != "":
@@ -52,7 +54,7 @@ type config struct {
 	Program string // of a later brain; "": this program
 	Twins   bool   // the launcher forks two guards without a server at a time, and dies
 	UID     int    // whom launcher and server run as
-	Room    uint64 // RLIMIT_NPROC
+	Room    uint64 // RLIMIT_NPROC of the guard
 
 	Gateway bool // it has the guard of a gateway keep servers, until that has no descriptor left
 	Servers int  // that it keeps, at most
@@ -129,23 +131,37 @@ func launch(c *config) int {
 		}
 		return 0
 	}
-	if c.Room != 0 {
-		check(unix.Setrlimit(unix.RLIMIT_NPROC, &unix.Rlimit{Cur: c.Room, Max: c.Room}))
-	}
-	signals, err := loop.Catch(unix.SIGCHLD, unix.SIGTERM, unix.SIGINT, unix.SIGUSR1)
-	check(err)
 	l, err := Prepare(on, &c.Server)
 	check(err)
 	_, err = l.ForkGuard(options)
 	check(err)
+	if c.Room != 0 {
+		check(unix.Prlimit(int(on.GuardPID), unix.RLIMIT_NPROC, &unix.Rlimit{Cur: c.Room, Max: c.Room}, nil))
+	}
 	payload, leaf := c.makeGroup()
-	if errno := l.Start(payload, leaf, Runtime{Signals: signals, Stop: linux.StopBy, Poll: linux.Poll}); errno != 0 {
-		check(errno)
+	on.MainReports = true
+	self := openFile("/proc/self/exe", unix.O_PATH) // the guard has that of later brains
+	check(unix.Dup3(self, int(on.Program), unix.O_CLOEXEC))
+	check(l.HandOver(payload, leaf, os.Args, os.Environ()))
+	return 99
+}
+
+// goOn is the launcher after HandOver.
+func goOn() int {
+	runtime.LockOSThread()
+	memory, err := strconv.Atoi(strings.TrimPrefix(os.Environ()[0], HandoverVariable))
+	check(err)
+	l := &Launcher{}
+	catch := func() (int, error) { return loop.Catch(unix.SIGCHLD, unix.SIGTERM, unix.SIGINT, unix.SIGUSR1) }
+	if !l.ContinueInGo(memory, os.Environ()[1:], Runtime{Catch: catch, Poll: linux.Poll}) {
+		return 99
 	}
-	for _, fd := range []int{0, leaf} {
-		_ = unix.Close(fd)
-	}
-	if l.Await() == NothingLeft {
+	on, _, _, end := l.Over()
+	text, err := on.Config()
+	check(err)
+	c := &config{}
+	check(json.Unmarshal(text, c))
+	if end == NothingLeft {
 		c.log(on, "nothing left, %d guards replaced", on.Guards)
 		for c.Parent != "" && unix.Rmdir(c.payload()) == unix.EBUSY {
 		}

@@ -257,31 +257,3 @@ func makeDirectory(parent int32, name uintptr) (dir int32, e syscall.Errno) {
 	}
 	return int32(fd), 0
 }
-
-// removeGroup returns false where something keeps the group.
-func (p *Plain) removeGroup() bool {
-	all := &p.page.Directories
-	for at := 0; at < len(all) && all[at] != 0; at++ {
-		if !p.removeDirectory(uintptr(unsafe.Pointer(&all[at]))) {
-			return false
-		}
-		for at < len(all) && all[at] != 0 {
-			at++
-		}
-	}
-	return true
-}
-
-func (p *Plain) removeDirectory(dir uintptr) bool {
-	for try := int64(0); try < 32; try++ { // 10 ms
-		_, e := sys(unix.SYS_UNLINKAT, uintptr(p.page.Parent), dir, unix.AT_REMOVEDIR, 0, 0)
-		if e == 0 || e == syscall.ENOENT {
-			return true
-		}
-		if e != syscall.EBUSY {
-			return false
-		}
-		sleep(20e3 * (try + 1)) // no event says that the last process has left
-	}
-	return false
-}

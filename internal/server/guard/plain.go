@@ -6,7 +6,6 @@ package guard
 
 import (
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"unsafe"
 
@@ -36,15 +35,9 @@ type Plain struct {
 	// Reports: there is a journal, so a brain reports the end.
 	Reports bool
 
-	launcher Launcher
-	page     *page.Page
-	mask     uint64 // the client's
-	read     uint64 // signals that the launcher reads: signal n is bit n-1
-	ignores  uint64 // SIGCHLD, if the client ignores it
-	signals  int32  // signalfd, or -1
-	id       [idLength]byte
-	texts    plainTexts
-	buf      [512]byte
+	Launcher
+	id    [idLength]byte
+	texts plainTexts
 }
 
 // plainTexts are strings that end with 0, and lists of them.
@@ -53,7 +46,6 @@ type plainTexts struct {
 	above    [pathMost]byte // of the directory that has it, from the root of the mount
 	service  [32]byte       // of the user's manager
 	variable [24]byte       // MCPSCOPE_ID
-	brain    [24]byte
 	env      [envMost]uintptr
 	shell    [argsMost]uintptr
 }
@@ -70,65 +62,38 @@ const (
 // idLetters are protocol.IDLetters, of which there are 32.
 const idLetters = "abcdefghjkmnpqrstuvwxyz023456789"
 
-// Signals that a launcher reads, as linux.Caught, and those of job control, which it blocks: to ignore them
-// would be inherited by the server.
-const (
-	readSignals = ending | 1<<(unix.SIGCHLD-1) | 1<<(unix.SIGALRM-1) | 1<<(unix.SIGUSR1-1) |
-		1<<(unix.SIGUSR2-1) | 1<<(unix.SIGABRT-1) | 1<<(unix.SIGPIPE-1) | 1<<(unix.SIGCONT-1) |
-		1<<(unix.SIGXCPU-1) | 1<<(unix.SIGXFSZ-1) | 1<<(unix.SIGVTALRM-1) | 1<<(unix.SIGPROF-1) |
-		1<<(unix.SIGWINCH-1) | 1<<(unix.SIGIO-1) | 1<<(unix.SIGPWR-1)
-	jobSignals = 1<<(unix.SIGTSTP-1) | 1<<(unix.SIGTTIN-1) | 1<<(unix.SIGTTOU-1)
-)
-
-// Run runs the server, and ends the process as the server ends. It returns, for main to try, if it can't
-// start the server: then nothing of it is left.
-func (p *Plain) Run() {
+// Run runs the server, and ends the process as the server ends. It returns false, for main to try, if it
+// can't start the server: then nothing of it is left. It returns true where main has to do the rest: see
+// Over.
+func (p *Plain) Run() bool {
 	if len(p.Name) > nameMost || len(p.Args)+2 > argsMost || len(p.Env)+3 > envMost {
-		return
+		return false
 	}
 	dumpable, _ := sys(unix.SYS_PRCTL, unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
-	p.takeSignals()
-	p.launcher.payload = -1
-	p.launcher.children = -1
-	p.signals = -1
+	p.signals.block()
+	p.signals.take()
+	p.signals.fd = -1
+	p.waiting = -1
+	p.payload = -1
+	p.children = -1
 	if p.prepare() && p.start() {
+		if p.page.FailedStep == page.StepNone { // otherwise main tries again, and reports why it can't
+			p.leaveClient()
+		}
 		p.live()
+		if p.page.FailedStep == page.StepNone {
+			return true
+		}
+		p.over = false
+		p.removeGroup()
+		p.Dismiss(page.WordDone, startWithin)
 	}
 	p.undo()
 	sys(unix.SYS_PRCTL, unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 	sys(unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, dumpable, 0, 0, 0)
-	setMask(&p.mask, nil)
+	setMask(&p.signals.mask, nil)
+	return false
 }
-
-// takeSignals blocks signals, so that from here on none ends the process. Those that the client ignores or
-// blocks stay so: blocked, an ignored one would be read like any other.
-func (p *Plain) takeSignals() {
-	const ignored = 1 // SIG_IGN
-	normal, action := [4]uint64{}, [4]uint64{}
-	to, at := uintptr(unsafe.Pointer(&normal)), uintptr(unsafe.Pointer(&action))
-	sys(unix.SYS_RT_SIGACTION, uintptr(unix.SIGCHLD), to, at, 8, 0) // ignored, it would hide the status
-	if action[0] == ignored {
-		p.ignores = 1 << (unix.SIGCHLD - 1)
-	}
-	all := uint64(readSignals | jobSignals)
-	added, was := uintptr(unsafe.Pointer(&all)), uintptr(unsafe.Pointer(&p.mask))
-	sys(unix.SYS_RT_SIGPROCMASK, unix.SIG_BLOCK, added, was, 8, 0)
-	p.read = readSignals
-	for sig := uintptr(1); sig < 32; sig++ {
-		bit := uint64(1) << (sig - 1)
-		if p.read&bit == 0 || sig == uintptr(unix.SIGCHLD) {
-			continue
-		}
-		sys(unix.SYS_RT_SIGACTION, sig, 0, at, 8, 0)
-		if action[0] == ignored || p.mask&bit != 0 {
-			p.read &^= bit
-		}
-	}
-	now := p.launcherMask()
-	setMask(&now, nil)
-}
-
-func (p *Plain) launcherMask() uint64 { return p.mask | p.read | jobSignals }
 
 // prepare makes the page and the descriptors that the guard inherits. It changes nothing outside.
 func (p *Plain) prepare() bool {
@@ -137,6 +102,7 @@ func (p *Plain) prepare() bool {
 		return false
 	}
 	p.page = on
+	on.Foreign = hasChildren()
 	p.makeID()
 	self, e := sys(unix.SYS_PIDFD_OPEN, uintptr(unix.Getpid()), 0, 0, 0, 0)
 	if e != 0 {
@@ -171,8 +137,8 @@ func (p *Plain) makeID() {
 	p.nameDirectories(p.texts.dir[:n])
 	n = copy(p.texts.variable[:], "MCPSCOPE_ID=")
 	copy(p.texts.variable[n:], p.id[:])
-	n = copy(p.texts.brain[:], "brain-")
-	copy(p.texts.brain[n:], p.id[:])
+	n = copy(p.brainName[:], "brain-")
+	copy(p.brainName[n:], p.id[:])
 }
 
 func (p *Plain) isManaged() bool { return p.From != page.CgroupDirectory }
@@ -320,51 +286,40 @@ func (p *Plain) start() bool {
 	if _, e := sys(unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0, 0, 0, 0); e != 0 {
 		return false
 	}
-	l := &p.launcher
 	at, e := mapChild(unsafe.Sizeof(birth{}), roleMain)
 	if e != 0 {
 		return false
 	}
-	l.page = p.page
-	l.birth = *(**birth)(unsafe.Pointer(&at))
-	p.fillBirth(l.birth)
-	guards := &l.guards
+	p.birth = *(**birth)(unsafe.Pointer(&at))
+	p.fillBirth(p.birth)
+	guards := &p.guards
 	copy(guards.name[:], "guard-") // protocol.GuardPrefix
 	copy(guards.name[6:], p.id[:])
 	guards.hide = p.Hide
-	guards.argv[0] = uintptr(unsafe.Pointer(&p.texts.brain))
+	guards.argv[0] = uintptr(unsafe.Pointer(&p.brainName))
 	guards.argv[1] = address("supervise\x00") // protocol.BrainCommand
 	guards.args = 2
 	guards.env = uintptr(unsafe.Pointer(unsafe.SliceData(p.Env)))
 	guards.near = !p.initReaps()
 	none := Gate{}
-	l.guard, e = guards.fork(p.page, &none, false)
+	p.guard, e = guards.fork(p.page, &none, false)
 	if e != 0 {
 		return false
 	}
-	l.payload, e = p.makeGroup()
+	p.payload, e = p.makeGroup()
 	if e != 0 {
 		return false
 	}
-	p.signals, e = p.signalFD()
-	if e != 0 {
+	if e = p.signals.open(); e != 0 {
 		return false
 	}
 	p.page.Wake = now() + settleAfter
-	l.recordSize = unsafe.Sizeof([16]uint64{}) // struct signalfd_siginfo
-	l.runtime.Signals = int(p.signals)
-	return l.Start(int(l.payload), -1, l.runtime) == 0
+	p.page.BrainReports = p.Reports || p.isManaged()
+	return p.Start(-1) == 0
 }
 
 // settleAfter is brain.SettleAfter.
 const settleAfter = 10e6
-
-func (p *Plain) signalFD() (fd int32, e syscall.Errno) {
-	const quiet = unix.SFD_CLOEXEC | unix.SFD_NONBLOCK
-	at := uintptr(unsafe.Pointer(&p.read))
-	n, e := sys(unix.SYS_SIGNALFD4, ^uintptr(0), at, 8, quiet, 0)
-	return int32(n), e
-}
 
 // fillBirth is newBirth.
 func (p *Plain) fillBirth(b *birth) {
@@ -393,8 +348,8 @@ func (p *Plain) fillBirth(b *birth) {
 		env: uintptr(unsafe.Pointer(&p.texts.env)), shell: p.texts.shell[0],
 		shellArgv: uintptr(unsafe.Pointer(&p.texts.shell)),
 	}
-	b.state.mask = p.mask
-	b.state.ignores = p.ignores
+	b.state.mask = p.signals.mask
+	b.state.ignores = p.signals.ignores
 	var death int32
 	sys(unix.SYS_PRCTL, unix.PR_GET_PDEATHSIG, uintptr(unsafe.Pointer(&death)), 0, 0, 0)
 	b.state.death = uintptr(death)
@@ -404,9 +359,9 @@ func (p *Plain) fillBirth(b *birth) {
 	at := uintptr(unsafe.Pointer(&session))
 	if _, e := sys(unix.SYS_IOCTL, 0, unix.TIOCGSID, at, 0, 0); e == 0 {
 		own, _ := sys(unix.SYS_GETSID, 0, 0, 0, 0, 0)
-		p.launcher.runtime.Terminal = uintptr(session) == own
+		p.signals.terminal = uintptr(session) == own
 	}
-	if p.launcher.runtime.Terminal {
+	if p.signals.terminal {
 		b.state.pgid, _ = sys(unix.SYS_GETPGID, 0, 0, 0, 0, 0)
 	}
 }
@@ -427,78 +382,25 @@ func isOwnVariable(at uintptr) bool {
 func (p *Plain) tag(limit *unix.Rlimit) {
 	at := uintptr(unsafe.Pointer(limit))
 	sys(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_LOCKS, 0, at, 0)
-	const bits, magic = 42, uint64(0x6d63)
-	if limit.Cur>>bits == magic {
+	if limit.Cur>>tagBits == tagMagic {
 		limit.Cur = limit.Max
 		sys(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_LOCKS, at, 0, 0)
 	}
 	if limit.Cur != unix.RLIM_INFINITY {
 		return // in use
 	}
-	number := uint64(0)
-	for _, c := range p.id {
-		digit := uint64(c - '0')
-		if c >= 'a' {
-			digit = uint64(c-'a') + 10
-		}
-		number = number*36 + digit
-	}
-	limit.Cur = magic<<bits | number&(1<<bits-1)
-}
-
-// live is the launcher from the server's start on. It returns if the server could not be executed.
-func (p *Plain) live() {
-	l := &p.launcher
-	if p.page.FailedStep == page.StepNone { // otherwise main tries again, and reports why it can't
-		p.leaveClient()
-	}
-	for {
-		for l.mainPID > 0 && l.end == NotEnded {
-			polls, count, timeout := l.pollArguments()
-			_, e := sys(unix.SYS_PPOLL, polls, count, timeout, 0, 0)
-			l.react(e)
-			if l.stopBy != 0 {
-				p.stop(l.stopBy)
-				l.stopBy = 0
-			}
-		}
-		if l.end == MembersStuck {
-			p.reportStuck()
-		}
-		if l.end == BrainEndedIt {
-			break
-		}
-		if p.leavesReport() {
-			// init would not reap a guard that was a child of this process, and one that is dead is replaced
-			l.page.Returned = !l.guards.near && !endedWithin(int32(l.guard.PIDFD), 0)
-			l.leaveToBrain()
-			if l.page.Returned {
-				p.exit()
-			}
-			continue
-		}
-		if p.removeGroup() || l.mainPID <= 0 {
-			break
-		}
-		l.leaveToBrain()
-	}
-	failed := p.page.FailedStep
-	l.Dismiss(page.WordDone, startWithin)
-	if failed == page.StepNone {
-		p.exit()
-	}
+	limit.Cur = tagOf(&p.id)
 }
 
 // undo is for a start that failed: it ends the guard, which removes the group, and closes all that prepare
 // and start have opened. Main finds its descriptors, signals and limits as they were.
 func (p *Plain) undo() {
-	l := &p.launcher
-	if l.guard.PIDFD > 0 {
-		l.Abandon()
+	if p.guard.PIDFD > 0 {
+		p.Abandon()
 	}
-	closeFD(l.payload) // fails for none
-	closeFD(l.children)
-	closeFD(p.signals)
+	closeFD(p.payload) // fails for none
+	closeFD(p.children)
+	closeFD(p.signals.fd)
 	if p.page == nil {
 		return
 	}
@@ -507,106 +409,6 @@ func (p *Plain) undo() {
 	}
 	closeFD(p.page.Memory)
 }
-
-// leavesReport: nothing of the server is left, and a brain reports that and removes the group. The client
-// need not wait for the brain.
-func (p *Plain) leavesReport() bool {
-	return p.page.FailedStep == page.StepNone && (p.Reports || p.isManaged())
-}
-
-// leaveToBrain is for a group that a brain removes: a member may have made others in it.
-func (l *Launcher) leaveToBrain() {
-	l.end = NotEnded
-	l.leaves = true
-	l.page.LeftOvers = true
-	atomic.StoreUint32(&l.page.Ender, page.NotEnding)
-	l.tellGuard()
-}
-
-// leaveClient closes the descriptors that are the server's own, but stderr.
-func (p *Plain) leaveClient() {
-	l := &p.launcher
-	null, _ := openAt(unix.AT_FDCWD, "/dev/null\x00", unix.O_RDWR)
-	sys(unix.SYS_DUP3, uintptr(null), 0, unix.O_CLOEXEC, 0, 0)
-	sys(unix.SYS_DUP3, uintptr(null), 1, unix.O_CLOEXEC, 0, 0)
-	keeps := keepList{}
-	for fd := int32(0); fd < 3; fd++ {
-		keeps.add(fd)
-	}
-	for _, fd := range p.page.Descriptors() {
-		keeps.add(fd)
-	}
-	keeps.add(p.page.Memory)
-	keeps.add(int32(l.guard.Sock))
-	keeps.add(int32(l.guard.PIDFD))
-	keeps.add(int32(l.runtime.Signals))
-	keeps.add(l.payload)
-	keeps.add(l.children)
-	keeps.closeOthers()
-}
-
-// stop stops the process by a signal of job control, which is blocked, until the shell continues it.
-func (p *Plain) stop(sig unix.Signal) {
-	mask := p.launcherMask()
-	open := mask &^ (1 << (uint64(sig-1) & 63))
-	sys(unix.SYS_KILL, uintptr(unix.Getpid()), uintptr(sig), 0, 0, 0)
-	setMask(&open, nil) // it stops here
-	setMask(&mask, nil)
-}
-
-// exit ends the process as the main process has ended.
-func (p *Plain) exit() {
-	if !p.page.Exited {
-		p.complain("cannot find the exit status of \"")
-		exit(125)
-	}
-	status := p.page.Status
-	sig := uintptr(status & 0x7f)
-	if sig == 0 {
-		exit(uintptr(status >> 8 & 0xff))
-	}
-	none, action, mask := unix.Rlimit{}, [4]uint64{}, ^uint64(1<<(sig-1))
-	sys(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_CORE, uintptr(unsafe.Pointer(&none)), 0, 0)
-	sys(unix.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&action)), 0, 8, 0)
-	sys(unix.SYS_KILL, uintptr(unix.Getpid()), sig, 0, 0, 0)
-	setMask(&mask, nil)
-	exit(128 + sig) // as PID 1, which its own signals do not end
-}
-
-// reportStuck is for members that SIGKILL has not ended. A brain waits for them.
-func (p *Plain) reportStuck() {
-	p.complain("cannot stop all of \"")
-	const hint = "mcpscope: hint: mcpscope waits for it, and removes the group then\n"
-	writeText(hint)
-	exit(125)
-}
-
-// complain writes a line with the name of the server, and the members that are left.
-func (p *Plain) complain(text string) {
-	line := &p.buf
-	n := copy(line[:], "mcpscope: ")
-	n += copy(line[n:], text)
-	n += copy(line[n:], p.Name)
-	n += copy(line[n:], "\"")
-	left := p.page.Left[:]
-	if left[0] != 0 {
-		n += copy(line[n:], ": ")
-	}
-	for _, c := range left {
-		if c == 0 || n >= len(line)-2 {
-			break
-		}
-		if c == '\n' {
-			c = ','
-		}
-		line[n] = c
-		n++
-	}
-	line[n&511] = '\n'
-	sys(unix.SYS_WRITE, 2, uintptr(unsafe.Pointer(line)), uintptr(n+1), 0, 0)
-}
-
-func writeText(text string) { sys(unix.SYS_WRITE, 2, address(text), uintptr(len(text)), 0, 0) }
 
 // initReaps is group.InitReaps.
 func (p *Plain) initReaps() bool {

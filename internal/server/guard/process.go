@@ -242,13 +242,19 @@ func (l *lasting) newProcess(on *page.Page, gate *Gate, sock int32) (*process, s
 // range do no harm (ENOMEM). The kernel leaves 128 MB or more between the stack and all other mappings.
 // Processes that execute something borrow the memory and copy nothing.
 func (p *process) leaveOut() {
-	const below = 16 << 20 // the arguments, where the stack begins
-	from := writable() &^ uintptr(os.Getpagesize()-1)
-	top := uintptr(unsafe.Pointer(unsafe.StringData(os.Args[0])))
-	sys(unix.SYS_MADVISE, from, top-below-from, unix.MADV_DONTFORK, 0, 0)
+	at, size := ownMemory()
+	sys(unix.SYS_MADVISE, at, size, unix.MADV_DONTFORK, 0, 0)
 	keepInForks(uintptr(unsafe.Pointer(p)), p.size)
 	keepInForks(uintptr(unsafe.Pointer(p.page)), page.Size)
 	keepInForks(p.texts.at, p.texts.size)
+}
+
+// ownMemory is all but code and stack.
+func ownMemory() (at, size uintptr) {
+	const below = 16 << 20 // the arguments, where the stack begins
+	at = writable() &^ uintptr(os.Getpagesize()-1)
+	top := uintptr(unsafe.Pointer(unsafe.StringData(os.Args[0])))
+	return at, top - below - at
 }
 
 func keepInForks(at, size uintptr) { sys(unix.SYS_MADVISE, at, size, unix.MADV_DOFORK, 0, 0) }

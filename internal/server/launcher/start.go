@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 	"unsafe"
 
@@ -49,6 +50,7 @@ type Server struct {
 	Notes      []string        // the caller's own, for the report
 	Report     int             // a descriptor, or -1
 	Verbose    bool            // asks for notes on members that had to be killed
+	Quiet      bool            // print nothing, not even failures
 	Stderr     protocol.Stderr // one that is taken has its own: see Taken.SetStderr
 	Executable string          // mcpscope itself, for later brains
 	Client     int             // pid of the client where it is not our parent; otherwise 0
@@ -68,21 +70,56 @@ type Server struct {
 	Hub     *loop.Hub // of a gateway's servers, or nil
 }
 
-// Run runs the server and returns when nothing of it is left. An error means that
-// mcpscope itself failed: nothing was started, or everything was stopped.
-func (s *Server) Run() (brain.Outcome, error) {
+// Run starts the server, and becomes a launcher that needs no Go runtime: see guard.Launcher.HandOver. It
+// returns only an error: mcpscope itself failed, and nothing was started, or everything was stopped.
+func (s *Server) Run() error {
 	runtime.LockOSThread() // the main process may get a signal at the death of the thread that has forked it
 	freeze.ClearTag()      // a server in a server has its own group and guard
 	// it stores the command line of each process that writes to it: arguments may be secrets
-	if systemd.JournalExists() {
+	journal := systemd.JournalExists()
+	if journal {
 		hideArguments(s.Argv[1:])
 	}
 	b := &start{birth: s.birth()}
-	if err := b.begin(); err != nil {
-		b.abandon()
-		return brain.Outcome{}, err
+	err := b.begin()
+	if err == nil {
+		p := b.Page
+		p.BrainReports = journal || b.Group.Managed
+		p.MainReports = b.Config.Engine != "" || s.Report >= 0 || s.Verbose
+		payload, leaf := b.Group.Directories()
+		err = b.launcher.HandOver(payload, leaf, shownArguments(), s.Env)
 	}
-	return b.await()
+	b.abandon()
+	return err
+}
+
+// Report reports the end of a server whose launcher needs its main for that, and returns its configuration
+// and how it ended.
+func Report(l *guard.Launcher) (c *protocol.Config, o brain.Outcome, err error) {
+	on, g, payload, end := l.Over()
+	handover := func(v string) bool { return strings.HasPrefix(v, guard.HandoverVariable) }
+	env := slices.DeleteFunc(os.Environ(), handover)
+	s, err := brain.OfLauncher(on, g, payload, env)
+	if err != nil {
+		return protocol.NewConfig(), o, err
+	}
+	if end == guard.NothingLeft || end == guard.NotEnded {
+		s.EndPlainly()
+	}
+	if end != guard.MembersStuck { // otherwise a brain waits for them
+		l.Dismiss(page.WordDone, int64(protocol.ReactWithin))
+	}
+	o, err = s.Outcome()
+	return s.Config, o, err
+}
+
+// shownArguments are those of this process, without hidden ones.
+func shownArguments() (all []string) {
+	for _, text := range os.Args {
+		shown, _, _ := strings.Cut(text, "\x00")
+		all = append(all, shown)
+	}
+	return all
 }
 
 // hideArguments overwrites args, the last ones of this process's command line: the strings of os.Args are
@@ -112,6 +149,7 @@ func (s *Server) birth() *birth {
 	c.Recipe = s.Recipe
 	c.Origin = s.Origin
 	c.Verbose, c.Replace, c.Report, c.Stderr = s.Verbose, s.Replace, s.Report, protocol.StderrInherit
+	c.Quiet = s.Quiet
 	parent := cmp.Or(s.Client, os.Getppid())
 	st, _ := proc.ReadStat(parent) // without a name, if it can't be read
 	c.Client = protocol.ClientFacts{PID: parent, Start: st.StartTime, Name: cmp.Or(s.ClientName, st.Comm)}
@@ -126,7 +164,6 @@ func (s *Server) birth() *birth {
 // start is a server that this process starts.
 type start struct {
 	*birth
-	runtime guard.Runtime
 	journal int // the server's stderr, or 0
 }
 
@@ -142,9 +179,8 @@ func (b *start) mainProcess() *guard.Server {
 		NoFile: s.NoFile, Locks: group.TagOf(id).Limit(), Mask: mask.Val[0],
 		Stderr: b.stderr(), Death: linux.DeathSignal(),
 	}
-	if b.runtime.Terminal { // ^Z is the server's from now on
+	if b.Page.Handover.Terminal { // ^Z is the server's
 		m.Pgid = unix.Getpgrp()
-		m.Defaults = linux.IgnoreJobControl()
 	}
 	return m
 }
@@ -168,9 +204,6 @@ func (b *start) stderr() int {
 // begin starts the server in a group of its own.
 func (b *start) begin() (err error) {
 	s := b.wanted
-	b.runtime.Terminal = linux.OnTerminal()
-	b.runtime.Stop = linux.StopBy
-	b.runtime.Poll = linux.Poll
 	if b.client, err = client.WatchParent(s.Policy.OnClientDeath); err != nil {
 		return err
 	}
@@ -184,24 +217,14 @@ func (b *start) begin() (err error) {
 	if err := b.acquire(); err != nil {
 		return err
 	}
+	b.Config.Foreign = b.Page.Foreign
 	b.Note(container.Uncontained(s.Argv))
 	b.Group.Note(b.Config.Notes)
 	if err := b.Page.SetConfig(protocol.Encode(b.Config)); err != nil {
 		return err
 	}
-	// Just before there is a server to pass them on to, so that none is lost. Until then a signal ends this
-	// process, also while a manager hangs, and the guard removes the group.
-	caught := append([]unix.Signal{unix.SIGCHLD}, linux.Caught...)
-	if b.runtime.Signals, err = loop.Catch(caught...); err != nil {
-		return err
-	}
 	b.Page.Wake = b.settleAt()
 	b.Page.Managed = b.Group.Managed
-	payload, leaf := b.Group.Directories()
-	if errno := b.launcher.Start(payload, leaf, b.runtime); errno != 0 {
-		return fmt.Errorf("start the server: the guard: %w", errno)
-	}
-	b.leaveClient()
 	return nil
 }
 
@@ -210,18 +233,6 @@ func (b *start) settleAt() int64 {
 	var now unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) // it can't fail
 	return now.Nano() + int64(brain.SettleAfter)
-}
-
-// await returns when nothing of the server is left that could be ended.
-func (b *start) await() (brain.Outcome, error) {
-	end := b.launcher.Await()
-	if end == guard.NothingLeft {
-		b.EndPlainly()
-	}
-	if end != guard.MembersStuck { // otherwise a brain waits for them
-		b.launcher.Dismiss(page.WordDone, int64(protocol.ReactWithin))
-	}
-	return b.Outcome()
 }
 
 // open makes the page. executable is the program of brains.
@@ -240,6 +251,7 @@ func (b *birth) open(executable string) error {
 	}
 	p := b.Page
 	side := b.client
+	p.Handover.Terminal = linux.OnTerminal()
 	p.Program = int32(program)
 	p.Launcher = int32(self)
 	p.Keep = int32(b.Config.Report)
@@ -307,7 +319,7 @@ func (b *birth) closeDirectories() {
 
 // prefork starts the main process, which waits for its group.
 func (b *birth) prefork() (pid int, err error) {
-	pid, errno := b.launcher.Prefork()
+	pid, errno := b.launcher.Prefork(-1)
 	if errno != 0 {
 		return 0, fmt.Errorf("fork the server: %w", errno)
 	}
@@ -360,21 +372,4 @@ func (b *birth) abandon() {
 		_ = b.Group.Remove() // the guard tries as well, and a sweep
 	}
 	b.dismiss()
-}
-
-// leaveClient closes the descriptors that are the server's own. Our stderr stays, for our own failures.
-func (b *start) leaveClient() {
-	// after an error they stay open, which a server hardly notices
-	null, _ := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
-	_ = unix.Dup3(null, 0, unix.O_CLOEXEC) // their numbers stay in use
-	_ = unix.Dup3(null, 1, unix.O_CLOEXEC)
-	_ = unix.Close(null)
-	for _, fd := range b.wanted.Foreign {
-		if fd != b.wanted.Report {
-			_ = unix.Close(fd)
-		}
-	}
-	if b.journal > 0 {
-		_ = unix.Close(b.journal)
-	}
 }

@@ -32,6 +32,7 @@ type Page struct {
 	Decided
 	Gateway
 
+	Handover    Handover
 	Looks       Looks
 	Started     Started // of a raw launcher, which writes no configuration
 	Directories [1024]byte
@@ -65,7 +66,8 @@ type Launched struct {
 	Errno      uint32
 	Exited     bool   // the main process has, and Status is there
 	Status     uint32 // as of wait4(2)
-	Childless  bool   // the launcher has no child, and so no descendant
+	Childless  bool   // the launcher has no child of the server, and so no descendant
+	Foreign    bool   // the launcher had children before: of others only those with the tag are the server's
 	LeftOvers  bool   // the main process has exited, and a brain has to end the rest
 	Returned   bool   // nothing of the server was left, and the launcher has not waited for the brain
 	Forwarded  uint32 // counts the other signals, which the launcher has sent to the main process
@@ -73,6 +75,10 @@ type Launched struct {
 	SignalsGot uint32 // how many signals there were: signal n is Signals[n%SignalsMost]
 	News       uint32 // counts the words to the guard
 	Guards     uint32 // counts the guards that were killed, and have been replaced
+	// Where a brain reports the end, the launcher does not wait for it. Where the launcher's main does, it
+	// comes first.
+	BrainReports bool
+	MainReports  bool
 }
 
 // Signal is one that the launcher got.
@@ -148,6 +154,23 @@ type Looks struct {
 	CheckCPU                int64 // nanoseconds
 }
 
+// Handover is for a launcher that executes its own program again, and has no memory but the page then.
+type Handover struct {
+	Launcher   int32    // pid; 0 without a handover
+	Group      int32    // directory of the payload, or -1
+	GuardLeaf  int32    // where the guard moves, or -1
+	Sock       int32    // of the guard
+	PIDFD      int32    // of the guard
+	Main       int32    // socket of the main process, which waits
+	MainPID    int32    // its pid
+	ClientMask uint64   // signals that the client blocks: signal n is bit n-1
+	Name       [16]byte // of guards
+	Comm       [16]byte // of the launcher
+	Terminal   bool     // the server is on a terminal
+	Near       bool     // guards are children of the launcher
+	Readable   bool     // guards are, by other processes of this user
+}
+
 // Ender is the process that removes the group, and reports the end. It is changed by CompareAndSwap.
 type Ender = uint32
 
@@ -207,7 +230,7 @@ const Size = 8 * 4096
 const sizeMost = 8 << 20 // of a configuration: more than a command line can be
 
 // New makes a page whose descriptors are all none. It needs no Go runtime.
-func New() (*Page, unix.Errno) {
+func New() (p *Page, errno unix.Errno) {
 	const name = FileName + "\x00"
 	at := uintptr(unsafe.Pointer(unsafe.StringData(name)))
 	fd, _, errno := unix.RawSyscall(unix.SYS_MEMFD_CREATE, at, unix.MFD_CLOEXEC, 0)
@@ -215,13 +238,11 @@ func New() (*Page, unix.Errno) {
 		_, _, errno = unix.RawSyscall(unix.SYS_FTRUNCATE, fd, Size, 0)
 	}
 	if errno == 0 {
-		const access = unix.PROT_READ | unix.PROT_WRITE
-		at, _, errno = unix.RawSyscall6(unix.SYS_MMAP, 0, Size, access, unix.MAP_SHARED, fd, 0)
+		p, errno = Map(int32(fd))
 	}
 	if errno != 0 {
 		return nil, errno
 	}
-	p := *(**Page)(unsafe.Pointer(&at))
 	p.Memory = int32(fd)
 	p.Payload = -1
 	p.Listener = -1
@@ -231,13 +252,23 @@ func New() (*Page, unix.Errno) {
 	return p, 0
 }
 
-// Open maps the page of a memory file, in a brain.
-func Open(fd int) (*Page, error) {
-	at, err := unix.MmapPtr(fd, 0, nil, Size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	if err != nil {
-		return nil, fmt.Errorf("map memory file: %w", err)
+// Map maps the page of a memory file. It needs no Go runtime.
+func Map(fd int32) (*Page, unix.Errno) {
+	const access = unix.PROT_READ | unix.PROT_WRITE
+	at, _, errno := unix.RawSyscall6(unix.SYS_MMAP, 0, Size, access, unix.MAP_SHARED, uintptr(fd), 0)
+	if errno != 0 {
+		return nil, errno
 	}
-	return (*Page)(at), nil
+	return *(**Page)(unsafe.Pointer(&at)), 0
+}
+
+// Open is Map, in a brain.
+func Open(fd int) (*Page, error) {
+	p, errno := Map(int32(fd))
+	if errno != 0 {
+		return nil, fmt.Errorf("map memory file: %w", errno)
+	}
+	return p, nil
 }
 
 // GatewayGuard is the comm of the guard of a gateway.

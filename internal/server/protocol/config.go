@@ -54,6 +54,7 @@ type Config struct {
 	Group   Placed
 	Argv    []string // any bytes
 	Verbose bool     // asks for notes on members that had to be killed, even without a report
+	Quiet   bool     // print nothing, not even failures
 	Stderr  Stderr
 	Notes   []string
 	Report  int    // a descriptor, or -1
@@ -61,6 +62,7 @@ type Config struct {
 
 	Replace bool
 
+	Foreign  bool // the launcher had children before: see group.SpareForeign
 	Taken    bool // the client has started it
 	Side     ClientSide
 	Position string   // of the client in the hierarchy of cgroups

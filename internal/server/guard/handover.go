@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package guard
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/server/page"
+)
+
+// A launcher that needs a Go runtime to start a server needs none to wait for its end. So with guard and
+// group made, and with a main process that waits, it executes its own program again. That goes on before it
+// has a runtime. Until then a signal ends the launcher, and so the start.
+
+// HandoverVariable is the first one in the environment of the launcher after HandOver: the number of the
+// page's file.
+const HandoverVariable = "MCPSCOPE_HANDOVER="
+
+// HandOver executes this program again, which goes on with Continue. It returns only if that fails. The main
+// process waits in the group. payload is -1 in a tree; leaf is where the guard moves, or -1.
+func (l *Launcher) HandOver(payload, leaf int, argv, env []string) error {
+	if l.waiting < 0 {
+		if _, errno := l.Prefork(payload); errno != 0 {
+			return fmt.Errorf("fork the server: %w", errno)
+		}
+	}
+	h := &l.page.Handover
+	h.Group = int32(payload)
+	h.GuardLeaf = int32(leaf)
+	h.Sock = int32(l.guard.Sock)
+	h.PIDFD = int32(l.guard.PIDFD)
+	h.Main = l.waiting
+	h.MainPID = l.mainPID
+	h.Name = l.guards.name
+	h.Near = l.guards.near
+	h.Readable = l.guards.readable
+	_ = unix.Prctl(unix.PR_GET_NAME, uintptr(unsafe.Pointer(&h.Comm)), 0, 0, 0) // it can't fail
+	variable := fmt.Sprint(HandoverVariable, l.page.Memory)
+	written, texts, errno := mapLists([][]string{argv, append([]string{variable}, env...)})
+	if errno != 0 {
+		return fmt.Errorf("execute mcpscope: %w", errno)
+	}
+	fds := l.handedOver()
+	for _, fd := range fds {
+		passOn(fd)
+	}
+	all := ^uint64(0)
+	setMask(&all, &h.ClientMask)
+	h.Launcher = int32(os.Getpid())
+	_, errno = sys(unix.SYS_EXECVEAT, uintptr(l.page.Program), address("\x00"),
+		addressOf(written[0]), addressOf(written[1]), unix.AT_EMPTY_PATH)
+	h.Launcher = 0
+	setMask(&h.ClientMask, nil)
+	for _, fd := range fds {
+		unix.CloseOnExec(int(fd)) // fails for none
+	}
+	sys(unix.SYS_MUNMAP, texts.at, texts.size, 0, 0, 0)
+	return fmt.Errorf("execute mcpscope: %w", errno)
+}
+
+// handedOver are the descriptors that the launcher keeps.
+func (l *Launcher) handedOver() []int32 {
+	h := &l.page.Handover
+	return append(l.page.Descriptors(), l.page.Memory, h.Group, h.GuardLeaf, h.Sock, h.PIDFD, h.Main)
+}
+
+// Continue is the launcher after HandOver. It ends the process as the server ends. It returns where main has
+// to do more, see Over; and false where there is nothing to go on with. env begins with HandoverVariable.
+func (l *Launcher) Continue(memory int32, args, env []uintptr) bool {
+	if !l.resume(memory) {
+		return false
+	}
+	guards := &l.guards
+	last := args[len(args)-1]
+	end := last
+	for **(**byte)(unsafe.Pointer(&end)) != 0 {
+		end++
+	}
+	guards.hide = [2]uintptr{args[0], end}
+	n := copy(l.brainName[:], "brain-") // protocol.BrainPrefix
+	copy(l.brainName[n:], guards.name[len("guard-"):])
+	guards.argv[0] = uintptr(unsafe.Pointer(&l.brainName))
+	guards.argv[1] = address("supervise\x00") // protocol.BrainCommand
+	guards.args = 2
+	guards.env = uintptr(unsafe.Pointer(&env[1]))
+	l.leaveClient()
+	l.signals.take()
+	l.signals.open()
+	l.begin()
+	l.live()
+	return true
+}
+
+// Runtime has the functions of a launcher with a Go runtime.
+type Runtime struct {
+	// Catch returns a descriptor with the numbers of signals that have come, a byte each.
+	Catch func() (fd int, err error)
+	// Poll is ppoll(2) for other threads of the runtime to go on meanwhile.
+	Poll func(polls, count, timeout uintptr) syscall.Errno
+}
+
+// ContinueInGo is Continue where there is no code before the Go runtime. It is called in the first thread.
+func (l *Launcher) ContinueInGo(memory int, env []string, r Runtime) bool {
+	if !l.resume(int32(memory)) {
+		return false
+	}
+	name := l.guards.name[:]
+	id := string(name[len("guard-"):bytes.IndexByte(name, 0)])
+	first, last := os.Args[0], os.Args[len(os.Args)-1]
+	lasts, err := newLasting(&Options{
+		Name: "guard-" + id, Argv: []string{"brain-" + id, "supervise"}, Env: env,
+		Hide: [2]uintptr{address(first), address(last) + uintptr(len(last))},
+		Near: l.guards.near, Readable: l.guards.readable,
+	})
+	if err != nil {
+		return false
+	}
+	l.guards = *lasts
+	l.leaveClient() // before the runtime has descriptors
+	l.signals.take()
+	fd, err := r.Catch()
+	if err != nil {
+		return false
+	}
+	l.signals.fd = int32(fd)
+	l.signals.record = 1
+	handled := l.signals.mask | jobSignals
+	setMask(&handled, nil)
+	l.begin()
+	for {
+		for l.mainPID > 0 && l.end == NotEnded {
+			l.react(r.Poll(l.pollArguments()))
+		}
+		if l.finish() {
+			return true
+		}
+	}
+}
+
+// resume takes over what HandOver has left on the page. The page is a secret: there may be other servers of
+// this user.
+func (l *Launcher) resume(memory int32) bool {
+	sys(unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
+	on, e := page.Map(memory)
+	if e != 0 || on.Handover.Launcher != int32(unix.Getpid()) {
+		return false
+	}
+	h := &on.Handover
+	h.Launcher = 0
+	l.page = on
+	l.signals.fd = -1
+	l.children = -1
+	sys(unix.SYS_PRCTL, unix.PR_SET_NAME, uintptr(unsafe.Pointer(&h.Comm)), 0, 0, 0)
+	l.payload = h.Group
+	l.waiting = h.Main
+	l.mainPID = h.MainPID
+	l.guard = page.Guard{Page: on, Sock: int(h.Sock), PIDFD: int(h.PIDFD)}
+	l.guards.name = h.Name
+	l.guards.near = h.Near
+	l.guards.readable = h.Readable
+	l.signals.mask = h.ClientMask
+	l.signals.terminal = h.Terminal
+	for _, fd := range on.Descriptors() {
+		closeOnExec(fd)
+	}
+	closeOnExec(on.Memory)
+	closeOnExec(h.Group)
+	closeOnExec(h.GuardLeaf)
+	closeOnExec(h.Sock)
+	closeOnExec(h.PIDFD)
+	closeOnExec(h.Main)
+	return true
+}
+
+func closeOnExec(fd int32) {
+	if fd >= 0 {
+		sys(unix.SYS_FCNTL, uintptr(fd), unix.F_SETFD, unix.FD_CLOEXEC, 0, 0)
+	}
+}
+
+// begin starts the server.
+func (l *Launcher) begin() {
+	e := syscall.EMFILE
+	if l.signals.fd >= 0 {
+		e = l.Start(l.page.Handover.GuardLeaf)
+	}
+	if e != 0 {
+		l.fail(e)
+	}
+}
