@@ -31,6 +31,8 @@ func Hint(b protocol.Backend, err error) string {
 		return limit.Step
 	case is(unix.EMFILE):
 		return "raise the limit of open files (ulimit -n)"
+	case is(proc.ErrForeign):
+		return "mount -t proc proc /proc (bwrap: --proc /proc, unshare: --mount-proc)"
 	case is(backend.ErrNoBackend) && uid == 0:
 		return "provide systemd, a delegated cgroup (Delegate=yes), or a writable cgroup2 hierarchy"
 	case is(backend.ErrNoBackend) && unix.Access("/run/systemd/system", unix.F_OK) == nil: // sd_booted(3)

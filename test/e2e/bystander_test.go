@@ -62,6 +62,20 @@ func TestChildrenOfTheShellBefore(t *testing.T) {
 	}
 }
 
+// In a pid namespace with the /proc of another one the numbers there are other processes. There nothing starts.
+func TestForeignProc(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, backend := range []string{"auto", "cgroup", "tree"} {
+		o := w.run(w.Command("unshare", "--pid", "--fork", binaries.mcpscope, "run", "--backend", backend, "--name", "server", "--", "echo", "up"))
+		const hint = "hint: mount -t proc proc /proc (bwrap: --proc /proc, unshare: --mount-proc)"
+		if o.Status.ExitStatus() != 125 || o.Stdout != "" || !strings.Contains(o.Stderr, hint) {
+			t.Errorf("%s: %v, %q, %q", backend, o.Status, o.Stdout, o.Stderr)
+		}
+	}
+	w.clean()
+}
+
 // announced is a process that has written its pid.
 func announced(t *testing.T, c *escape.Client, who string) *escape.Process {
 	t.Helper()

@@ -141,6 +141,77 @@ func TestGuardWithoutDescriptors(t *testing.T) {
 	s.world.clean()
 }
 
+// The same for the launcher: it polls what it can, and ends the server without a guard.
+func TestLauncherWithoutDescriptors(t *testing.T) {
+	t.Parallel()
+	ends := map[string]func(*server){
+		"stdin": func(s *server) { s.Tell("close") },
+		"TERM":  func(s *server) { s.Tell("signal %d", unix.SIGTERM) },
+	}
+	for _, both := range []bool{false, true} {
+		for name, end := range ends {
+			t.Run(fmt.Sprint(name, "/both=", both), func(t *testing.T) {
+				t.Parallel()
+				s := startServer(newWorld(t), []string{"--group"}, []string{"--eof-grace", soon, "--term-grace", soon}, binaries.Zoo, "ignore-both")
+				limited := []int{s.Server.PID}
+				if both {
+					limited = append(limited, s.guard.PID)
+				}
+				for _, pid := range limited {
+					if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{}, nil); err != nil {
+						t.Fatal(err)
+					}
+				}
+				end(s)
+				s.members.WantDead(t)
+				escape.WantEnded(t, s.Server)
+			})
+		}
+	}
+}
+
+// A launcher that can fork no other guard ends the server when the client wants that.
+func TestGuardThatCannotBeReplaced(t *testing.T) {
+	t.Parallel()
+	for _, signal := range []bool{false, true} {
+		t.Run(fmt.Sprint("signal=", signal), func(t *testing.T) {
+			t.Parallel()
+			s := startServer(newWorld(t), []string{"--group"}, []string{"--eof-grace", soon, "--term-grace", soon}, binaries.Zoo, "ignore-both")
+			if err := unix.Prlimit(s.Server.PID, unix.RLIMIT_AS, &unix.Rlimit{}, nil); err != nil {
+				t.Fatal(err)
+			}
+			s.guard.Signal(unix.SIGKILL)
+			if signal {
+				s.Tell("signal %d", unix.SIGTERM)
+			} else {
+				s.Tell("close")
+			}
+			s.members.WantDead(t)
+			escape.WantEnded(t, s.Server)
+		})
+	}
+}
+
+// A member that left the group, and has no tag, kills guards while it forks orphans. They are the launcher's all the
+// time.
+func TestOrphansWhileGuardsAreReplaced(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	out := w.Group("out")
+	const server = `prlimit --pid $$ --locks=unlimited && echo $$ >"$0/cgroup.procs" || exit 1
+		(for i in $(seq 20); do pkill -KILL -x "guard-$MCPSCOPE_ID"; done) &
+		for i in $(seq 200); do (sleep 1000 &); done
+		wait; exit 7`
+	o := w.run(w.mcpscope("run", "--backend", "cgroup", "--", "sh", "-c", server, w.Seen(out)))
+	if o.Status.ExitStatus() != 7 {
+		t.Errorf("%v; stderr: %s", o.Status, o.Stderr)
+	}
+	if pids, err := escape.GroupPids(out); err != nil || len(pids) > 0 {
+		t.Errorf("%d orphans are left (%v)", len(pids), err)
+	}
+	w.clean()
+}
+
 // A stopped launcher stops nothing: its server runs on. At the next event that the launcher must handle, its
 // guard continues it.
 func TestStoppedLauncher(t *testing.T) {

@@ -33,6 +33,19 @@ func TestSignalAtOnceReachesTheServer(t *testing.T) {
 	atOnce(t, `L=$$; export L; exec "$0" run -- sh -c "$1"`, `trap "exit 7" USR2; kill -USR2 $L; sleep infinity & wait; exit 1`)
 }
 
+// Real-time signals are passed on like any other.
+func TestRealTimeSignalReachesTheServer(t *testing.T) {
+	t.Parallel()
+	atOnce(t, `L=$$; export L; exec "$0" run -- sh -c "$1"`, `trap "exit 7" 37; kill -37 $L; sleep infinity & wait; exit 1`)
+}
+
+// A server may stop its launcher before that knows that it runs. The guard sees its end, and continues the launcher.
+func TestLauncherStoppedAtOnce(t *testing.T) {
+	t.Parallel()
+	atOnce(t, `exec "$0" run -- sh -c "$1"`, "kill -STOP $PPID; exit 7")
+	atOnce(t, `exec "$0" run --verbose -- sh -c "$1"`, "kill -STOP $PPID; exit 7")
+}
+
 // systemd may stop a scope as soon as the server runs, by SIGWINCH to the guard. A member that is born while
 // the others get SIGTERM does not get it. So the server forks before, and kills the child itself.
 func TestStopAtOnceIsHeard(t *testing.T) {

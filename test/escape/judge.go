@@ -26,7 +26,7 @@ func (c *Cell) judge() {
 		c.deadline = pace.Now().Add(2 * time.Second) // some are known to stay
 	}
 	endsWatcher := c.end.KillsLauncher || c.end.KillsGuard || c.end.AsksLauncher
-	mayNeedSweep := (c.mode.KeepsStopping || c.mode.PullsParent) && endsWatcher && !c.exempt()
+	mayNeedSweep := (c.mode.KeepsStopping || c.mode.PullsParent || c.killsBoth()) && endsWatcher && !c.exempt()
 	if mayNeedSweep {
 		c.deadline = pace.Now().Add(3 * time.Second) // some may
 	}
@@ -34,7 +34,7 @@ func (c *Cell) judge() {
 		c.judgeLauncher()
 	}
 	c.result.Left = c.members.UntilDead(c.left())
-	if mayNeedSweep && (c.result.Left > 0 || c.guard != nil && !c.guard.Ended(c.left())) {
+	if mayNeedSweep && (c.killsBoth() || c.result.Left > 0 || c.guard != nil && !c.guard.Ended(c.left())) {
 		c.sweepStopped()
 	}
 	if mayNeedSweep {
@@ -59,6 +59,10 @@ func (c *Cell) exempt() bool { return c.backend.exempt(c.mode, c.end) != "" }
 
 // TookASweep is the log line of a cell that shows as "s" in the table.
 const TookASweep = "it took a sweep"
+
+// killsBoth reports whether the server kills its guard, and then the client the launcher with its children: the next
+// guard is one of these.
+func (c *Cell) killsBoth() bool { return c.mode.Name == "kill-guard" && c.end.Name == "tree" }
 
 // sweepStopped sweeps: only a sweep continues a stopped guard whose launcher is dead, or a stopped launcher whose guard is,
 // or that got a signal.

@@ -31,6 +31,18 @@ import (
 // been mounted since boot.
 var ErrNoCgroup2 = fmt.Errorf("no cgroup2 hierarchy: %w", errors.ErrUnsupported)
 
+// ErrForeign: /proc has the processes of another pid namespace, whose numbers are other processes here.
+var ErrForeign = errors.New("/proc is that of another pid namespace")
+
+// Ours returns ErrForeign for such a /proc, and nil also for none.
+func Ours() error {
+	own, err := os.Readlink("/proc/self")
+	if err == nil && own != strconv.Itoa(os.Getpid()) {
+		return ErrForeign
+	}
+	return nil
+}
+
 // Comm returns the name of a process, which it chooses itself: at most 15 bytes of any kind.
 func Comm(pid int) (string, error) {
 	b, err := read("/proc/%d/comm", pid)
@@ -325,6 +337,9 @@ func Orphans(pid int) ([]int, error) { return childrenOfThread(pid, pid) }
 // childrenOfThread: a missing file means that the thread has exited, or that this kernel has no such file.
 // Our own thread distinguishes the two.
 func childrenOfThread(pid, tid int) ([]int, error) {
+	if err := Ours(); err != nil {
+		return nil, err
+	}
 	b, err := read("/proc/%d/task/%d/children", pid, tid)
 	switch {
 	case err == nil:
@@ -344,7 +359,12 @@ func childrenOfThread(pid, tid int) ([]int, error) {
 // Each calls visit for every visible process, in ascending order, until it returns false. It reads a few
 // processes at a time. So a process is visited while it exists, and also if a process that has not been
 // visited yet forks it, as long as pids grow.
-func Each(visit func(pid int) bool) error { return EachNumber("/proc", visit) }
+func Each(visit func(pid int) bool) error {
+	if err := Ours(); err != nil {
+		return err
+	}
+	return EachNumber("/proc", visit)
+}
 
 // EachNumber calls visit for every entry of a directory that is a number, until it returns false. It is
 // faster than package os.

@@ -127,22 +127,39 @@ func (p *process) startBrain() bool {
 	return true
 }
 
-// spawnBrain starts a brain in the leaf of guards: in a scope the guard is elsewhere. It borrows the guard's
-// memory until its exec. The guard's signals are all blocked and have no handlers.
+// spawnBrain starts a brain in the leaf of guards, which is that of the scope where there is no other. The
+// guard may be elsewhere: a brain in the group of the members would freeze itself.
 func (p *process) spawnBrain() (pid int) {
+	leaf := p.page.Leaf
+	if leaf < 0 && p.page.Payload >= 0 {
+		leaf, _ = openAt(p.page.Payload, scopeLeaf, unix.O_DIRECTORY) // -1 where no manager has the group
+	}
+	pid = p.spawnIn(leaf)
+	if pid < 0 && leaf != p.page.Leaf {
+		pid = p.spawnIn(-1)
+	}
+	if leaf != p.page.Leaf {
+		closeFD(leaf)
+	}
+	return pid
+}
+
+// spawnIn starts a brain in a cgroup, or in the guard's (-1). It borrows the guard's memory until its exec.
+// The guard's signals are all blocked and have no handlers.
+func (p *process) spawnIn(leaf int32) (pid int) {
 	if p.joins {
 		pid = vfork(unix.SYS_CLONE, vforkFlags|uintptr(unix.SIGCHLD), 0)
 	} else {
 		p.clone = cloneArgs{flags: vforkFlags, exitSignal: uint64(unix.SIGCHLD)}
-		if p.page.Leaf >= 0 {
+		if leaf >= 0 {
 			p.clone.flags |= unix.CLONE_INTO_CGROUP
-			p.clone.cgroup = uint64(p.page.Leaf)
+			p.clone.cgroup = uint64(leaf)
 		}
 		pid = vfork(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&p.clone)), unsafe.Sizeof(p.clone))
 	}
 	if pid == 0 {
 		if p.joins {
-			enter(p.page.Leaf)
+			enter(leaf)
 		}
 		p.executeBrain()
 	}

@@ -210,8 +210,7 @@ func (l *Launcher) pollOneByOne() {
 		n, e := sys(unix.SYS_EPOLL_PWAIT, uintptr(fd), uintptr(unsafe.Pointer(&event)), 1, 0, 0)
 		hungUp := e == 0 && n == 1
 		if e == syscall.EINVAL { // a pidfd
-			_, e = sys(unix.SYS_PIDFD_SEND_SIGNAL, uintptr(fd), 0, 0, 0, 0)
-			hungUp = e == syscall.ESRCH
+			hungUp = isReaped(fd)
 		}
 		if hungUp {
 			l.polls[i].Revents = unix.POLLIN
@@ -328,7 +327,7 @@ func (l *Launcher) mainEnded() {
 		return
 	}
 	for try := int64(0); try < 16; try++ {
-		if l.page.Childless && !l.populated() {
+		if l.page.Childless && l.isEmpty() {
 			if l.claimEnd() {
 				l.end = NothingLeft
 			}
@@ -351,6 +350,12 @@ func (l *Launcher) claimEnd() bool {
 }
 
 func (l *Launcher) populated() bool { return l.payload >= 0 && populated(l.payload, &l.buf) }
+
+// isEmpty reports whether the group is. Without a guard there may be no descriptor to read that.
+func (l *Launcher) isEmpty() bool { return !l.populated() || l.isUnguarded() && l.removeGroup() }
+
+// isUnguarded reports whether a guard could not be replaced.
+func (l *Launcher) isUnguarded() bool { return l.watch.retryAt != 0 }
 
 func (l *Launcher) receiveGuard() {
 	word, flags := receive(int32(l.guard.Sock), new(rights), unix.MSG_DONTWAIT)

@@ -31,7 +31,8 @@ func (l *Launcher) live() {
 }
 
 // finish ends the process as the main process has ended, when nothing is left of the server. It returns true
-// where main has to do that, and false where a brain has to end something first.
+// where main has to do that, and false where a brain has to end something first. Where no guard can be
+// forked, there is no brain either: a sweep removes the group.
 func (l *Launcher) finish() bool {
 	on := l.page
 	switch {
@@ -46,7 +47,7 @@ func (l *Launcher) finish() bool {
 		return true
 	case on.MainReports:
 		return true
-	case on.BrainReports:
+	case on.BrainReports && !l.isUnguarded():
 		// init would not reap a guard that was a child of this process, and one that is dead is replaced
 		on.Returned = !l.guards.near && !endedWithin(int32(l.guard.PIDFD), 0)
 		l.leaveToBrain()
@@ -54,7 +55,7 @@ func (l *Launcher) finish() bool {
 			l.exit()
 		}
 		return false
-	case l.removeGroup():
+	case l.removeGroup() || l.isUnguarded():
 		l.Dismiss(page.WordDone, startWithin)
 		l.exit()
 		return true

@@ -158,6 +158,9 @@ func (p *Plain) nameDirectories(dir []byte) {
 
 // describe fills in the facts of the start.
 func (p *Plain) describe() bool {
+	if !p.hasOwnProc() {
+		return false
+	}
 	s := &p.page.Started
 	s.Mark = page.StartedMark
 	var now unix.Timespec
@@ -172,6 +175,18 @@ func (p *Plain) describe() bool {
 	_, e := sys(unix.SYS_NEWFSTATAT, uintptr(here), file, to, 0, 0)
 	s.Namespace = ns.Ino
 	return e == 0 && p.identify(&s.Client, int(client)) && p.identify(&s.Launcher, own)
+}
+
+// hasOwnProc is proc.Ours.
+func (p *Plain) hasOwnProc() bool {
+	here := unix.AT_FDCWD
+	at, size := uintptr(unsafe.Pointer(&p.buf)), unsafe.Sizeof(p.buf)
+	n, e := sys(unix.SYS_READLINKAT, uintptr(here), address("/proc/self\x00"), at, size, 0)
+	number := 0
+	for i := uintptr(0); i < n && e == 0; i++ {
+		number = number*10 + int(p.buf[i&511]-'0')
+	}
+	return number == unix.Getpid()
 }
 
 // identify reads /proc/PID/stat (proc_pid_stat(5)).

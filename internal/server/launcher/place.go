@@ -27,6 +27,9 @@ func (s *Server) eachPlace(try func(p backend.Place, missed []error) error) erro
 		return errors.New("it was asked for, and is weaker than --require (or MCPSCOPE_REQUIRE, " +
 			"or mcpscope.toml) allows")
 	}
+	if err := proc.Ours(); err != nil {
+		return err
+	}
 	candidates := []protocol.Backend{s.Backend}
 	if s.Backend == protocol.Auto {
 		candidates = backend.Candidates()
