@@ -42,7 +42,7 @@ func begin(argv, stack uintptr) uintptr {
 		if continueRun(args, env) || beginRun(args, env) {
 			plain.ExitWithoutMain()
 		}
-		refuseWithoutProcesses()
+		refuseWithoutRoom()
 		openNothing()
 	}
 	return withOwnVariables(argv, args, env)
@@ -87,12 +87,17 @@ func refuseWithFewFiles() {
 	}
 }
 
-// refuseWithoutProcesses ends a run whose runtime would print a stack trace.
-func refuseWithoutProcesses() {
-	const why = "mcpscope: cannot run a server: the user's limit of processes has been reached\n" +
+// refuseWithoutRoom ends a run whose runtime would print a stack trace.
+func refuseWithoutRoom() {
+	const processes = "mcpscope: cannot run a server: the user's limit of processes has been reached\n" +
 		"mcpscope: hint: ulimit -u\n"
+	const memory = "mcpscope: cannot run a server: the limit of address space is too low\n" +
+		"mcpscope: hint: raise it to 1 GB at least (ulimit -v, LimitAS=)\n"
 	if !guard.HasProcesses() {
-		refuse(why)
+		refuse(processes)
+	}
+	if !guard.HasAddressSpace() {
+		refuse(memory)
 	}
 }
 

@@ -108,6 +108,28 @@ func TestNoMoreProcesses(t *testing.T) {
 	}
 }
 
+// A Go runtime needs address space. A run that has one says so in a line; a plain one does without.
+func TestLittleAddressSpace(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, limit := range []string{"20000", "300000", "1000000"} {
+		run := func(flag string) escape.Outcome {
+			const script = `ulimit -v "$0" && exec "$@"`
+			return w.run(w.Command("sh", "-c", script, limit, binaries.mcpscope, "run", "--name", "server", "--backend", "cgroup",
+				flag, "1m", "--", "true"))
+		}
+		if o := run("--eof-grace"); o.Status != 0 || o.Stderr != "" {
+			t.Errorf("%s, plain: status %v, %q", limit, o.Status, o.Stderr)
+		}
+		const want = "mcpscope: cannot run a server: the limit of address space is too low\n" +
+			"mcpscope: hint: raise it to 1 GB at least (ulimit -v, LimitAS=)\n"
+		if o := run("--max-lifetime"); o.Status.ExitStatus() != 125 || o.Stderr != want {
+			t.Errorf("%s: status %v, %q", limit, o.Status, o.Stderr)
+		}
+	}
+	w.clean()
+}
+
 // Without a HOME the settings are below the home that the user database has, for which a plain launcher does not look.
 func TestSettingsWithoutHome(t *testing.T) {
 	t.Parallel()

@@ -75,7 +75,7 @@ func (l *Launcher) IsOver() bool { return l.over }
 
 // ExitWithoutMain ends the process as the main process has ended where no Go runtime can start.
 func (l *Launcher) ExitWithoutMain() {
-	if !HasProcesses() {
+	if !HasProcesses() || !HasAddressSpace() {
 		l.exit()
 	}
 }

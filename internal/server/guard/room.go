@@ -44,6 +44,14 @@ func HasProcesses() bool {
 	return forked == needed
 }
 
+// HasAddressSpace is HasProcesses for RLIMIT_AS: a Go runtime reserves 0.7 GB.
+func HasAddressSpace() bool {
+	const needed = 1 << 30
+	limit := unix.Rlimit{}
+	sys(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_AS, 0, uintptr(unsafe.Pointer(&limit)), 0)
+	return limit.Cur >= needed
+}
+
 // waitForEnd is such a process.
 func waitForEnd(ends *[2]int32) {
 	closeFD(ends[1])
