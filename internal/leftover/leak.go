@@ -222,6 +222,7 @@ func (l *Leak) Stop(grace time.Duration) error {
 		return errors.New("it has changed since it was examined")
 	}
 	if err := l.stopBelow(unix.SIGTERM, grace); err != nil {
+		l.send(unix.SIGCONT)
 		return err
 	}
 	l.send(unix.SIGTERM)

@@ -33,16 +33,13 @@ import (
 func measureAll(f *selection.Filter) ([]show.Server, error) {
 	servers, err := f.List()
 	defer selection.Close(servers)
-	if err != nil {
-		return nil, err
-	}
 	var all []show.Server
 	for _, s := range servers {
 		if v, err := show.Measure(s); err == nil { // otherwise it has ended meanwhile
 			all = append(all, v)
 		}
 	}
-	return all, nil
+	return all, err
 }
 
 // source is where figures come from.
@@ -76,10 +73,10 @@ func Write(f *selection.Filter, to io.Writer) error { return write(sourceOf(f), 
 
 func write(of source, to io.Writer) error {
 	servers, err := of.servers() // the library puts its own words around an error
-	if err != nil {
+	if err != nil && len(servers) == 0 {
 		return err
 	}
-	of.servers = func() ([]show.Server, error) { return servers, nil }
+	of.servers = func() ([]show.Server, error) { return servers, err }
 	families, err := registry(of).Gather()
 	if err != nil {
 		return err
@@ -122,7 +119,7 @@ type metric struct {
 	more  func(show.Server) string // the value of one more label; may be nil
 }
 
-var labels = []string{"id", "name", "client", "backend"}
+var labels = []string{"id", "name", "client", "backend", "uid"}
 
 func describe(name, unit, help string, more ...string) *prometheus.Desc {
 	all := prometheus.UnconstrainedLabels(slices.Concat(labels, more))
@@ -176,6 +173,8 @@ var (
 		"Servers that have ended since the boot, by cause, as the journal has them.", []string{"cause"}, nil)
 	journal = prometheus.NewDesc("mcpscope_journal_readable",
 		"1 if mcpscope_server_ends could be read from the journal.", nil, nil)
+	readable = prometheus.NewDesc("mcpscope_servers_readable",
+		"0 if some servers could not be read, and are missing, see mcpscope ls.", nil, nil)
 	outside = prometheus.NewDesc("mcpscope_uncontained_servers",
 		"Servers of gateways that could not be contained, see mcpscope ls.", nil, nil)
 	outsideGateways = prometheus.NewDesc("mcpscope_uncontained_gateways",
@@ -190,17 +189,18 @@ func (c collector) Describe(chan<- *prometheus.Desc) {}
 
 func (c collector) Collect(to chan<- prometheus.Metric) {
 	views, err := c.servers()
-	if err != nil {
+	if err != nil && len(views) == 0 {
 		to <- prometheus.NewInvalidMetric(byState, err)
 		return
 	}
+	to <- prometheus.MustNewConstMetric(readable, prometheus.GaugeValue, oneUnless(err))
 	states := map[fleet.State]int{
 		fleet.Running: 0, fleet.Terminating: 0, fleet.Frozen: 0, fleet.Idle: 0, fleet.Orphaned: 0,
 	}
-	seen := map[[4]string]bool{}
+	seen := map[[5]string]bool{}
 	for _, v := range views {
 		states[v.State]++
-		of := [4]string{v.ID, label(v.Name), label(v.Client.Name), string(v.Backend)}
+		of := [5]string{v.ID, label(v.Name), label(v.Client.Name), string(v.Backend), strconv.Itoa(v.UID)}
 		if seen[of] {
 			continue // a user can write another one's id; the library would refuse all figures for it
 		}
@@ -227,12 +227,8 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 // collectEnds has all causes, also those that never occurred: a counter that begins with its first event has
 // no increase.
 func (c collector) collectEnds(to chan<- prometheus.Metric) {
-	readable := 1.0
 	counts, err := c.ends()
-	if err != nil {
-		readable = 0
-	}
-	to <- prometheus.MustNewConstMetric(journal, prometheus.GaugeValue, readable)
+	to <- prometheus.MustNewConstMetric(journal, prometheus.GaugeValue, oneUnless(err))
 	for cause, n := range counts {
 		to <- prometheus.MustNewConstMetric(ended, prometheus.CounterValue, float64(n), string(cause))
 	}
@@ -250,6 +246,13 @@ func collect(to chan<- prometheus.Metric, v show.Server, of []string) {
 		}
 		to <- prometheus.MustNewConstMetric(m.desc, m.kind, value, values...)
 	}
+}
+
+func oneUnless(err error) float64 {
+	if err != nil {
+		return 0
+	}
+	return 1
 }
 
 func number(n *uint64) (float64, bool) {

@@ -36,7 +36,9 @@ func someViews() []show.Server {
 }
 
 func TestMetrics(t *testing.T) {
-	some := func() ([]show.Server, error) { return append(someViews(), someViews()[0]), nil } // one of them twice
+	some := func() ([]show.Server, error) { // one of them twice, and another one can't be read
+		return append(someViews(), someViews()[0]), errors.New("unreadable")
+	}
 	of := source{
 		some, func() int { return 3 }, func() int { return 2 }, func() int { return 1 },
 		func() (map[protocol.Cause]int, error) {
@@ -50,14 +52,15 @@ func TestMetrics(t *testing.T) {
 	open := out.String()
 	for _, want := range []string{
 		"# TYPE mcpscope_server_cpu_seconds counter\n# UNIT mcpscope_server_cpu_seconds seconds\n",
-		`mcpscope_server_cpu_seconds_total{backend="systemd-user",client="hermes",id="k3x9w2ab",name="time"} 1.25` + "\n",
-		`mcpscope_server_memory_bytes{backend="systemd-user",client="hermes",id="k3x9w2ab",name="time",source="group"} 5.24288e+07` + "\n",
-		`name="evil?[31m?\"\\",source="members"} 3.145728e+06` + "\n",
-		`mcpscope_server_start_time_seconds{backend="systemd-user",client="hermes",id="k3x9w2ab",name="time"} 1.7951616005e+09` + "\n",
+		`mcpscope_server_cpu_seconds_total{backend="systemd-user",client="hermes",id="k3x9w2ab",name="time",uid="0"} 1.25` + "\n",
+		`mcpscope_server_memory_bytes{backend="systemd-user",client="hermes",id="k3x9w2ab",name="time",source="group",uid="0"} 5.24288e+07` + "\n",
+		`name="evil?[31m?\"\\",source="members",uid="1000"} 3.145728e+06` + "\n",
+		`mcpscope_server_start_time_seconds{backend="systemd-user",client="hermes",id="k3x9w2ab",name="time",uid="0"} 1.7951616005e+09` + "\n",
 		`client="` + "\ufffd" + `",id="p0vv3khv",name="evil?[31m?\"\\"`,
 		`mcpscope_servers{state="orphan"} 1.0` + "\n",
 		"mcpscope_duplicate_servers 1.0\n", "mcpscope_leaks 3.0\n", "mcpscope_uncontained_servers 2.0\n", "mcpscope_uncontained_gateways 1.0\n",
 		`mcpscope_server_ends_total{cause="out-of-memory"} 4.0` + "\n", "mcpscope_journal_readable 1.0\n",
+		"mcpscope_servers_readable 0.0\n",
 	} {
 		if !strings.Contains(open, want) {
 			t.Errorf("%q is not in\n%s", want, open)

@@ -148,6 +148,7 @@ func (l *Launcher) ContinueInGo(memory int, env []string, r Runtime) bool {
 // resume takes over what HandOver has left on the page. The page is a secret: there may be other servers of
 // this user.
 func (l *Launcher) resume(memory int32) bool {
+	lowerScore(openScore())
 	sys(unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 	on, e := page.Map(memory)
 	if e != 0 || on.Handover.Launcher != int32(unix.Getpid()) {

@@ -36,6 +36,7 @@ type Plain struct {
 	Reports bool
 
 	Launcher
+	score int32 // the file of its own
 	id    [idLength]byte
 	texts plainTexts
 }
@@ -298,6 +299,7 @@ func epollOn(watch *int32, fd uintptr, events uint32) bool {
 
 // start forks the guard, makes the group, and starts the server in it.
 func (p *Plain) start() bool {
+	p.score = openScore()
 	if _, e := sys(unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0, 0, 0, 0); e != 0 {
 		return false
 	}
@@ -330,7 +332,9 @@ func (p *Plain) start() bool {
 	}
 	p.page.Wake = now() + settleAfter
 	p.page.BrainReports = p.Reports || p.isManaged()
-	return p.Start(-1) == 0
+	e = p.Start(-1)
+	lowerScore(p.score) // which the main process has not got
+	return e == 0
 }
 
 // settleAfter is brain.SettleAfter.
