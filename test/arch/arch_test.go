@@ -43,7 +43,7 @@ var rules = map[string]rule{
 	room + "brain":         {[]string{"freeze", "internal/kernel/linux", "internal/kernel/loop", "internal/kernel/proc", "internal/kernel/systemd", room + "backend", room + "client", room + "container", room + "fleet", room + "group", room + "idle", room + "lifecycle", room + "page", room + "protocol", room + "report", room + "sweep"}, "the only process that thinks"},
 	room + "launcher":      {[]string{"cgroup", "freeze", "internal/kernel/linux", "internal/kernel/loop", "internal/kernel/proc", "internal/kernel/systemd", room + "backend", room + "brain", room + "client", room + "container", room + "group", room + "guard", room + "page", room + "protocol"}, "how a server begins, and not what becomes of it"},
 	room + "idle":          {[]string{"cgroup", "freeze", "internal/kernel/proc", room + "client", room + "group", room + "page"}, "it freezes and thaws, knows no events, and keeps on the page what it has seen"},
-	room + "report":        {[]string{"internal/kernel/systemd", room + "protocol"}, "what is said of an end, and not how it came about"},
+	room + "report":        {[]string{"internal/kernel/linux", "internal/kernel/systemd", room + "protocol"}, "what is said of an end, and not how it came about"},
 
 	"internal/name":           {nil, "a name is made from words alone, on any system"},
 	"internal/glob":           {nil, "bytes in, yes or no out"},

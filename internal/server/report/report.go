@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
@@ -75,6 +76,11 @@ func (r *Report) Write(fd int) {
 	}
 	line, _ := json.Marshal(r) // numbers, texts, and lists of these
 	line = append(line, '\n')
+	const small = 4096 // PIPE_BUF: a pipe that is writable has room for that (pipe(7))
+	if len(line) <= small && linux.AwaitUntil(time.Now(), fd, unix.POLLOUT) {
+		_, _ = unix.Write(fd, line) // as below
+		return
+	}
 	written := make(chan struct{})
 	go func() {
 		_, _ = unix.Write(fd, line) // no process is left for an error
