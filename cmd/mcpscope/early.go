@@ -41,6 +41,7 @@ func begin(argv, stack uintptr) uintptr {
 		refuseWithFewFiles()
 		if continueRun(args, env) || beginRun(args, env) {
 			plain.ExitWithoutMain()
+			return argv
 		}
 		refuseWithoutRoom()
 		openNothing()

@@ -23,6 +23,9 @@ func continueRun(args, env []uintptr) bool {
 		return false
 	}
 	for _, c := range text(env[0])[len(guard.HandoverVariable):] {
+		if c < '0' || c > '9' {
+			return false
+		}
 		memory = memory*10 + c - '0'
 	}
 	return plain.Continue(memory, args, env)

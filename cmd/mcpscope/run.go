@@ -31,6 +31,10 @@ import (
 func init() {
 	if len(os.Args) > 1 && os.Args[1] == "run" {
 		runtime.LockOSThread()
+		new(linux.Action).Set(unix.SIGQUIT) // the runtime would print a trace
+	}
+	if plain.IsOver() { // nothing reads them: the runtime would end the process by one
+		_, _ = loop.Catch(linux.Ending...)
 	}
 }
 
@@ -50,7 +54,6 @@ func runCommand(args []string, io cli.Stdio) int {
 		return reportRun(&plain.Launcher, io)
 	}
 	v := &invocation{Printer: cli.Printer{Stdio: io}, values: settings.Defaults()}
-	foreign := cli.OpenDescriptors()
 	operands, help, err := v.values.Parse(settings.Run, args)
 	if help {
 		fmt.Fprint(io.Out, settings.Help(settings.Run))
@@ -67,7 +70,7 @@ func runCommand(args []string, io cli.Stdio) int {
 		v.values.Name = name.Derive(operands)
 	}
 	v.configure()
-	if status := v.prepare(operands, foreign); status != cli.ExitOK {
+	if status := v.prepare(operands); status != cli.ExitOK {
 		return status
 	}
 	return v.failRun(v.server.Run(), false)
@@ -90,7 +93,7 @@ func continueInGo() bool {
 }
 
 // prepare fills in the server; the status is cli.ExitOK if nothing is in its way.
-func (v *invocation) prepare(operands []string, foreign []int) int {
+func (v *invocation) prepare(operands []string) int {
 	f := v.values
 	file, err := cli.Lookup(operands[0])
 	if err != nil {
@@ -116,7 +119,7 @@ func (v *invocation) prepare(operands []string, foreign []int) int {
 		Stderr: f.Stderr, Report: report, Verbose: f.Verbose, Quiet: f.Quiet,
 		ClientName: protocol.ClientName(os.Getppid()),
 		Origin:     protocol.OriginOf(dir, env),
-		Executable: "/proc/self/exe", Foreign: foreign, NoFile: limit, Weaker: v.tellWeaker,
+		Executable: "/proc/self/exe", NoFile: limit, Weaker: v.tellWeaker,
 	}
 	return cli.ExitOK
 }

@@ -9,22 +9,7 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 )
-
-// OpenDescriptors lists the descriptors above 2 that an execve would pass on. Called first thing in main, it
-// lists those of the client.
-func OpenDescriptors() (fds []int) {
-	_ = proc.EachNumber("/proc/self/fd", func(fd int) bool { // none without /proc; a later error reports it
-		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
-		if fd > 2 && err == nil && flags&unix.FD_CLOEXEC == 0 {
-			fds = append(fds, fd)
-		}
-		return true
-	})
-	return fds
-}
 
 // OpenReport opens the destination of --report. The server does not inherit the descriptor.
 func OpenReport(where string) (int, error) {

@@ -199,7 +199,7 @@ func ServerEnvironment(env []string) []string {
 		if !strings.HasPrefix(key, "MCPSCOPE_") {
 			return false
 		}
-		if key == "MCPSCOPE_ID" || key == FileVariable {
+		if key == "MCPSCOPE_ID" || key == "MCPSCOPE_HANDOVER" || key == FileVariable {
 			return true
 		}
 		return slices.ContainsFunc(table[:], func(r Row) bool { return r.Variable() == key })

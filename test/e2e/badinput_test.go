@@ -108,6 +108,19 @@ func TestNoMoreProcesses(t *testing.T) {
 	}
 }
 
+// A client may start its servers without any variable.
+func TestNoVariables(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, flag := range []string{"--name", "--report"} {
+		o := w.run(w.Command("env", "-i", binaries.mcpscope, "run", flag, "/dev/null", "--backend", "cgroup", "--", "/bin/echo", "up"))
+		if o.Status != 0 || o.Stdout != "up\n" || o.Stderr != "" {
+			t.Errorf("%s: %v, %q, %q", flag, o.Status, o.Stdout, o.Stderr)
+		}
+	}
+	w.clean()
+}
+
 // A Go runtime needs address space. A run that has one says so in a line; a plain one does without.
 func TestLittleAddressSpace(t *testing.T) {
 	t.Parallel()

@@ -39,6 +39,21 @@ func TestRealTimeSignalReachesTheServer(t *testing.T) {
 	atOnce(t, `L=$$; export L; exec "$0" run -- sh -c "$1"`, `trap "exit 7" 37; kill -37 $L; sleep infinity & wait; exit 1`)
 }
 
+// The report of the end goes to a full pipe. Signals meanwhile mean nothing: the server has its status.
+func TestSignalsWhileTheEndIsReported(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const script = `cd "$1" && mkfifo pipe && exec 3<>pipe && head -c 65536 /dev/zero >&3
+		"$0" run --report fd:3 -- sh -c 'trap "" TERM INT; touch up; exit 7' </dev/null & run=$!
+		until [ -e up ]; do :; done
+		while kill -TERM $run && kill -INT $run; do :; done 2>/dev/null
+		wait $run`
+	if o := w.run(w.Command("sh", "-c", script, binaries.mcpscope, t.TempDir())); o.Status.ExitStatus() != 7 {
+		t.Errorf("%v; stderr: %s", o.Status, o.Stderr)
+	}
+	w.clean()
+}
+
 // A server may stop its launcher before that knows that it runs. The guard sees its end, and continues the launcher.
 func TestLauncherStoppedAtOnce(t *testing.T) {
 	t.Parallel()

@@ -108,6 +108,7 @@ const (
 // lookAgain: the group may be empty soon.
 func (b *Brain) lookAgain() (empty bool) {
 	empty, _ = freeze.AwaitEmpty(b.Group.Members(), time.Now().Add(emptyWithin))
+	empty = empty || b.isChildlessTree()
 	b.pause, b.lookAt = lookFirst, time.Now()
 	return empty
 }
@@ -119,9 +120,19 @@ func (b *Brain) look() {
 	}
 	b.pause = min(2*max(b.pause, lookFirst), lookMost)
 	b.lookAt = time.Now().Add(b.pause)
-	if !group.Populated(b.Group.Members()) {
+	if !b.mayBePopulated() {
 		b.report(lifecycle.GroupEmptied)
 	}
+}
+
+func (b *Brain) mayBePopulated() bool {
+	return !b.isChildlessTree() && group.Populated(b.Group.Members())
+}
+
+// isChildlessTree is for a tree whose launcher lives and has no child: with hidepid=2 a brain does not see
+// it.
+func (b *Brain) isChildlessTree() bool {
+	return b.Group.Payload == nil && b.Page.Childless && b.launcherLives()
 }
 
 // kill freezes and kills all members. It blocks: no other event matters.
@@ -132,7 +143,7 @@ func (b *Brain) kill() {
 	}
 	b.leaveClient()
 	b.killAll(b.Group.Members(), "members may be left: ")
-	if !b.Config.Taken && len(b.stuck) == 0 && group.Populated(b.Group.Members()) {
+	if !b.Config.Taken && len(b.stuck) == 0 && b.mayBePopulated() {
 		b.helpless = true
 		b.quits = true
 		return

@@ -180,7 +180,10 @@ func (p *process) executeBrain() {
 	setMask(&none, nil)
 	// The descriptor is of the file that the launcher runs, even if the file is deleted or replaced by now.
 	argv := uintptr(unsafe.Pointer(&p.argv))
-	sys(unix.SYS_EXECVEAT, uintptr(p.page.Program), address("\x00"), argv, p.env, unix.AT_EMPTY_PATH)
+	_, e := sys(unix.SYS_EXECVEAT, uintptr(p.page.Program), address("\x00"), argv, p.env, unix.AT_EMPTY_PATH)
+	if e == unix.EPERM || e == unix.ENOSYS { // a sandbox
+		sys(unix.SYS_EXECVE, address(ownProgram), argv, p.env, 0, 0)
+	}
 	exit(125)
 }
 

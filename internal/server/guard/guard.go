@@ -61,9 +61,7 @@ func (p *process) guardMain() {
 	}
 	p.rename()
 	if !p.replaces { // there is no server yet that could trace it
-		sys(unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 1, 0, 0, 0)
-		lowerScore(openScore())
-		sys(unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
+		lowerOwnScore()
 	}
 	if p.readable {
 		sys(unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 1, 0, 0, 0)

@@ -57,6 +57,10 @@ func (l *Launcher) HandOver(payload, leaf int, argv, env []string) error {
 	h.Launcher = int32(os.Getpid())
 	_, errno = sys(unix.SYS_EXECVEAT, uintptr(l.page.Program), address("\x00"),
 		addressOf(written[0]), addressOf(written[1]), unix.AT_EMPTY_PATH)
+	if errno == unix.EPERM || errno == unix.ENOSYS {
+		at, vars := addressOf(written[0]), addressOf(written[1])
+		_, errno = sys(unix.SYS_EXECVE, address(ownProgram), at, vars, 0, 0)
+	}
 	h.Launcher = 0
 	setMask(&h.ClientMask, nil)
 	for _, fd := range fds {
@@ -90,12 +94,13 @@ func (l *Launcher) Continue(memory int32, args, env []uintptr) bool {
 	guards.argv[0] = uintptr(unsafe.Pointer(&l.brainName))
 	guards.argv[1] = address("supervise\x00") // protocol.BrainCommand
 	guards.args = 2
-	guards.env = uintptr(unsafe.Pointer(&env[1]))
+	guards.env = uintptr(unsafe.Pointer(unsafe.SliceData(env))) + unsafe.Sizeof(env[0]) // the rest, or none
 	l.leaveClient()
 	l.signals.take()
 	l.signals.open()
 	l.begin()
 	l.live()
+	l.leaveToMain()
 	return true
 }
 
@@ -120,17 +125,14 @@ func (l *Launcher) ContinueInGo(memory int, env []string, r Runtime) bool {
 		Hide: [2]uintptr{address(first), address(last) + uintptr(len(last))},
 		Near: l.guards.near, Readable: l.guards.readable,
 	})
-	if err != nil {
-		return false
+	if err == nil {
+		l.guards = *lasts
 	}
-	l.guards = *lasts
 	l.leaveClient() // before the runtime has descriptors
 	l.signals.take()
-	fd, err := r.Catch()
-	if err != nil {
-		return false
+	if fd, failed := r.Catch(); failed == nil && err == nil { // otherwise begin fails
+		l.signals.fd = int32(fd)
 	}
-	l.signals.fd = int32(fd)
 	l.signals.record = 1
 	handled := l.signals.mask | jobSignals
 	setMask(&handled, nil)
@@ -140,6 +142,7 @@ func (l *Launcher) ContinueInGo(memory int, env []string, r Runtime) bool {
 			l.react(r.Poll(l.pollArguments()))
 		}
 		if l.finish() {
+			l.over = true
 			return true
 		}
 	}
@@ -148,12 +151,15 @@ func (l *Launcher) ContinueInGo(memory int, env []string, r Runtime) bool {
 // resume takes over what HandOver has left on the page. The page is a secret: there may be other servers of
 // this user.
 func (l *Launcher) resume(memory int32) bool {
-	lowerScore(openScore())
+	score := openScore()
 	sys(unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 	on, e := page.Map(memory)
-	if e != 0 || on.Handover.Launcher != int32(unix.Getpid()) {
+	if e != 0 || on.Handover.Launcher != int32(unix.Getpid()) { // the client has set the variable
+		closeFD(score)
+		sys(unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 1, 0, 0, 0)
 		return false
 	}
+	lowerScore(score)
 	h := &on.Handover
 	h.Launcher = 0
 	l.page = on

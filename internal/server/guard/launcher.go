@@ -21,7 +21,7 @@ type Launcher struct {
 	guard   page.Guard
 	guards  lasting
 	birth   *birth // nil after HandOver
-	waiting int32  // socket of a main process that waits for its group, or -1
+	waiting int32  // socket of a main process that waits for its start, or -1
 	payload int32  // directory of the group, or -1
 	signals launcherSignals
 
@@ -62,7 +62,7 @@ const (
 const (
 	fromGuard = iota
 	fromSignals
-	fromClient    // stdin, stdout and the client's pidfd: only to learn whether the guard reacts
+	fromClient    // stdin, stdout and the client's pidfd: the guard has to react, or else this process
 	launcherPolls = fromClient + 3
 )
 
@@ -328,7 +328,7 @@ func (l *Launcher) mainEnded() {
 	}
 	for try := int64(0); try < 16; try++ {
 		if l.page.Childless && l.isEmpty() {
-			if l.claimEnd() {
+			if l.claimEnd() || l.isUnguarded() {
 				l.end = NothingLeft
 			}
 			return
@@ -386,7 +386,7 @@ func (l *Launcher) awaitStatus() {
 			l.page.Exited = true
 			return
 		}
-		sleep(1e6) // SIGCHLD goes to the pipe, which nothing reads any more
+		sleep(1e6) // nothing reads SIGCHLD any more
 	}
 }
 
@@ -460,23 +460,25 @@ func (l *Launcher) replaceGuard() {
 // term grace, and SIGKILL. That makes room for a guard, which reports the end.
 func (l *Launcher) endAlone() {
 	w := &l.watch
+	signals := &l.page.Signals
 	signalled := l.page.SignalsGot > 0 // which the main process has got
+	repeated := l.page.SignalsGot > 1 && signals[0].Number == signals[1].Number
 	switch at := now(); {
-	case !l.hungUp && !signalled:
+	case !l.hungUp && !signalled && !l.page.LeftOvers:
 	case w.aloneSince == 0:
 		w.aloneSince = at
-		w.asked = signalled
-	case !w.asked && (signalled || isOver(w.aloneSince, l.page.EOFGrace, at)):
-		w.aloneSince = at
-		w.asked = true
+		w.asked = signalled || l.page.LeftOvers
 		if l.payload >= 0 {
 			writeFile(l.payload, freezeFile, '0') // an idle one is frozen
 		}
+	case !w.asked && (signalled || isOver(w.aloneSince, l.page.EOFGrace, at)):
+		w.aloneSince = at
+		w.asked = true
 		if !signalled {
 			l.signalMain(unix.SIGTERM)
 			l.signalMain(unix.SIGCONT)
 		}
-	case w.asked && (l.page.SignalsGot > 1 || isOver(w.aloneSince, l.page.TermGrace, at)):
+	case w.asked && (repeated || isOver(w.aloneSince, l.page.TermGrace, at)):
 		if l.payload >= 0 {
 			writeFile(l.payload, killFile, '1')
 		}
@@ -506,14 +508,15 @@ func (l *Launcher) isChildless(errno syscall.Errno) bool {
 	return errno == syscall.ECHILD || errno == 0 && l.page.Foreign && !l.visitChildren(false)
 }
 
-// visitChildren reports whether one of the children is the server's, and kills those if wanted.
+// visitChildren reports whether one of the children is the server's, also if it can't read which there are.
+// It kills those if wanted.
 func (l *Launcher) visitChildren(kills bool) (found bool) {
 	pid := int32(0)
 	for offset := uintptr(0); ; {
 		at, size := uintptr(unsafe.Pointer(&l.buf)), unsafe.Sizeof(l.buf)
 		n, e := sys(unix.SYS_PREAD64, uintptr(l.children), at, size, offset, 0)
 		if e != 0 || n == 0 {
-			return found
+			return found || e != 0
 		}
 		offset += n
 		for i := uintptr(0); i < n; i++ {
@@ -551,9 +554,6 @@ func hasChildren() bool {
 	return e != syscall.ECHILD
 }
 
-// Guard is the guard that there is now.
-func (l *Launcher) Guard() *page.Guard { return &l.guard }
-
 // Dismiss waits until the guard has exited, when the group is removed, or was never made. A member may have
 // stopped or traced it.
 func (l *Launcher) Dismiss(word byte, within int64) {
@@ -570,11 +570,11 @@ func (l *Launcher) Dismiss(word byte, within int64) {
 			sys(unix.SYS_PIDFD_SEND_SIGNAL, uintptr(l.guard.PIDFD), uintptr(unix.SIGKILL), 0, 0, 0)
 		}
 		ended = endedWithin(int32(l.guard.PIDFD), 100e6)
+		l.reapGuards()
 	}
 	closeFD(int32(l.guard.Sock))
 	closeFD(int32(l.guard.PIDFD))
 	l.guard = page.Guard{Page: l.page, Sock: -1, PIDFD: -1}
-	l.reapGuards()
 }
 
 // reapGuards is for guards that are children of this process.

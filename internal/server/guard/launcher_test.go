@@ -139,7 +139,8 @@ func launch(c *config) int {
 		check(unix.Prlimit(int(on.GuardPID), unix.RLIMIT_NPROC, &unix.Rlimit{Cur: c.Room, Max: c.Room}, nil))
 	}
 	payload, leaf := c.makeGroup()
-	on.MainReports = true
+	on.Awaits = true
+	on.Verbose = true
 	self := openFile("/proc/self/exe", unix.O_PATH) // the guard has that of later brains
 	check(unix.Dup3(self, int(on.Program), unix.O_CLOEXEC))
 	check(l.HandOver(payload, leaf, os.Args, os.Environ()))

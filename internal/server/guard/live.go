@@ -24,7 +24,6 @@ func (l *Launcher) live() {
 			l.react(e)
 		}
 		if l.finish() {
-			l.over = true
 			return
 		}
 	}
@@ -40,21 +39,21 @@ func (l *Launcher) finish() bool {
 		return true
 	case l.end == BrainEndedIt:
 		l.Dismiss(page.WordDone, startWithin)
-		if on.MainReports || on.Left[0] != 0 {
+		if on.Verbose || on.Left[0] != 0 {
 			return true
 		}
 		l.exit()
 		return true
-	case on.MainReports:
-		return true
-	case on.BrainReports && !l.isUnguarded():
+	case on.Reports && !l.isUnguarded():
 		// init would not reap a guard that was a child of this process, and one that is dead is replaced
-		on.Returned = !l.guards.near && !endedWithin(int32(l.guard.PIDFD), 0)
+		on.Returned = !on.Awaits && !l.guards.near && !endedWithin(int32(l.guard.PIDFD), 0)
 		l.leaveToBrain()
 		if on.Returned {
 			l.exit()
 		}
 		return false
+	case on.Awaits: // there is no brain
+		return true
 	case l.removeGroup() || l.isUnguarded():
 		l.Dismiss(page.WordDone, startWithin)
 		l.exit()
@@ -68,6 +67,20 @@ func (l *Launcher) finish() bool {
 // started, or reports the end.
 func (l *Launcher) Over() (on *page.Page, g *page.Guard, payload int, end End) {
 	return l.page, &l.guard, int(l.payload), l.end
+}
+
+// leaveToMain has main report the end, with the client's signals. Those that end a server mean nothing any
+// more: its status counts.
+func (l *Launcher) leaveToMain() {
+	const ignored = 1 // SIG_IGN
+	for sig := uintptr(1); sig <= 64; sig++ {
+		action := [4]uint64{ignored}
+		if ending&(uint64(1)<<(sig-1)) != 0 {
+			sys(unix.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&action)), 0, 8, 0)
+		}
+	}
+	setMask(&l.signals.mask, nil)
+	l.over = true
 }
 
 // IsOver reports whether main has to report the end.

@@ -77,15 +77,16 @@ func (p *Plain) Run() bool {
 	p.waiting = -1
 	p.payload = -1
 	p.children = -1
+	p.score = -1
 	if p.prepare() && p.start() {
 		if p.page.FailedStep == page.StepNone { // otherwise main tries again, and reports why it can't
 			p.leaveClient()
 		}
 		p.live()
 		if p.page.FailedStep == page.StepNone {
+			p.leaveToMain()
 			return true
 		}
-		p.over = false
 		p.removeGroup()
 		p.Dismiss(page.WordDone, startWithin)
 	}
@@ -110,7 +111,7 @@ func (p *Plain) prepare() bool {
 		return false
 	}
 	on.Launcher = int32(self)
-	on.Program, e = openAt(unix.AT_FDCWD, "/proc/self/exe\x00", unix.O_PATH)
+	on.Program, e = openAt(unix.AT_FDCWD, ownProgram, unix.O_PATH)
 	if e != 0 {
 		return false
 	}
@@ -331,9 +332,12 @@ func (p *Plain) start() bool {
 		return false
 	}
 	p.page.Wake = now() + settleAfter
-	p.page.BrainReports = p.Reports || p.isManaged()
+	p.page.Reports = p.Reports || p.isManaged()
 	e = p.Start(-1)
-	lowerScore(p.score) // which the main process has not got
+	if e == 0 && p.page.FailedStep == page.StepNone { // otherwise main starts the server, with that score
+		lowerScore(p.score)
+		p.score = -1
+	}
 	return e == 0
 }
 
@@ -419,6 +423,7 @@ func (p *Plain) undo() {
 	}
 	closeFD(p.payload) // fails for none
 	closeFD(p.children)
+	closeFD(p.score)
 	closeFD(p.signals.fd)
 	if p.page == nil {
 		return

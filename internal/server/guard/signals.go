@@ -45,8 +45,8 @@ func (s *launcherSignals) block() {
 	sys(unix.SYS_RT_SIGPROCMASK, unix.SIG_BLOCK, added, was, 8, 0)
 }
 
-// take chooses those that are read. Those that the client ignores or blocks stay so: blocked, an ignored one
-// would be read like any other.
+// take chooses those that are read. Of those that end a server the ones that the client ignores or blocks
+// stay so: they would count as a request of a stop.
 func (s *launcherSignals) take() {
 	const ignored = 1 // SIG_IGN
 	normal, action := [4]uint64{}, [4]uint64{}
@@ -58,7 +58,7 @@ func (s *launcherSignals) take() {
 	s.read = readSignals
 	for sig := uintptr(1); sig <= 64; sig++ {
 		bit := uint64(1) << (sig - 1)
-		if s.read&bit == 0 || sig == uintptr(unix.SIGCHLD) {
+		if ending&bit == 0 {
 			continue
 		}
 		sys(unix.SYS_RT_SIGACTION, sig, 0, at, 8, 0)

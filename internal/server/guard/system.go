@@ -50,6 +50,7 @@ const (
 	eventsFile   = "cgroup.events\x00"
 	scopeFreeze  = "../cgroup.freeze\x00"
 	scopeLeaf    = "../guards\x00" // protocol.GuardsName
+	ownProgram   = "/proc/self/exe\x00"
 )
 
 //go:nosplit

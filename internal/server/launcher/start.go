@@ -63,11 +63,8 @@ type Server struct {
 	// Unproven is for a program that a gateway has started and that only its name says to be a server. It
 	// gets a group, but no limits, and nothing stops it, before Taken.Prove.
 	Unproven bool
-	// Foreign are the descriptors above 2 that the client passed on. The server gets
-	// them, and no other process keeps them.
-	Foreign []int
-	NoFile  unix.Rlimit
-	Hub     *loop.Hub // of a gateway's servers, or nil
+	NoFile   unix.Rlimit
+	Hub      *loop.Hub // of a gateway's servers, or nil
 }
 
 // Run starts the server, and becomes a launcher that needs no Go runtime: see guard.Launcher.HandOver. It
@@ -84,8 +81,9 @@ func (s *Server) Run() error {
 	err := b.begin()
 	if err == nil {
 		p := b.Page
-		p.BrainReports = journal || b.Group.Managed
-		p.MainReports = b.Config.Engine != "" || s.Report >= 0 || s.Verbose
+		p.Awaits = b.Config.Engine != "" || s.Report >= 0 || s.Verbose
+		p.Reports = journal || b.Group.Managed || p.Awaits
+		p.Verbose = s.Verbose
 		payload, leaf := b.Group.Directories()
 		err = b.launcher.HandOver(payload, leaf, shownArguments(), s.Env)
 	}

@@ -75,10 +75,9 @@ type Launched struct {
 	SignalsGot uint32 // how many signals there were: signal n is Signals[n%SignalsMost]
 	News       uint32 // counts the words to the guard
 	Guards     uint32 // counts the guards that were killed, and have been replaced
-	// Where a brain reports the end, the launcher does not wait for it. Where the launcher's main does, it
-	// comes first.
-	BrainReports bool
-	MainReports  bool
+	Reports    bool   // a brain reports the end of a server of which nothing is left, and removes the group
+	Awaits     bool   // and the launcher waits for that
+	Verbose    bool   // its main prints the notes
 }
 
 // Signal is one that the launcher got.
@@ -254,6 +253,10 @@ func New() (p *Page, errno unix.Errno) {
 
 // Map maps the page of a memory file. It needs no Go runtime.
 func Map(fd int32) (*Page, unix.Errno) {
+	end, _, errno := unix.RawSyscall(unix.SYS_LSEEK, uintptr(fd), 0, unix.SEEK_END)
+	if errno != 0 || end < Size { // a shorter file would be a SIGBUS
+		return nil, unix.EINVAL
+	}
 	const access = unix.PROT_READ | unix.PROT_WRITE
 	at, _, errno := unix.RawSyscall6(unix.SYS_MMAP, 0, Size, access, unix.MAP_SHARED, uintptr(fd), 0)
 	if errno != 0 {
