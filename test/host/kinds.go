@@ -85,6 +85,7 @@ var (
 	PidfdSignalDenied = refusing("pidfd_send_signal", unix.SYS_PIDFD_SEND_SIGNAL, unix.EPERM)
 	NoCloseRange      = refusing("close_range", unix.SYS_CLOSE_RANGE, unix.ENOSYS)
 	CloseRangeDenied  = refusing("close_range", unix.SYS_CLOSE_RANGE, unix.EPERM)
+	NoExecveat        = refusing("execveat", unix.SYS_EXECVEAT, unix.EPERM)
 )
 
 // Files limits RLIMIT_NOFILE.
@@ -114,6 +115,6 @@ func Kinds() []Kind {
 		Hidepid, NoProc, PID1, NoReaper,
 		NoNewPrivs, ReadOnlyRoot, Files(8), Processes(20),
 		NoClone3, Clone3Denied, NoPidfdOpen, PidfdOpenDenied,
-		NoPidfdSignal, PidfdSignalDenied, NoCloseRange, CloseRangeDenied,
+		NoPidfdSignal, PidfdSignalDenied, NoCloseRange, CloseRangeDenied, NoExecveat,
 	}
 }

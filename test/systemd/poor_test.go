@@ -50,6 +50,7 @@ var verdicts = map[string]verdict{
 	"pidfd_send_signal EPERM":              {"cgroup", "", ""},
 	"close_range ENOSYS":                   {"cgroup", "", ""},
 	"close_range EPERM":                    {"cgroup", "", ""},
+	"execveat EPERM":                       {"cgroup", "", ""},
 	"hanging bus and delegated":            {"delegated", "", ""},
 	"dead bus and delegated":               {"delegated", "", ""},
 	"clone3 EPERM as tester with managers": {"systemd-user", "", ""},
