@@ -93,7 +93,9 @@ func TestSweepOutside(t *testing.T) {
 	if !guard.Ended(escape.Patience) { // while it lives the group has a guard
 		t.Error("the guard outlives its namespace")
 	}
-	w.run("sweep") // the kernel has ended all in the namespace, the guard too
+	// The kernel has ended all in the namespace, the guard too. A watcher that still exits has the lock of the group.
+	gone := func() bool { return escape.AwaitRemoval(s.Group, 0) == nil }
+	escape.SweepUntil(gone, func() { w.run("sweep") })
 	s.Gone(t)
 }
 
