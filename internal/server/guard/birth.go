@@ -99,8 +99,11 @@ func (b *birth) prefork() (waiting int32, e syscall.Errno) {
 	}
 	b.sends = ends[0]
 	b.sock = ends[1]
-	// The guard was forked without it. With cgo the kernel writes to some of it (rseq(2)).
-	keepInForks(ownMemory())
+	keepInForks(uintptr(unsafe.Pointer(b)), b.size) // the guard was forked without it
+	keepInForks(b.texts.at, b.texts.size)
+	if copiesAll {
+		keepInForks(ownMemory())
+	}
 	e = b.forkHere(0, uint64(unix.SIGCHLD))
 	closeFD(ends[1])
 	if e != 0 {
