@@ -158,6 +158,21 @@ func TestNoBrainBetweenLooks(t *testing.T) {
 	s.dead()
 }
 
+// A member may have stopped the guard before it was frozen. The launcher continues it at the first byte.
+func TestStoppedGuardOfAnIdleServer(t *testing.T) {
+	onChannels(t, func(t *testing.T, options []string) {
+		s := idleProbe(t, options, nil)
+		s.hasNoBrain()
+		s.guard.Signal(unix.SIGSTOP)
+		if !s.Lives("hello") {
+			t.Error("no answer")
+		}
+		s.idle(1)
+		s.Tell("close")
+		s.dead()
+	})
+}
+
 func (s *server) hasNoBrain() {
 	s.world.T.Helper()
 	if !pace.Eventually(escape.Patience, func() bool {

@@ -202,6 +202,9 @@ func (p *process) receiveBrain() {
 	case word == page.WordRest:
 		p.forgetBrain()
 		p.called.deaths = 0
+		if p.page.Phase == page.Idle {
+			sendWord(p.launcher, page.WordLook) // it polls the input as well
+		}
 	case dead:
 		p.forgetBrain()
 		p.brainDied()

@@ -50,8 +50,9 @@ const (
 const (
 	fromGuard = iota
 	fromSignals
-	fromClient    // stdin, stdout and the client's pidfd: the guard has to react, or else this process
-	launcherPolls = fromClient + 3
+	fromClient                     // stdin, stdout and the client's pidfd, on which the guard has to react
+	fromInput     = fromClient + 3 // while the members are idle
+	launcherPolls = fromInput + 1
 )
 
 // Prepare maps what the main process needs. The guard is forked next, and then the group is made.
@@ -153,7 +154,17 @@ func (l *Launcher) pollArguments() (polls, count, timeout uintptr) {
 		w.timeout = unix.Timespec{Sec: left / 1e9, Nsec: left % 1e9}
 		timeout = uintptr(unsafe.Pointer(&w.timeout))
 	}
+	l.watchInput()
 	return uintptr(unsafe.Pointer(&l.polls)), uintptr(len(l.polls)), timeout
+}
+
+// watchInput polls the input of idle members, as the guard does: a member may have stopped that.
+func (l *Launcher) watchInput() {
+	l.polls[fromInput] = unix.PollFd{Fd: -1, Events: unix.POLLIN}
+	isIdle := l.page.Phase == page.Idle && !l.page.Roused
+	if isIdle && l.watch.reactBy == 0 {
+		l.polls[fromInput].Fd = l.page.Input
+	}
 }
 
 // react reacts to the events of l.polls. After an error they do not count.
@@ -172,7 +183,10 @@ func (l *Launcher) react(e syscall.Errno) {
 	if l.polls[fromGuard].Revents != 0 {
 		l.receiveGuard()
 	}
-	for i := fromClient; i < len(l.polls); i++ {
+	if l.polls[fromInput].Revents != 0 {
+		l.tellGuard()
+	}
+	for i := fromClient; i < fromInput; i++ {
 		if l.polls[i].Revents != 0 {
 			l.polls[i].Fd = -1
 			l.hungUp = true
@@ -192,7 +206,7 @@ func (l *Launcher) pollOneByOne() {
 	sleep(20e6)
 	l.polls[fromSignals].Revents = unix.POLLIN // neither is waited for
 	l.polls[fromGuard].Revents = unix.POLLIN
-	for i := fromClient; i < len(l.polls); i++ {
+	for i := fromClient; i < fromInput; i++ {
 		fd := l.polls[i].Fd
 		event := unix.EpollEvent{}
 		n, e := sys(unix.SYS_EPOLL_PWAIT, uintptr(fd), uintptr(unsafe.Pointer(&event)), 1, 0, 0)
