@@ -50,7 +50,9 @@ func (l *Launcher) HandOver(payload, leaf int, argv, env []string) error {
 	}
 	fds := l.handedOver()
 	for _, fd := range fds {
-		passOn(fd)
+		if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0); err != nil && fd >= 0 {
+			return fmt.Errorf("pass descriptor %d on: %w", fd, err)
+		}
 	}
 	all := ^uint64(0)
 	setMask(&all, &h.ClientMask)
