@@ -64,9 +64,11 @@ func TestBrowserOfAPlainServer(t *testing.T) {
 			return o.Stdout
 		}
 		const value = " detach -- xdg-open %s\n"
-		plain, other := "0 ", "1 "
+		plain := "0 "
+		other := "1 "
 		if u != host.Root { // the launcher's environment is not readable
-			plain, other = " ", " "
+			plain = " "
+			other = " "
 		}
 		if got := said("--eof-grace"); got != plain+mcpscope+value {
 			t.Errorf("below a plain launcher: %q", got)

@@ -425,7 +425,8 @@ func DescribeStuck(all []freeze.Stuck) string {
 // SpareForeign leaves out the children that the launcher had before it was one, with their descendants and
 // orphans. A child of the server is the main process, or carries the tag.
 func SpareForeign(below *freeze.Tree, tag freeze.Tag, main int) {
-	launcher, spared := below.Root.PID, below.Spare
+	launcher := below.Root.PID
+	spared := below.Spare
 	below.Spare = func(st proc.Stat) bool {
 		return spared(st) || st.PPID == launcher && st.PID != main && !tag.On(st.PID)
 	}

@@ -94,7 +94,8 @@ func newBirth(on *page.Page, s *Server) (*birth, error) {
 // prefork forks the main process, which waits for a word on the socket.
 func (b *birth) prefork() (waiting int32, e syscall.Errno) {
 	var ends [2]int32
-	if e = socketPair(&ends); e != 0 {
+	e = socketPair(&ends)
+	if e != 0 {
 		return -1, e
 	}
 	b.sends = ends[0]

@@ -180,10 +180,7 @@ func (p *process) executeBrain() {
 	setMask(&none, nil)
 	// The descriptor is of the file that the launcher runs, even if the file is deleted or replaced by now.
 	argv := uintptr(unsafe.Pointer(&p.argv))
-	_, e := sys(unix.SYS_EXECVEAT, uintptr(p.page.Program), address("\x00"), argv, p.env, unix.AT_EMPTY_PATH)
-	if e == unix.EPERM || e == unix.ENOSYS { // a sandbox
-		sys(unix.SYS_EXECVE, address(ownProgram), argv, p.env, 0, 0)
-	}
+	executeProgram(p.page.Program, argv, p.env)
 	exit(125)
 }
 

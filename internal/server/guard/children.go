@@ -27,11 +27,9 @@ func (l *Launcher) reap() {
 		}
 		status := uint32(0)
 		pid, e := sys(unix.SYS_WAIT4, ^uintptr(0), uintptr(unsafe.Pointer(&status)), options, 0, 0)
-		if e != 0 || pid == 0 {
-			l.page.Childless = l.isChildless(e)
-		}
 		switch {
 		case e != 0 || pid == 0:
+			l.page.Childless = l.isChildless(e)
 			if l.page.Exited {
 				l.mainEnded()
 			}
@@ -86,9 +84,7 @@ func (l *Launcher) isOfServer(pid int32) bool {
 	if pid == l.page.GuardPID || !l.page.Foreign {
 		return pid != l.page.GuardPID
 	}
-	id := [idLength]byte{}
-	copy(id[:], l.guards.name[len("guard-"):])
-	return pid == l.mainPID && !l.page.Exited || isTagged(pid, tagOf(&id))
+	return pid == l.mainPID && !l.page.Exited || isTagged(pid, l.guards.tag())
 }
 
 // killChildren kills all descendants, for a guard that can start no brain: an orphan becomes a child of this

@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"slices"
 	"syscall"
 	"unsafe"
 
@@ -48,7 +49,7 @@ func (l *Launcher) HandOver(payload, leaf int, argv, env []string) error {
 	if errno != 0 {
 		return fmt.Errorf("execute mcpscope: %w", errno)
 	}
-	fds := l.handedOver()
+	fds := slices.Concat(l.page.Descriptors(), h.Descriptors(), []int32{l.page.Memory})
 	for _, fd := range fds {
 		if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0); err != nil && fd >= 0 {
 			return fmt.Errorf("pass descriptor %d on: %w", fd, err)
@@ -57,12 +58,7 @@ func (l *Launcher) HandOver(payload, leaf int, argv, env []string) error {
 	all := ^uint64(0)
 	setMask(&all, &h.ClientMask)
 	h.Launcher = int32(os.Getpid())
-	_, errno = sys(unix.SYS_EXECVEAT, uintptr(l.page.Program), address("\x00"),
-		addressOf(written[0]), addressOf(written[1]), unix.AT_EMPTY_PATH)
-	if errno == unix.EPERM || errno == unix.ENOSYS {
-		at, vars := addressOf(written[0]), addressOf(written[1])
-		_, errno = sys(unix.SYS_EXECVE, address(ownProgram), at, vars, 0, 0)
-	}
+	errno = executeProgram(l.page.Program, addressOf(written[0]), addressOf(written[1]))
 	h.Launcher = 0
 	setMask(&h.ClientMask, nil)
 	for _, fd := range fds {
@@ -72,31 +68,18 @@ func (l *Launcher) HandOver(payload, leaf int, argv, env []string) error {
 	return fmt.Errorf("execute mcpscope: %w", errno)
 }
 
-// handedOver are the descriptors that the launcher keeps.
-func (l *Launcher) handedOver() []int32 {
-	h := &l.page.Handover
-	return append(l.page.Descriptors(), l.page.Memory, h.Group, h.GuardLeaf, h.Sock, h.PIDFD, h.Main)
-}
-
 // Continue is the launcher after HandOver. It ends the process as the server ends. It returns where main has
 // to do more, see Over; and false where there is nothing to go on with. env begins with HandoverVariable.
 func (l *Launcher) Continue(memory int32, args, env []uintptr) bool {
 	if !l.resume(memory) {
 		return false
 	}
-	guards := &l.guards
-	last := args[len(args)-1]
-	end := last
+	end := args[len(args)-1]
 	for **(**byte)(unsafe.Pointer(&end)) != 0 {
 		end++
 	}
-	guards.hide = [2]uintptr{args[0], end}
-	n := copy(l.brainName[:], "brain-") // protocol.BrainPrefix
-	copy(l.brainName[n:], guards.name[len("guard-"):])
-	guards.argv[0] = uintptr(unsafe.Pointer(&l.brainName))
-	guards.argv[1] = address("supervise\x00") // protocol.BrainCommand
-	guards.args = 2
-	guards.env = uintptr(unsafe.Pointer(unsafe.SliceData(env))) + unsafe.Sizeof(env[0]) // the rest, or none
+	l.guards.hide = [2]uintptr{args[0], end}
+	l.prepareBrains(addressOf(env) + unsafe.Sizeof(env[0])) // the rest of them, or none
 	l.leaveClient()
 	l.signals.take()
 	l.signals.open()
@@ -104,6 +87,17 @@ func (l *Launcher) Continue(memory int32, args, env []uintptr) bool {
 	l.live()
 	l.leaveToMain()
 	return true
+}
+
+// prepareBrains fills in the arguments of brains, and their environment.
+func (l *Launcher) prepareBrains(env uintptr) {
+	guards := &l.guards
+	n := copy(l.brainName[:], "brain-") // protocol.BrainPrefix
+	copy(l.brainName[n:], guards.name[len("guard-"):])
+	guards.argv[0] = uintptr(unsafe.Pointer(&l.brainName))
+	guards.argv[1] = address("supervise\x00") // protocol.BrainCommand
+	guards.args = 2
+	guards.env = env
 }
 
 // Runtime has the functions of a launcher with a Go runtime.
@@ -121,10 +115,9 @@ func (l *Launcher) ContinueInGo(memory int, env []string, r Runtime) bool {
 	}
 	name := l.guards.name[:]
 	id := string(name[len("guard-"):bytes.IndexByte(name, 0)])
-	first, last := os.Args[0], os.Args[len(os.Args)-1]
 	lasts, err := newLasting(&Options{
 		Name: "guard-" + id, Argv: []string{"brain-" + id, "supervise"}, Env: env,
-		Hide: [2]uintptr{address(first), address(last) + uintptr(len(last))},
+		Hide: CommandLine(),
 		Near: l.guards.near, Readable: l.guards.readable,
 	})
 	if err == nil {
@@ -165,8 +158,7 @@ func (l *Launcher) resume(memory int32) bool {
 	h := &on.Handover
 	h.Launcher = 0
 	l.page = on
-	l.signals.fd = -1
-	l.children = -1
+	l.holdNothing()
 	sys(unix.SYS_PRCTL, unix.PR_SET_NAME, uintptr(unsafe.Pointer(&h.Comm)), 0, 0, 0)
 	l.payload = h.Group
 	l.waiting = h.Main
@@ -180,12 +172,10 @@ func (l *Launcher) resume(memory int32) bool {
 	for _, fd := range on.Descriptors() {
 		closeOnExec(fd)
 	}
+	for _, fd := range h.Descriptors() {
+		closeOnExec(fd)
+	}
 	closeOnExec(on.Memory)
-	closeOnExec(h.Group)
-	closeOnExec(h.GuardLeaf)
-	closeOnExec(h.Sock)
-	closeOnExec(h.PIDFD)
-	closeOnExec(h.Main)
 	return true
 }
 

@@ -62,7 +62,17 @@ func Prepare(on *page.Page, s *Server) (*Launcher, error) {
 		return nil, err
 	}
 	on.Foreign = hasChildren()
-	return &Launcher{page: on, birth: b, waiting: -1, payload: -1, children: -1}, nil
+	l := &Launcher{page: on, birth: b}
+	l.holdNothing()
+	return l, nil
+}
+
+// holdNothing marks the descriptors that a launcher may have as none.
+func (l *Launcher) holdNothing() {
+	l.waiting = -1
+	l.payload = -1
+	l.children = -1
+	l.signals.fd = -1
 }
 
 // Prefork forks the main process in a group, or before it has one (-1), for a manager that moves it to a

@@ -123,7 +123,7 @@ func launch(c *config) int {
 	if c.Refuses != 0 {
 		refuseClone3(c.Refuses)
 	}
-	options := &Options{Name: "guard-test", Argv: []string{"test", "supervise"}, Env: os.Environ(), Hide: c.hide()}
+	options := &Options{Name: "guard-test", Argv: []string{"test", "supervise"}, Env: os.Environ(), Hide: CommandLine()}
 	if c.Twins {
 		for range 2 {
 			_, err := Fork(on, options)
@@ -176,14 +176,6 @@ func goOn() int {
 	}
 	_ = unix.Rmdir(c.Parent + "/server")
 	return statusOn(on)
-}
-
-// hide is where the arguments of this process are.
-func (c *config) hide() (at [2]uintptr) {
-	first, last := os.Args[0], os.Args[len(os.Args)-1]
-	at[0] = uintptr(unsafe.Pointer(unsafe.StringData(first)))
-	at[1] = uintptr(unsafe.Pointer(unsafe.StringData(last))) + uintptr(len(last))
-	return at
 }
 
 func (c *config) makeGroup() (payload, leaf int) {

@@ -135,7 +135,9 @@ func (l *Launcher) exit() {
 	if sig == 0 {
 		exit(uintptr(status >> 8 & 0xff))
 	}
-	none, action, mask := unix.Rlimit{}, [4]uint64{}, ^uint64(1<<(sig-1))
+	none := unix.Rlimit{}
+	action := [4]uint64{} // SIG_DFL
+	mask := ^uint64(1 << (sig - 1))
 	sys(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_CORE, uintptr(unsafe.Pointer(&none)), 0, 0)
 	sys(unix.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&action)), 0, 8, 0)
 	sys(unix.SYS_KILL, uintptr(unix.Getpid()), sig, 0, 0, 0)

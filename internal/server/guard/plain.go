@@ -73,10 +73,7 @@ func (p *Plain) Run() bool {
 	dumpable, _ := sys(unix.SYS_PRCTL, unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
 	p.signals.block()
 	p.signals.take()
-	p.signals.fd = -1
-	p.waiting = -1
-	p.payload = -1
-	p.children = -1
+	p.holdNothing()
 	p.score = -1
 	if p.prepare() && p.start() {
 		if p.page.FailedStep == page.StepNone { // otherwise main tries again, and reports why it can't
@@ -139,8 +136,6 @@ func (p *Plain) makeID() {
 	p.nameDirectories(p.texts.dir[:n])
 	n = copy(p.texts.variable[:], "MCPSCOPE_ID=")
 	copy(p.texts.variable[n:], p.id[:])
-	n = copy(p.brainName[:], "brain-")
-	copy(p.brainName[n:], p.id[:])
 }
 
 func (p *Plain) isManaged() bool { return p.From != page.CgroupDirectory }
@@ -314,10 +309,7 @@ func (p *Plain) start() bool {
 	copy(guards.name[:], "guard-") // protocol.GuardPrefix
 	copy(guards.name[6:], p.id[:])
 	guards.hide = p.Hide
-	guards.argv[0] = uintptr(unsafe.Pointer(&p.brainName))
-	guards.argv[1] = address("supervise\x00") // protocol.BrainCommand
-	guards.args = 2
-	guards.env = uintptr(unsafe.Pointer(unsafe.SliceData(p.Env)))
+	p.prepareBrains(addressOf(p.Env))
 	guards.near = !p.initReaps()
 	none := Gate{}
 	p.guard, e = guards.fork(p.page, &none, false)
@@ -328,7 +320,8 @@ func (p *Plain) start() bool {
 	if e != 0 {
 		return false
 	}
-	if e = p.signals.open(); e != 0 {
+	e = p.signals.open()
+	if e != 0 {
 		return false
 	}
 	p.page.Wake = now() + settleAfter

@@ -259,6 +259,14 @@ func ownMemory() (at, size uintptr) {
 
 func keepInForks(at, size uintptr) { sys(unix.SYS_MADVISE, at, size, unix.MADV_DOFORK, 0, 0) }
 
+// CommandLine is where the arguments of this process are: see Options.Hide.
+func CommandLine() (at [2]uintptr) {
+	last := os.Args[len(os.Args)-1]
+	at[0] = address(os.Args[0])
+	at[1] = address(last) + uintptr(len(last))
+	return at
+}
+
 // decimal writes a number of at most ten digits.
 func decimal(to *[11]byte, n int) uintptr {
 	at := len(to) - 1

@@ -49,7 +49,8 @@ func (s *launcherSignals) block() {
 // stay so: they would count as a request of a stop.
 func (s *launcherSignals) take() {
 	const ignored = 1 // SIG_IGN
-	normal, action := [4]uint64{}, [4]uint64{}
+	normal := [4]uint64{}
+	action := [4]uint64{}
 	to, at := uintptr(unsafe.Pointer(&normal)), uintptr(unsafe.Pointer(&action))
 	sys(unix.SYS_RT_SIGACTION, uintptr(unix.SIGCHLD), to, at, 8, 0) // ignored, it would hide the status
 	if action[0] == ignored {

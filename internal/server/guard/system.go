@@ -128,6 +128,16 @@ func openAt(dir int32, name string, how uintptr) (int32, syscall.Errno) {
 	return int32(fd), e
 }
 
+// executeProgram executes mcpscope by a descriptor or, where a sandbox refuses that, by the name of its file.
+// It returns if that fails.
+func executeProgram(program int32, argv, env uintptr) syscall.Errno {
+	_, e := sys(unix.SYS_EXECVEAT, uintptr(program), address("\x00"), argv, env, unix.AT_EMPTY_PATH)
+	if e == syscall.EPERM || e == syscall.ENOSYS {
+		_, e = sys(unix.SYS_EXECVE, address(ownProgram), argv, env, 0, 0)
+	}
+	return e
+}
+
 func address(text string) uintptr { return uintptr(unsafe.Pointer(unsafe.StringData(text))) }
 
 // readFile reads the beginning of a file into buf, and returns 0 if it can't.

@@ -10,6 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// tag is that of the server, whose id is in the name of its guards.
+func (l *lasting) tag() uint64 {
+	id := [idLength]byte{}
+	copy(id[:], l.name[len("guard-"):])
+	return tagOf(&id)
+}
+
 // tagOf is freeze.Tag of an id.
 func tagOf(id *[idLength]byte) uint64 {
 	number := uint64(0)
@@ -32,10 +39,9 @@ const (
 // killTagged kills all processes that carry the tag, for a guard that can start no brain and has no launcher.
 // It takes two descriptors.
 func (p *process) killTagged() {
-	id := [idLength]byte{}
-	copy(id[:], p.name[len("guard-"):])
-	tag := tagOf(&id)
-	for round, quiet := 0, 0; round < 1000 && quiet < 2; round++ { // a list misses one that is just forked
+	tag := p.tag()
+	quiet := 0 // a list misses one that is just forked
+	for round := 0; round < 1000 && quiet < 2; round++ {
 		quiet++
 		if p.killEach(tag) {
 			quiet = 0

@@ -327,7 +327,7 @@ func (b *birth) prefork() (pid int, err error) {
 func (b *birth) forkGuard(readable bool) (err error) {
 	o := &guard.Options{
 		Name: protocol.GuardPrefix + b.Config.Group.ID, Argv: protocol.BrainArgs(b.Config.Group.ID),
-		Env: b.Env, Hide: commandLine(), Readable: readable, Near: !group.InitReaps(),
+		Env: b.Env, Hide: guard.CommandLine(), Readable: readable, Near: !group.InitReaps(),
 	}
 	if b.launcher != nil {
 		b.Guard, err = b.launcher.ForkGuard(o)
@@ -335,14 +335,6 @@ func (b *birth) forkGuard(readable bool) (err error) {
 		b.Guard, err = guard.Fork(b.Page, o)
 	}
 	return err
-}
-
-// commandLine is where the arguments of this process are.
-func commandLine() (at [2]uintptr) {
-	first, last := os.Args[0], os.Args[len(os.Args)-1]
-	at[0] = uintptr(unsafe.Pointer(unsafe.StringData(first)))
-	at[1] = uintptr(unsafe.Pointer(unsafe.StringData(last))) + uintptr(len(last))
-	return at
 }
 
 // dismiss ends a guard without a server, which removes what was made of a group.

@@ -155,19 +155,29 @@ type Looks struct {
 
 // Handover is for a launcher that executes its own program again, and has no memory but the page then.
 type Handover struct {
-	Launcher   int32    // pid; 0 without a handover
-	Group      int32    // directory of the payload, or -1
-	GuardLeaf  int32    // where the guard moves, or -1
-	Sock       int32    // of the guard
-	PIDFD      int32    // of the guard
-	Main       int32    // socket of the main process, which waits
-	MainPID    int32    // its pid
+	Handed
+	Launcher   int32 // pid; 0 without a handover
+	MainPID    int32
 	ClientMask uint64   // signals that the client blocks: signal n is bit n-1
 	Name       [16]byte // of guards
 	Comm       [16]byte // of the launcher
 	Terminal   bool     // the server is on a terminal
 	Near       bool     // guards are children of the launcher
 	Readable   bool     // guards are, by other processes of this user
+}
+
+// Handed are the descriptors of a Handover.
+type Handed struct {
+	Group     int32 // directory of the payload, or -1
+	GuardLeaf int32 // where the guard moves, or -1
+	Sock      int32 // of the guard
+	PIDFD     int32 // of the guard
+	Main      int32 // socket of the main process, which waits
+}
+
+// Descriptors is a view of Handed.
+func (h *Handed) Descriptors() []int32 {
+	return unsafe.Slice(&h.Group, unsafe.Sizeof(*h)/unsafe.Sizeof(h.Group))
 }
 
 // Ender is the process that removes the group, and reports the end. It is changed by CompareAndSwap.
