@@ -34,9 +34,10 @@ func continueRun(args, env []uintptr) bool {
 // found is the program of plain, and browser the variable that it may get.
 var found, browser file
 
-// beginRun runs the server of a run that needs nothing of main: without flags but --name, variables and files
-// of settings, in a place where no manager is waited for. It returns false for everything else, and for
-// everything that fails, and main does it once more. It returns true where main has to report the end.
+// beginRun runs the server of a run that needs nothing of main: with the flags of splitRun alone, without
+// variables and files of settings, in a place where no manager is waited for. It returns false for everything
+// else, and for everything that fails, and main does it once more. It returns true where main has to report
+// the end.
 func beginRun(args, env []uintptr) bool {
 	if len(args) < 4 || unix.Getuid() != unix.Geteuid() {
 		return false

@@ -38,7 +38,8 @@ func init() {
 	}
 }
 
-// plain is the launcher from the server's start on. It is in the program's memory: there may be no heap.
+// plain is the launcher from the server's start on, also of a server that is not plain. It is in the
+// program's memory: there may be no heap.
 var plain guard.Plain
 
 // invocation is one `run`, before anything is done.

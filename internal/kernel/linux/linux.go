@@ -49,9 +49,9 @@ var OfTerminal = []unix.Signal{unix.SIGINT, unix.SIGQUIT, unix.SIGWINCH, unix.SI
 // Ending are the signals by which a client ends a server.
 var Ending = []unix.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT}
 
-// Caught are the signals that a launcher reacts to or passes on. CHLD is beside them. It does not catch KILL
-// and STOP, URG, those of job control and of a fault in our own code, 16, and the real-time signals, which
-// no client sends.
+// Caught are the signals that a launcher with a Go runtime, as in a build with cgo, reacts to or passes on.
+// CHLD is beside them. It does not catch KILL and STOP, URG, those of job control and of a fault in our own
+// code, 16, and the real-time signals.
 var Caught = append([]unix.Signal{
 	unix.SIGALRM, unix.SIGUSR1, unix.SIGUSR2, unix.SIGABRT, unix.SIGPIPE, unix.SIGCONT, unix.SIGXCPU,
 	unix.SIGXFSZ, unix.SIGVTALRM, unix.SIGPROF, unix.SIGWINCH, unix.SIGIO, unix.SIGPWR,

@@ -14,7 +14,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/page"
 )
 
-// Plain is a run that needs nothing of a Go runtime: one without flags but --name, variables and files of
+// Plain is a run that needs nothing of a Go runtime: one with few flags, without variables and files of
 // settings, where this process can make the group by itself. That is root where no manager is, by the backend
 // cgroup, and a client in a place whose manager takes the directory over later. All its memory is here, since
 // there is no heap.
