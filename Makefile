@@ -109,7 +109,7 @@ test-arm64: ## every way to stay alive against three ends, and the early start o
 	@.ci/deps arm64
 	@CELLS='$(CELLS)' test/vm/arm64
 
-test-soak: deps ## ten thousand servers with ends drawn at random, a thousand at once, three thousand each whose launcher, guard or client is killed while they start, and three thousand of the kill table: CYCLES=10000 SEED=N KILLS=3000
+test-soak: deps ## ten thousand servers with ends drawn at random, a thousand at once, three thousand each whose launcher, guard or client is killed while they start, and three thousand of the kill table on each backend: CYCLES=10000 SEED=N KILLS=3000
 	@rm -f .cache/soak
 	@status=0; mkdir -p .cache; MCPSCOPE_TEST_FULL=1 MCPSCOPE_SOAK_CYCLES=$(CYCLES) MCPSCOPE_SOAK_SEED=$(SEED) MCPSCOPE_KILLS=$(KILLS) MCPSCOPE_E2E_TABLE=$(CURDIR)/.cache/soak \
 		$(GO) run $(GOTESTSUM) --format pkgname-and-test-fails --hide-summary all -- -count=1 -timeout 60m -p 1 \

@@ -17,6 +17,7 @@ import (
 
 // A kill is the life of one server, with a kill in it.
 type kill struct {
+	table *Table
 	plan  *plan
 	cell  cell
 	shape shape
@@ -26,6 +27,7 @@ type kill struct {
 
 	t      *testing.T
 	site   *escape.Site
+	groups string // directory of the servers' groups; "" where they have none
 	client *escape.Client
 
 	killed map[int]bool // guards and brains, by pid
@@ -40,6 +42,9 @@ type kill struct {
 func (k *kill) run(t *testing.T, site *escape.Site, group string) {
 	k.t = t
 	k.site = site
+	if k.table.Backend.Groups != nil {
+		k.groups = k.table.Backend.Groups(site, group)
+	}
 	k.start(group)
 	defer k.client.End()
 	defer k.explainFailure()
@@ -71,16 +76,16 @@ func (k *kill) explainFailure() {
 
 // start starts a client that is the leader of the server's process group.
 func (k *kill) start(group string) {
-	line := []string{programs.mcpscope, "run", "--name", k.name}
+	line := []string{k.table.Program, "run", "--name", k.name}
 	if !k.plain {
 		graces := []string{"--eof-grace", grace.String(), "--term-grace", grace.String()}
-		line = append(line, "--backend", "cgroup")
+		line = append(line, "--backend", k.table.Backend.Name)
 		line = append(line, graces...)
 	}
 	if k.cell.moment == frozenIdle {
 		line = append(line, "--idle-freeze", "20ms")
 	}
-	line = append(line, "--", "sh", "-c", "zoo=$0; echo up; "+k.shape.script, programs.Zoo)
+	line = append(line, "--", "sh", "-c", "zoo=$0; echo up; "+k.shape.script, k.site.Programs.Zoo)
 	cmd := k.site.Command(k.site.ClientLine(nil, line)...)
 	cmd.Env = append(cmd.Env, k.mark())
 	k.client = escape.StartClient(k.t, cmd, func() error { return escape.StartIn(group, cmd) })
@@ -129,7 +134,7 @@ func (k *kill) arrive() {
 
 func (k *kill) awaitFrozen() {
 	k.t.Helper()
-	found := escape.Servers(k.groups(), k.name, "*")
+	found := escape.Servers(k.groups, k.name, "*")
 	if len(found) != 1 {
 		k.t.Errorf("the server has the groups %q", found)
 		return

@@ -77,7 +77,7 @@ func (k *kill) statuses() []string {
 // both killed, and no process is left that could act, that may take one sweep.
 func (k *kill) judgeRemains() {
 	k.t.Helper()
-	mayNeedSweep := k.launcherKilled && k.guardKilled
+	mayNeedSweep := k.launcherKilled && k.guardKilled || k.table.SweepCleans
 	pace.Eventually(escape.Patience, func() bool { return k.clean() || mayNeedSweep && k.abandoned() })
 	if !k.clean() && mayNeedSweep {
 		k.sweep()
@@ -113,7 +113,7 @@ func (k *kill) sweep() {
 			k.t.Error(err)
 		}
 	}
-	o, err := escape.Finish(k.site.Dir, k.site.Command(programs.mcpscope, "sweep"))
+	o, err := escape.Finish(k.site.Dir, k.site.Command(k.table.Program, "sweep"))
 	if err != nil || o.Status != 0 || o.Stderr != "" {
 		k.t.Errorf("sweep: %s", fmt.Sprint(o, err))
 	}

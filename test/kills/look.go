@@ -39,10 +39,10 @@ func (k *kill) mark() string { return "KILL_TABLE_MARK=" + k.name }
 // look lists the processes with the mark, and those without it in the world's group: a process that executes
 // a program has no environment for a moment. The client, and the world's own process, are left out.
 func (k *kill) look() []process {
-	world := strings.TrimPrefix(k.site.Dir, bed.Root(k.t)) + "/"
+	own := k.site.Root != nil // otherwise the site has a login's processes, too
 	var found []process
 	for pid, parent := range escape.Parents() {
-		if pid == k.client.Own.PID || pid == k.site.Root.Cmd.Process.Pid {
+		if pid == k.client.Own.PID || own && pid == k.site.Root.Cmd.Process.Pid {
 			continue
 		}
 		environment, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)) // empty if it has exited
@@ -52,7 +52,7 @@ func (k *kill) look() []process {
 		if err != nil || state == "Z" || state == "X" {
 			continue
 		}
-		if marked || strings.HasPrefix(path+"/", world) {
+		if marked || own && k.inside(k.site.Dir+"/", path) || k.isMembers(path) {
 			found = append(found, process{pid, parent, k.kindOf(pid, path), marked})
 		}
 	}
@@ -69,7 +69,7 @@ func (k *kill) look() []process {
 }
 
 // kindOf: neither the name nor the command line of a guard is promised to tests, so a guard is each process
-// that is nothing else.
+// that is nothing else. In a tree the main process before its exec would be one, too.
 func (k *kill) kindOf(pid int, path string) string {
 	line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // empty if it has exited
 	switch {
@@ -77,10 +77,23 @@ func (k *kill) kindOf(pid int, path string) string {
 		return launcher
 	case bytes.HasPrefix(line, []byte("brain-")):
 		return brain
-	case strings.Contains(path, "/mcp-"+k.name+"-") && !strings.Contains(path, "/guards"):
+	case k.groups != "" && k.isMembers(path):
+		return member
+	case k.groups == "" && !bytes.HasPrefix(line, []byte("guard-")):
 		return member
 	}
 	return guard
+}
+
+// isMembers reports whether a group is the server's own, or below it.
+func (k *kill) isMembers(path string) bool {
+	return k.groups != "" && k.inside(filepath.Join(k.groups, "mcp-"+k.name+"-"), path) &&
+		!strings.Contains(path, "/guards")
+}
+
+// inside reports whether the path of a process begins with a directory, or with the beginning of one.
+func (k *kill) inside(dir, path string) bool {
+	return strings.HasPrefix(path+"/", strings.TrimPrefix(dir, bed.Root(k.t)))
 }
 
 // ofKind looks for the processes of one kind.
@@ -107,16 +120,16 @@ func (k *kill) abandoned() bool {
 	return true
 }
 
-// groups is where mcpscope makes the groups of root's servers.
-func (k *kill) groups() string { return filepath.Join(k.site.Dir, "mcp.slice", "0") }
-
-// directories lists what is there but the guards' own leaf, which comes and goes.
+// directories lists those of the server.
 func (k *kill) directories() []string {
-	entries, _ := os.ReadDir(k.groups()) // the first server makes it
+	if k.groups == "" {
+		return nil
+	}
+	entries, _ := os.ReadDir(k.groups) // the first server makes it
 	var found []string
 	for _, e := range entries {
-		if e.IsDir() && e.Name() != "guards" {
-			found = append(found, filepath.Join(k.groups(), e.Name()))
+		if strings.HasPrefix(e.Name(), "mcp-"+k.name+"-") {
+			found = append(found, filepath.Join(k.groups, e.Name()))
 		}
 	}
 	return found

@@ -99,6 +99,7 @@ func (c cell) allowed() bool {
 
 // A plan has the cells in the order in which the kills are dealt to them.
 type plan struct {
+	table *Table
 	seed  uint64
 	cells []cell
 
@@ -113,8 +114,9 @@ type cellKey struct{ row, moment string }
 func (c cell) key() cellKey { return cellKey{strings.Join(c.victims, " "), c.moment} }
 
 // newPlan: starts have two places for each row, because most steps of a start happen once.
-func newPlan(seed uint64) *plan {
+func (table *Table) newPlan(seed uint64) *plan {
 	p := &plan{
+		table: table,
 		seed:  seed,
 		tried: map[cellKey]int{},
 		hit:   map[cellKey]int{},
@@ -123,7 +125,8 @@ func newPlan(seed uint64) *plan {
 	for _, row := range rows {
 		for _, moment := range append(slices.Clone(moments), starting) {
 			c := cell{strings.Fields(row), moment}
-			if c.allowed() {
+			frozen := moment == frozenIdle && table.Backend.Groups == nil // without a group nothing is frozen
+			if c.allowed() && !frozen {
 				p.cells = append(p.cells, c)
 			}
 		}
@@ -136,10 +139,11 @@ func newPlan(seed uint64) *plan {
 // draw draws the kill with the number.
 func (p *plan) draw(n int) *kill {
 	k := &kill{
+		table:  p.table,
 		plan:   p,
 		cell:   p.cells[n%len(p.cells)],
 		rand:   rand.New(rand.NewPCG(p.seed, uint64(n)+1)),
-		name:   fmt.Sprint("kill-", n),
+		name:   fmt.Sprintf("kill-%d-%s", n, p.table.Name),
 		killed: map[int]bool{},
 	}
 	// A second victim is there only as long as a stop takes.
@@ -157,6 +161,9 @@ func (p *plan) draw(n int) *kill {
 		k.plain = k.rand.IntN(2) == 0
 	case running, takingOver:
 		k.plain = k.rand.IntN(4) == 0
+	}
+	if p.table.NeverPlain {
+		k.plain = false
 	}
 	return k
 }
@@ -182,7 +189,7 @@ func (p *plan) String() string {
 	defer p.mu.Unlock()
 	var out strings.Builder
 	var tried, hit, swept int
-	fmt.Fprintf(&out, "kill table, seed %d\n%-16s", p.seed, "victims")
+	fmt.Fprintf(&out, "kill table, %s, seed %d\n%-16s", p.table.Name, p.seed, "victims")
 	for _, moment := range moments {
 		fmt.Fprintf(&out, "%11s", moment)
 	}
