@@ -21,12 +21,9 @@ func (l *Launcher) signalMain(sig unix.Signal) {
 // reap waits for all children that have ended: the main process, and orphans of the server.
 func (l *Launcher) reap() {
 	for {
-		options := uintptr(unix.WNOHANG | unix.WUNTRACED)
-		if !l.guards.near { // a guard that is a child does not count
-			options |= unix.WALL
-		}
+		const how = unix.WNOHANG | unix.WUNTRACED // without __WALL no guard counts that is a child
 		status := uint32(0)
-		pid, e := sys(unix.SYS_WAIT4, ^uintptr(0), uintptr(unsafe.Pointer(&status)), options, 0, 0)
+		pid, e := sys(unix.SYS_WAIT4, ^uintptr(0), uintptr(unsafe.Pointer(&status)), how, 0, 0)
 		switch {
 		case e != 0 || pid == 0:
 			l.page.Childless = l.isChildless(e)
