@@ -40,7 +40,7 @@ func begin(argv, stack uintptr) uintptr {
 	if len(args) > 1 && text(args[1]) == "run" {
 		refuseWithFewFiles()
 		if continueRun(args, env) || beginRun(args, env) {
-			plain.ExitWithoutMain()
+			own.ExitWithoutMain()
 			return argv
 		}
 		refuseWithoutRoom()

@@ -28,11 +28,15 @@ func continueRun(args, env []uintptr) bool {
 		}
 		memory = memory*10 + c - '0'
 	}
-	return plain.Continue(memory, args, env)
+	return own.Continue(memory, args, env)
 }
 
-// found is the program of plain, and browser the variable that it may get.
-var found, browser file
+// plain is a run that starts its server before the Go runtime. found is its program, and browser the variable
+// that it may get. They are in the program's memory: there is no heap.
+var (
+	plain          guard.Plain
+	found, browser file
+)
 
 // beginRun runs the server of a run that needs nothing of main: with the flags of splitRun alone, without
 // variables and files of settings, in a place where no manager is waited for. It returns false for everything
@@ -42,8 +46,8 @@ func beginRun(args, env []uintptr) bool {
 	if len(args) < 4 || unix.Getuid() != unix.Geteuid() {
 		return false
 	}
-	plain.EOFGrace = 1200e6 // protocol.DefaultPolicy
-	plain.TermGrace = 1000e6
+	plain.Policy.EOFGrace = 1200e6 // protocol.DefaultPolicy
+	plain.Policy.TermGrace = 1000e6
 	given, command := splitRun(args[2:])
 	if len(command) == 0 {
 		return false
@@ -64,13 +68,13 @@ func beginRun(args, env []uintptr) bool {
 	if !isPlainName(given) {
 		return false
 	}
-	plain.Args = command
-	plain.Env = env
-	plain.Path = uintptr(unsafe.Pointer(&found))
+	plain.Command.Args = command
+	plain.Command.Env = env
+	plain.Command.Path = uintptr(unsafe.Pointer(&found))
 	plain.Name = given
 	last := args[len(args)-1]
-	plain.Hide = [2]uintptr{args[0], last + uintptr(len(text(last)))}
-	return plain.Run()
+	plain.Command.Hide = [2]uintptr{args[0], last + uintptr(len(text(last)))}
+	return plain.Run(&own)
 }
 
 // splitRun returns the value of --name, and the command. It returns no command for a line without "--", and for
@@ -86,11 +90,11 @@ func splitRun(args []uintptr) (given string, command []uintptr) {
 			plain.Chosen = value == "cgroup"
 			ok = plain.Chosen || value == "auto"
 		case "--eof-grace":
-			plain.EOFGrace, ok = plainDuration(value)
+			plain.Policy.EOFGrace, ok = plainDuration(value)
 		case "--term-grace":
-			plain.TermGrace, ok = plainDuration(value)
+			plain.Policy.TermGrace, ok = plainDuration(value)
 		case "--idle-freeze":
-			plain.IdleFreeze, ok = plainDuration(value)
+			plain.Policy.IdleFreeze, ok = plainDuration(value)
 		default:
 			ok = false
 		}
@@ -164,7 +168,7 @@ func addBrowser() bool {
 	if isOdd(text(at)[n:end]) {
 		return false
 	}
-	plain.Browser = at
+	plain.Command.Browser = at
 	return true
 }
 

@@ -33,14 +33,14 @@ func init() {
 		runtime.LockOSThread()
 		new(linux.Action).Set(unix.SIGQUIT) // the runtime would print a trace
 	}
-	if plain.IsOver() { // nothing reads them: the runtime would end the process by one
+	if own.Over() != nil { // nothing reads them: the runtime would end the process by one
 		_, _ = loop.Catch(linux.Ending...)
 	}
 }
 
-// plain is the launcher from the server's start on, also of a server that is not plain. It is in the
-// program's memory: there may be no heap.
-var plain guard.Plain
+// own is this process as a launcher, from the server's start on. It is in the program's memory: there may be
+// no heap.
+var own guard.Launcher
 
 // invocation is one `run`, before anything is done.
 type invocation struct {
@@ -51,8 +51,8 @@ type invocation struct {
 }
 
 func runCommand(args []string, io cli.Stdio) int {
-	if plain.IsOver() || continueInGo() {
-		return reportRun(&plain.Launcher, io)
+	if own.Over() != nil || continueInGo() {
+		return reportRun(own.Over(), io)
 	}
 	v := &invocation{Printer: cli.Printer{Stdio: io}, values: settings.Defaults()}
 	operands, help, err := v.values.Parse(settings.Run, args)
@@ -90,7 +90,7 @@ func continueInGo() bool {
 	}
 	caught := append([]unix.Signal{unix.SIGCHLD}, linux.Caught...)
 	catch := func() (int, error) { return loop.Catch(caught...) }
-	return plain.ContinueInGo(memory, env[1:], guard.Runtime{Catch: catch, Poll: linux.Poll})
+	return own.ContinueInGo(memory, env[1:], guard.Runtime{Catch: catch, Poll: linux.Poll})
 }
 
 // prepare fills in the server; the status is cli.ExitOK if nothing is in its way.
@@ -131,8 +131,8 @@ func (v *invocation) tellWeaker(err error) {
 }
 
 // reportRun reports the end of a server that this process has started, before the launcher's loop.
-func reportRun(l *guard.Launcher, io cli.Stdio) int {
-	c, o, err := launcher.Report(l)
+func reportRun(ended *guard.Ended, io cli.Stdio) int {
+	c, o, err := launcher.Report(ended)
 	p := cli.Printer{Stdio: io, Quiet: c.Quiet, Verbose: c.Verbose}
 	if p.Verbose {
 		for _, n := range o.Notes {

@@ -161,7 +161,7 @@ var unnoticed = []mechanism{
 	without("the mark of a person's freeze", one(idle+"rest.go", "if !Held(r.Group.Payload) {", "if true {"),
 		tests("test/e2e", "FreezeOfAnIdleServerStays")),
 	// transparency to the server
-	without("job control", one(guard+"launcher.go", "\t\tl.signals.stopBy = sig\n", ""),
+	without("job control", one(guard+"launcher.go", "\t\tl.signals.stop(sig)\n", ""),
 		tests("test/e2e", "TerminalJobControl|TerminalFullScreen")),
 	without("the client's descriptors closed", one(guard+"live.go", "\tsys(unix.SYS_DUP3, uintptr(null), 0, unix.O_CLOEXEC, 0, 0)\n\tsys(unix.SYS_DUP3, uintptr(null), 1, unix.O_CLOEXEC, 0, 0)\n", ""),
 		tests("test/e2e", "OnlyTheServerHoldsItsDescriptors|TransparentHolders|TransparentEnds")),

@@ -156,7 +156,7 @@ var allowedCalls = []struct {
 	{
 		callee: "runtime.gcWriteBarrier2",
 		callers: []string{
-			"main.beginRun", guard + "(*Launcher).Dismiss", guard + "(*Launcher).replaceGuard",
+			"main.beginRun", guard + "(*guardKeeper).dismiss", guard + "(*guardKeeper).replace",
 			guard + "(*Launcher).resume", guard + "(*Plain).fillBirth", guard + "(*Plain).prepare",
 			guard + "(*Plain).start",
 			guard + "(*lasting).newProcess",
@@ -166,7 +166,13 @@ var allowedCalls = []struct {
 	},
 	{
 		callee:  "runtime.gcWriteBarrier4",
-		callers: []string{"main.beginRun", guard + "(*Launcher).Start"},
+		callers: []string{"main.beginRun"},
+		where:   []*place{beforeRuntime},
+		reason:  "as for gcWriteBarrier2",
+	},
+	{
+		callee:  "runtime.gcWriteBarrier6", // (*Launcher).attach
+		callers: []string{guard + "(*Launcher).resume", guard + "(*Plain).prepare"},
 		where:   []*place{beforeRuntime},
 		reason:  "as for gcWriteBarrier2",
 	},

@@ -86,6 +86,14 @@ func (k *kill) judgeRemains() {
 	if k.clean() {
 		return
 	}
+	if k.groups == "" && mayNeedSweep && k.abandoned() { // a sweep does not find a tree without launcher and guard
+		k.lost = true
+		for _, p := range k.look() {
+			k.killProcess(p)
+		}
+		pace.Eventually(escape.Patience, k.clean)
+		return
+	}
 	left := k.look()
 	for _, p := range left[:min(len(left), 10)] {
 		k.t.Errorf("one of %d processes left: %s", len(left), p)
@@ -106,7 +114,6 @@ func (k *kill) clean() bool { return len(k.look()) == 0 && len(k.directories()) 
 func (k *kill) sweep() {
 	k.t.Helper()
 	k.swept = true
-	k.note("sweep")
 	hourAgo := time.Now().Add(-time.Hour)
 	for _, dir := range k.directories() {
 		if err := os.Chtimes(dir, hourAgo, hourAgo); err != nil && !os.IsNotExist(err) {
@@ -114,6 +121,7 @@ func (k *kill) sweep() {
 		}
 	}
 	o, err := escape.Finish(k.site.Dir, k.site.Command(k.table.Program, "sweep"))
+	k.note(fmt.Sprintf("sweep %q", o.Stdout))
 	if err != nil || o.Status != 0 || o.Stderr != "" {
 		k.t.Errorf("sweep: %s", fmt.Sprint(o, err))
 	}

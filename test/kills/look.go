@@ -139,17 +139,25 @@ func (k *kill) directories() []string {
 func (k *kill) killKind(kind string) bool {
 	hit := false
 	for _, found := range k.ofKind(kind) {
-		p, err := escape.OpenProcess(found.pid)
-		if err != nil {
-			continue
-		}
-		// The pid is held now, and may have changed hands before.
-		if parent, err := escape.ParentOf(p.PID); err == nil && (parent == found.parent || parent == 1) {
-			k.killed[p.PID] = true
-			p.Signal(unix.SIGKILL)
+		if k.killProcess(found) {
+			k.killed[found.pid] = true
 			hit = true
 		}
-		p.Close()
 	}
 	return hit
+}
+
+// killProcess holds the process first: its pid may have changed hands since it was found.
+func (k *kill) killProcess(found process) bool {
+	p, err := escape.OpenProcess(found.pid)
+	if err != nil {
+		return false
+	}
+	defer p.Close()
+	parent, err := escape.ParentOf(p.PID)
+	if err != nil || parent != found.parent && parent != 1 {
+		return false
+	}
+	p.Signal(unix.SIGKILL)
+	return true
 }

@@ -107,6 +107,7 @@ type plan struct {
 	tried map[cellKey]int
 	hit   map[cellKey]int // all victims were there
 	swept map[cellKey]int // it took a sweep
+	lost  int             // trees
 }
 
 type cellKey struct{ row, moment string }
@@ -180,6 +181,9 @@ func (p *plan) count(k *kill) {
 	if k.swept {
 		p.swept[key]++
 	}
+	if k.lost {
+		p.lost++
+	}
 }
 
 // String shows for each cell how many kills met all their victims, "+N" for kills that met one of them or
@@ -203,7 +207,11 @@ func (p *plan) String() string {
 			swept += p.swept[key]
 		}
 	}
-	fmt.Fprintf(&out, "\n%d kills, %d met all their victims, %d needed a sweep\n", tried, hit, swept)
+	fmt.Fprintf(&out, "\n%d kills, %d met all their victims, %d needed a sweep", tried, hit, swept)
+	if p.lost > 0 {
+		fmt.Fprintf(&out, ", %d trees were lost with launcher and guard", p.lost)
+	}
+	out.WriteByte('\n')
 	return out.String()
 }
 

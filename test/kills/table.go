@@ -5,7 +5,7 @@
 //
 // A killed guard or brain changes nothing for the server, because the launcher starts another guard and the
 // guard another brain. After every other kill nothing is left: no process, no directory. Only if launcher and
-// guard were both killed may that take a sweep.
+// guard were both killed may that take a sweep, which does not find a tree.
 //
 // The seed and the number of a kill decide all that is drawn, so one kill can be repeated:
 // MCPSCOPE_KILLS_SEED=N go test -run 'TestKillTable/cgroup/.*/.*/^17$' ./test/kills, with the same MCPSCOPE_KILLS.

@@ -94,6 +94,7 @@ func (s *server) orphaned() {
 		t.Fatal(err)
 	}
 	defer guard.Close()
+	escape.AwaitSettled(guard) // a brain that runs would stop the server
 	if err := escape.KillTogether(guard, s.Server); err != nil {
 		t.Fatal(err)
 	}

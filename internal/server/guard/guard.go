@@ -503,19 +503,9 @@ func (p *process) continueLauncher() {
 // removeDirectories leaves to a sweep what members have made below them.
 func (p *process) removeDirectories() {
 	enter(p.page.Leaf) // it may be in one of them
-	all := &p.page.Directories
-	for at := 0; at < len(all) && all[at] != 0; {
-		for try := 0; try < 2000; try++ {
-			_, e := sys(unix.SYS_UNLINKAT, uintptr(p.page.Parent), uintptr(unsafe.Pointer(&all[at])),
-				unix.AT_REMOVEDIR, 0, 0)
-			if e != unix.EBUSY {
-				break
-			}
-			sleep(50e3) // no event says that the last process has left
-		}
-		for at < len(all) && all[at] != 0 {
-			at++
-		}
-		at++
+	d := directories{page: p.page}
+	for dir := d.next(); dir != 0; dir = d.next() {
+		const tries = 100 // 100 ms
+		removeDirectory(p.page.Parent, dir, tries)
 	}
 }

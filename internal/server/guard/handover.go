@@ -27,29 +27,30 @@ const HandoverVariable = "MCPSCOPE_HANDOVER="
 
 // HandOver executes this program again, which goes on with Continue. It returns only if that fails. The main
 // process waits in the group. payload is -1 in a tree; leaf is where the guard moves, or -1.
-func (l *Launcher) HandOver(payload, leaf int, argv, env []string) error {
-	if l.waiting < 0 {
-		if _, errno := l.Prefork(payload); errno != 0 {
+func (p *Preparation) HandOver(payload, leaf int, argv, env []string) error {
+	if p.waiting < 0 {
+		if _, errno := p.Prefork(payload); errno != 0 {
 			return fmt.Errorf("fork the server: %w", errno)
 		}
 	}
-	h := &l.page.Handover
+	guards := &p.keeper.lasting
+	h := &p.page.Handover
 	h.Group = int32(payload)
 	h.GuardLeaf = int32(leaf)
-	h.Sock = int32(l.guard.Sock)
-	h.PIDFD = int32(l.guard.PIDFD)
-	h.Main = l.waiting
-	h.MainPID = l.mainPID
-	h.Name = l.guards.name
-	h.Near = l.guards.near
-	h.Readable = l.guards.readable
+	h.Sock = int32(p.keeper.guard.Sock)
+	h.PIDFD = int32(p.keeper.guard.PIDFD)
+	h.Main = p.waiting
+	h.MainPID = p.birth.pid
+	h.Name = guards.name
+	h.Near = guards.near
+	h.Readable = guards.readable
 	_ = unix.Prctl(unix.PR_GET_NAME, uintptr(unsafe.Pointer(&h.Comm)), 0, 0, 0) // it can't fail
-	variable := fmt.Sprint(HandoverVariable, l.page.Memory)
+	variable := fmt.Sprint(HandoverVariable, p.page.Memory)
 	written, texts, errno := mapLists([][]string{argv, append([]string{variable}, env...)})
 	if errno != 0 {
 		return fmt.Errorf("execute mcpscope: %w", errno)
 	}
-	fds := slices.Concat(l.page.Descriptors(), h.Descriptors(), []int32{l.page.Memory})
+	fds := slices.Concat(p.page.Descriptors(), h.Descriptors(), []int32{p.page.Memory})
 	for _, fd := range fds {
 		if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0); err != nil && fd >= 0 {
 			return fmt.Errorf("pass descriptor %d on: %w", fd, err)
@@ -58,7 +59,7 @@ func (l *Launcher) HandOver(payload, leaf int, argv, env []string) error {
 	all := ^uint64(0)
 	setMask(&all, &h.ClientMask)
 	h.Launcher = int32(os.Getpid())
-	errno = executeProgram(l.page.Program, addressOf(written[0]), addressOf(written[1]))
+	errno = executeProgram(p.page.Program, addressOf(written[0]), addressOf(written[1]))
 	h.Launcher = 0
 	setMask(&h.ClientMask, nil)
 	for _, fd := range fds {
@@ -78,20 +79,20 @@ func (l *Launcher) Continue(memory int32, args, env []uintptr) bool {
 	for **(**byte)(unsafe.Pointer(&end)) != 0 {
 		end++
 	}
-	l.guards.hide = [2]uintptr{args[0], end}
+	l.keeper.lasting.hide = [2]uintptr{args[0], end}
 	l.prepareBrains(addressOf(env) + unsafe.Sizeof(env[0])) // the rest of them, or none
 	l.leaveClient()
 	l.signals.take()
 	l.signals.open()
-	l.begin()
+	l.startWaiting()
 	l.live()
-	l.leaveToMain()
+	l.signals.leave()
 	return true
 }
 
 // prepareBrains fills in the arguments of brains, and their environment.
 func (l *Launcher) prepareBrains(env uintptr) {
-	guards := &l.guards
+	guards := &l.keeper.lasting
 	n := copy(l.brainName[:], "brain-") // protocol.BrainPrefix
 	copy(l.brainName[n:], guards.name[len("guard-"):])
 	guards.argv[0] = uintptr(unsafe.Pointer(&l.brainName))
@@ -113,27 +114,28 @@ func (l *Launcher) ContinueInGo(memory int, env []string, r Runtime) bool {
 	if !l.resume(int32(memory)) {
 		return false
 	}
-	name := l.guards.name[:]
+	guards := &l.keeper.lasting
+	name := guards.name[:]
 	id := string(name[len("guard-"):bytes.IndexByte(name, 0)])
 	lasts, err := newLasting(&Options{
 		Name: "guard-" + id, Argv: []string{"brain-" + id, "supervise"}, Env: env,
 		Hide: CommandLine(),
-		Near: l.guards.near, Readable: l.guards.readable,
+		Near: guards.near, Readable: guards.readable,
 	})
 	if err == nil {
-		l.guards = *lasts
+		l.keeper.lasting = *lasts
 	}
 	l.leaveClient() // before the runtime has descriptors
 	l.signals.take()
-	if fd, failed := r.Catch(); failed == nil && err == nil { // otherwise begin fails
+	if fd, failed := r.Catch(); failed == nil && err == nil { // otherwise startWaiting fails
 		l.signals.fd = int32(fd)
 	}
 	l.signals.record = 1
 	handled := l.signals.mask | jobSignals
 	setMask(&handled, nil)
-	l.begin()
+	l.startWaiting()
 	for {
-		for l.mainPID > 0 && l.end == NotEnded {
+		for l.waits() {
 			l.react(r.Poll(l.pollArguments()))
 		}
 		if l.finish() {
@@ -157,16 +159,14 @@ func (l *Launcher) resume(memory int32) bool {
 	lowerScore(score)
 	h := &on.Handover
 	h.Launcher = 0
-	l.page = on
-	l.holdNothing()
+	l.attach(on)
 	sys(unix.SYS_PRCTL, unix.PR_SET_NAME, uintptr(unsafe.Pointer(&h.Comm)), 0, 0, 0)
-	l.payload = h.Group
-	l.waiting = h.Main
-	l.mainPID = h.MainPID
-	l.guard = page.Guard{Page: on, Sock: int(h.Sock), PIDFD: int(h.PIDFD)}
-	l.guards.name = h.Name
-	l.guards.near = h.Near
-	l.guards.readable = h.Readable
+	l.group.payload = h.Group
+	l.keeper.guard = page.Guard{Page: on, Sock: int(h.Sock), PIDFD: int(h.PIDFD)}
+	guards := &l.keeper.lasting
+	guards.name = h.Name
+	guards.near = h.Near
+	guards.readable = h.Readable
 	l.signals.mask = h.ClientMask
 	l.signals.terminal = h.Terminal
 	for _, fd := range on.Descriptors() {
@@ -185,13 +185,21 @@ func closeOnExec(fd int32) {
 	}
 }
 
-// begin starts the server.
-func (l *Launcher) begin() {
+// startWaiting starts the main process that waits.
+func (l *Launcher) startWaiting() {
+	h := &l.page.Handover
 	e := syscall.EMFILE
 	if l.signals.fd >= 0 {
-		e = l.Start(l.page.Handover.GuardLeaf)
+		e = l.arm(h.GuardLeaf)
 	}
-	if e != 0 {
-		l.fail(e)
+	if e == 0 {
+		waits := page.Guard{Sock: int(h.Main)}
+		e = waits.Go(int(l.group.payload), -1)
 	}
+	if e == 0 {
+		closeFD(h.Main)
+	} else {
+		forgetMain(h.Main, h.MainPID)
+	}
+	l.begin(h.MainPID, e)
 }

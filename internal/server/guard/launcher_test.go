@@ -157,7 +157,8 @@ func goOn() int {
 	if !l.ContinueInGo(memory, os.Environ()[1:], Runtime{Catch: catch, Poll: linux.Poll}) {
 		return 99
 	}
-	on, _, _, end := l.Over()
+	e := l.Over()
+	on, end := e.Page, e.End
 	text, err := on.Config()
 	check(err)
 	c := &config{}
@@ -171,7 +172,7 @@ func goOn() int {
 			_ = unix.Rmdir(c.Parent + "/server")
 		}
 	}
-	l.Dismiss(page.WordDone, 5e9)
+	e.Dismiss(5e9)
 	for c.Crowds && unix.Rmdir(c.Parent+"/server/leaf") == unix.EBUSY { // the guard was in it
 	}
 	_ = unix.Rmdir(c.Parent + "/server")

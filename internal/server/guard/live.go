@@ -6,7 +6,6 @@ package guard
 
 import (
 	"sync/atomic"
-	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -18,12 +17,13 @@ import (
 // main has to do more than that: see Over.
 func (l *Launcher) live() {
 	for {
-		for l.mainPID > 0 && l.end == NotEnded {
+		for l.waits() {
 			polls, count, timeout := l.pollArguments()
 			_, e := sys(unix.SYS_PPOLL, polls, count, timeout, 0, 0)
 			l.react(e)
 		}
 		if l.finish() {
+			l.over = true
 			return
 		}
 	}
@@ -38,59 +38,29 @@ func (l *Launcher) finish() bool {
 	case on.FailedStep != page.StepNone || l.end == MembersStuck:
 		return true
 	case l.end == BrainEndedIt:
-		l.Dismiss(page.WordDone, startWithin)
+		l.keeper.dismiss(page.WordDone, startWithin)
 		if on.Verbose || on.Left[0] != 0 {
 			return true
 		}
-		l.exit()
+		exitAs(on)
 		return true
-	case on.Reports && !l.isUnguarded():
+	case on.Reports && !l.keeper.isMissing():
 		// init would not reap a guard that was a child of this process, and one that is dead is replaced
-		on.Returned = !on.Awaits && !l.guards.near && !endedWithin(int32(l.guard.PIDFD), 0)
+		on.Returned = !on.Awaits && !l.keeper.lasting.near && !endedWithin(int32(l.keeper.guard.PIDFD), 0)
 		l.leaveToBrain()
 		if on.Returned {
-			l.exit()
+			exitAs(on)
 		}
 		return false
 	case on.Awaits: // there is no brain
 		return true
-	case l.removeGroup() || l.isUnguarded():
-		l.Dismiss(page.WordDone, startWithin)
-		l.exit()
+	case l.group.remove() || l.keeper.isMissing():
+		l.keeper.dismiss(page.WordDone, startWithin)
+		exitAs(on)
 		return true
 	}
 	l.leaveToBrain()
 	return false
-}
-
-// Over returns the page, the guard and the group where live has returned: main says why nothing could be
-// started, or reports the end.
-func (l *Launcher) Over() (on *page.Page, g *page.Guard, payload int, end End) {
-	return l.page, &l.guard, int(l.payload), l.end
-}
-
-// leaveToMain has main report the end, with the client's signals. Those that end a server mean nothing any
-// more: its status counts.
-func (l *Launcher) leaveToMain() {
-	const ignored = 1 // SIG_IGN
-	for sig := uintptr(1); sig <= 64; sig++ {
-		action := [4]uint64{ignored}
-		if ending&(uint64(1)<<(sig-1)) != 0 {
-			sys(unix.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&action)), 0, 8, 0)
-		}
-	}
-	setMask(&l.signals.mask, nil)
-	l.over = true
-}
-
-// IsOver reports whether main has to report the end.
-func (l *Launcher) IsOver() bool { return l.over }
-
-// ExitWithoutMain ends the process as the main process has ended where no Go runtime can start.
-func (l *Launcher) ExitWithoutMain() {
-	if !HasProcesses() || !HasAddressSpace() {
-		l.exit()
-	}
 }
 
 // leaveToBrain is for a group that a brain removes: a member may have made others in it.
@@ -99,7 +69,7 @@ func (l *Launcher) leaveToBrain() {
 	l.leaves = true
 	l.page.LeftOvers = true
 	atomic.StoreUint32(&l.page.Ender, page.NotEnding)
-	l.tellGuard()
+	l.keeper.tell()
 }
 
 // leaveClient closes the descriptors that are the server's own, but stderr.
@@ -114,23 +84,24 @@ func (l *Launcher) leaveClient() {
 	for _, fd := range l.page.Descriptors() {
 		keeps.add(fd)
 	}
+	for _, fd := range l.page.Handover.Descriptors() { // 0 without a handover
+		keeps.add(fd)
+	}
 	keeps.add(l.page.Memory)
-	keeps.add(int32(l.guard.Sock))
-	keeps.add(int32(l.guard.PIDFD))
+	keeps.add(int32(l.keeper.guard.Sock))
+	keeps.add(int32(l.keeper.guard.PIDFD))
 	keeps.add(l.signals.fd)
-	keeps.add(l.payload)
-	keeps.add(l.waiting)
-	keeps.add(l.page.Handover.GuardLeaf) // or 0
-	keeps.add(l.children)
+	keeps.add(l.group.payload)
+	keeps.add(l.children.list)
 	keeps.closeOthers()
 }
 
-// exit ends the process as the main process has ended. It returns if it does not know how.
-func (l *Launcher) exit() {
-	if !l.page.Exited {
+// exitAs ends the process as the main process has ended. It returns if it does not know how.
+func exitAs(on *page.Page) {
+	if !on.Exited {
 		return
 	}
-	status := l.page.Status
+	status := on.Status
 	sig := uintptr(status & 0x7f)
 	if sig == 0 {
 		exit(uintptr(status >> 8 & 0xff))
@@ -145,30 +116,29 @@ func (l *Launcher) exit() {
 	exit(128 + sig) // as PID 1, which its own signals do not end
 }
 
-// removeGroup returns false where something keeps the group.
-func (l *Launcher) removeGroup() bool {
-	all := &l.page.Directories
-	for at := 0; at < len(all) && all[at] != 0; at++ {
-		if !l.removeDirectory(uintptr(unsafe.Pointer(&all[at]))) {
-			return false
-		}
-		for at < len(all) && all[at] != 0 {
-			at++
-		}
-	}
-	return true
+// Ended is what the launcher leaves to main.
+type Ended struct {
+	Page    *page.Page
+	Guard   *page.Guard
+	Payload int // directory of the group, or -1
+	End     End
+	keeper  *guardKeeper
 }
 
-func (l *Launcher) removeDirectory(dir uintptr) bool {
-	for try := int64(0); try < 32; try++ { // 10 ms
-		_, e := sys(unix.SYS_UNLINKAT, uintptr(l.page.Parent), dir, unix.AT_REMOVEDIR, 0, 0)
-		if e == 0 || e == syscall.ENOENT {
-			return true
-		}
-		if e != syscall.EBUSY {
-			return false
-		}
-		sleep(20e3 * (try + 1)) // no event says that the last process has left
+// Over is nil unless main has to do more: it says why nothing could be started, or reports the end.
+func (l *Launcher) Over() *Ended {
+	if !l.over {
+		return nil
 	}
-	return false
+	return &Ended{l.page, &l.keeper.guard, int(l.group.payload), l.end, &l.keeper}
+}
+
+// Dismiss waits until the guard has exited, when the group is removed.
+func (e *Ended) Dismiss(within int64) { e.keeper.dismiss(page.WordDone, within) }
+
+// ExitWithoutMain ends the process as the main process has ended where no Go runtime can start.
+func (l *Launcher) ExitWithoutMain() {
+	if !HasProcesses() || !HasAddressSpace() {
+		exitAs(l.page)
+	}
 }

@@ -53,7 +53,7 @@ func (p *Plain) openPlace() bool {
 // this process is in: with a private cgroup namespace it may be another part. Unless the backend was chosen,
 // only the root is plain outside of a manager's units: any other group may be delegated.
 func (p *Plain) findOwn(root int32) bool {
-	path := p.readCgroup("/proc/self/cgroup\x00")
+	path := readCgroup("/proc/self/cgroup\x00", &p.buf)
 	if path == "" || !p.isManaged() && !p.Chosen && path != "/" {
 		return false
 	}
@@ -67,30 +67,30 @@ func (p *Plain) findOwn(root int32) bool {
 	if e != 0 {
 		return false
 	}
-	found := p.listsOwn(list)
+	found := listsOwn(list, &p.buf)
 	closeFD(list)
 	return found
 }
 
-// readCgroup returns the path in a file of cgroups(7), /proc/PID/cgroup. It stays in p.buf; "" if it is too
-// long.
-func (p *Plain) readCgroup(file string) string {
+// readCgroup returns the path in a file of cgroups(7), /proc/PID/cgroup. It stays in buf. A path that is too
+// long is "".
+func readCgroup(file string, buf *[512]byte) string {
 	fd, e := openAt(unix.AT_FDCWD, file, 0)
 	if e != 0 {
 		return ""
 	}
-	n := min(readFile(fd, &p.buf), uintptr(len(p.buf)-32))
+	n := min(readFile(fd, buf), uintptr(len(buf)-32))
 	closeFD(fd)
 	at := uintptr(0) // the line of version 2 is the last one: "0::/path"
 	for i := uintptr(0); i+1 < n; i++ {
-		if p.buf[i&511] == '\n' {
+		if buf[i&511] == '\n' {
 			at = i + 1
 		}
 	}
-	if n < at+5 || p.buf[at&511] != '0' || p.buf[(at+3)&511] != '/' || p.buf[(n-1)&511] != '\n' {
+	if n < at+5 || buf[at&511] != '0' || buf[(at+3)&511] != '/' || buf[(n-1)&511] != '\n' {
 		return ""
 	}
-	return unsafe.String(&p.buf[(at+3)&511], n-at-4)
+	return unsafe.String(&buf[(at+3)&511], n-at-4)
 }
 
 // findAbove finds the path of the directory that has the group, from the root of the mount. Of a manager it
@@ -100,7 +100,7 @@ func (p *Plain) findAbove() bool {
 		copy(p.texts.above[:], "mcp.slice/0")
 		return true
 	}
-	init := p.readCgroup("/proc/1/cgroup\x00")
+	init := readCgroup("/proc/1/cgroup\x00", &p.buf)
 	if strings.HasPrefix(init, "/..") { // the manager is outside of our cgroup namespace
 		return false
 	}
@@ -158,16 +158,16 @@ func openPath(dir int32, path *[pathMost]byte, flags uintptr) (int32, syscall.Er
 }
 
 // listsOwn reports whether a file has a line with the pid of this process.
-func (p *Plain) listsOwn(fd int32) bool {
+func listsOwn(fd int32, buf *[512]byte) bool {
 	own, number := unix.Getpid(), 0
 	for {
-		at, size := uintptr(unsafe.Pointer(&p.buf)), unsafe.Sizeof(p.buf)
+		at, size := uintptr(unsafe.Pointer(buf)), unsafe.Sizeof(*buf)
 		n, e := sys(unix.SYS_READ, uintptr(fd), at, size, 0, 0)
 		if e != 0 || n == 0 {
 			return false
 		}
 		for i := uintptr(0); i < n; i++ {
-			c := p.buf[i&511]
+			c := buf[i&511]
 			if c == '\n' && number == own {
 				return true
 			}

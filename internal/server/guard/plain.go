@@ -19,15 +19,9 @@ import (
 // cgroup, and a client in a place whose manager takes the directory over later. All its memory is here, since
 // there is no heap.
 type Plain struct {
-	Args []uintptr // the server's, as the kernel has put them, with a 0 behind the last one
-	Env  []uintptr // of this process, the same
-	Path uintptr   // the file to execute
-	// Browser is a variable that is added, or 0.
-	Browser uintptr
+	Command PlainCommand
+	Policy  PlainPolicy
 	Name    string // of the server, which is also that in the name of its directory
-	Hide    [2]uintptr
-	// EOFGrace, TermGrace and IdleFreeze are the policy, in nanoseconds.
-	EOFGrace, TermGrace, IdleFreeze int64
 	// From is the place of the group. Of a manager it is the slice that servers before have made.
 	From page.Origin
 	// Chosen: the backend cgroup was asked for, so a delegated group does not come before it.
@@ -35,11 +29,26 @@ type Plain struct {
 	// Reports: there is a journal, so a brain reports the end.
 	Reports bool
 
-	Launcher
+	page  *page.Page
+	birth *birth
 	score int32 // the file of its own
 	id    [idLength]byte
 	texts plainTexts
+	buf   [512]byte
 }
+
+// PlainCommand is what a plain run executes.
+type PlainCommand struct {
+	Args []uintptr // the server's, as the kernel has put them, with a 0 behind the last one
+	Env  []uintptr // of this process, the same
+	Path uintptr   // the file to execute
+	// Browser is a variable that is added, or 0.
+	Browser uintptr
+	Hide    [2]uintptr // as Options.Hide
+}
+
+// PlainPolicy is in nanoseconds.
+type PlainPolicy struct{ EOFGrace, TermGrace, IdleFreeze int64 }
 
 // plainTexts are strings that end with 0, and lists of them.
 type plainTexts struct {
@@ -65,42 +74,44 @@ const idLetters = "abcdefghjkmnpqrstuvwxyz023456789"
 
 // Run runs the server, and ends the process as the server ends. It returns false, for main to try, if it
 // can't start the server: then nothing of it is left. It returns true where main has to do the rest: see
-// Over.
-func (p *Plain) Run() bool {
-	if len(p.Name) > nameMost || len(p.Args)+2 > argsMost || len(p.Env)+3 > envMost {
+// Launcher.Over.
+func (p *Plain) Run(l *Launcher) bool {
+	c := &p.Command
+	if len(p.Name) > nameMost || len(c.Args)+2 > argsMost || len(c.Env)+3 > envMost {
 		return false
 	}
 	dumpable, _ := sys(unix.SYS_PRCTL, unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
-	p.signals.block()
-	p.signals.take()
-	p.holdNothing()
+	l.signals.block()
+	l.signals.take()
 	p.score = -1
-	if p.prepare() && p.start() {
+	if p.prepare(l) && p.start(l) {
 		if p.page.FailedStep == page.StepNone { // otherwise main tries again, and reports why it can't
-			p.leaveClient()
+			l.leaveClient()
 		}
-		p.live()
+		l.live()
 		if p.page.FailedStep == page.StepNone {
-			p.leaveToMain()
+			l.signals.leave()
 			return true
 		}
-		p.removeGroup()
-		p.Dismiss(page.WordDone, startWithin)
+		l.over = false
+		l.group.remove()
+		l.keeper.dismiss(page.WordDone, startWithin)
 	}
-	p.undo()
+	p.undo(l)
 	sys(unix.SYS_PRCTL, unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 	sys(unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, dumpable, 0, 0, 0)
-	setMask(&p.signals.mask, nil)
+	setMask(&l.signals.mask, nil)
 	return false
 }
 
 // prepare makes the page and the descriptors that the guard inherits. It changes nothing outside.
-func (p *Plain) prepare() bool {
+func (p *Plain) prepare(l *Launcher) bool {
 	on, e := page.New()
 	if e != 0 {
 		return false
 	}
 	p.page = on
+	l.attach(on)
 	on.Foreign = hasChildren()
 	p.makeID()
 	self, e := sys(unix.SYS_PIDFD_OPEN, uintptr(unix.Getpid()), 0, 0, 0, 0)
@@ -112,12 +123,12 @@ func (p *Plain) prepare() bool {
 	if e != 0 {
 		return false
 	}
-	on.EOFGrace = p.EOFGrace
-	on.TermGrace = p.TermGrace
-	on.Started.EOFGrace = p.EOFGrace
-	on.Started.TermGrace = p.TermGrace
-	on.Started.IdleFreeze = p.IdleFreeze
-	return p.describe() && p.watchClient() && p.openPlace()
+	on.EOFGrace = p.Policy.EOFGrace
+	on.TermGrace = p.Policy.TermGrace
+	on.Started.EOFGrace = p.Policy.EOFGrace
+	on.Started.TermGrace = p.Policy.TermGrace
+	on.Started.IdleFreeze = p.Policy.IdleFreeze
+	return p.describe() && watchClient(on) && p.openPlace()
 }
 
 func (p *Plain) makeID() {
@@ -155,7 +166,7 @@ func (p *Plain) nameDirectories(dir []byte) {
 
 // describe fills in the facts of the start.
 func (p *Plain) describe() bool {
-	if !p.hasOwnProc() {
+	if !hasOwnProc(&p.buf) {
 		return false
 	}
 	s := &p.page.Started
@@ -171,23 +182,23 @@ func (p *Plain) describe() bool {
 	file, to := address("/proc/self/ns/pid\x00"), uintptr(unsafe.Pointer(&ns))
 	_, e := sys(unix.SYS_NEWFSTATAT, uintptr(here), file, to, 0, 0)
 	s.Namespace = ns.Ino
-	return e == 0 && p.identify(&s.Client, int(client)) && p.identify(&s.Launcher, own)
+	return e == 0 && identify(&s.Client, int(client), &p.buf) && identify(&s.Launcher, own, &p.buf)
 }
 
 // hasOwnProc is proc.Ours.
-func (p *Plain) hasOwnProc() bool {
+func hasOwnProc(buf *[512]byte) bool {
 	here := unix.AT_FDCWD
-	at, size := uintptr(unsafe.Pointer(&p.buf)), unsafe.Sizeof(p.buf)
+	at, size := uintptr(unsafe.Pointer(buf)), unsafe.Sizeof(*buf)
 	n, e := sys(unix.SYS_READLINKAT, uintptr(here), address("/proc/self\x00"), at, size, 0)
 	number := 0
 	for i := uintptr(0); i < n && e == 0; i++ {
-		number = number*10 + int(p.buf[i&511]-'0')
+		number = number*10 + int(buf[i&511]-'0')
 	}
 	return number == unix.Getpid()
 }
 
 // identify reads /proc/PID/stat (proc_pid_stat(5)).
-func (p *Plain) identify(i *page.Process, pid int) bool {
+func identify(i *page.Process, pid int, buf *[512]byte) bool {
 	path := [32]byte{}
 	n := copy(path[:], "/proc/")
 	var digits [11]byte
@@ -199,7 +210,7 @@ func (p *Plain) identify(i *page.Process, pid int) bool {
 	if e != 0 {
 		return false
 	}
-	text := p.buf[:min(readFile(int32(fd), &p.buf), uintptr(len(p.buf)))]
+	text := buf[:min(readFile(int32(fd), buf), uintptr(len(buf)))]
 	closeFD(int32(fd))
 	first, last := 0, 0
 	for k, c := range text {
@@ -229,8 +240,7 @@ func (p *Plain) identify(i *page.Process, pid int) bool {
 }
 
 // watchClient is client.WatchParent.
-func (p *Plain) watchClient() bool {
-	on := p.page
+func watchClient(on *page.Page) bool {
 	s := &on.Started
 	kind := fileOf(0, &s.Stdin)
 	fileOf(1, &s.Stdout)
@@ -294,7 +304,7 @@ func epollOn(watch *int32, fd uintptr, events uint32) bool {
 }
 
 // start forks the guard, makes the group, and starts the server in it.
-func (p *Plain) start() bool {
+func (p *Plain) start(l *Launcher) bool {
 	p.score = openScore()
 	if _, e := sys(unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0, 0, 0, 0); e != 0 {
 		return false
@@ -304,68 +314,77 @@ func (p *Plain) start() bool {
 		return false
 	}
 	p.birth = *(**birth)(unsafe.Pointer(&at))
-	p.fillBirth(p.birth)
-	guards := &p.guards
+	p.fillBirth(&l.signals)
+	guards := &l.keeper.lasting
 	copy(guards.name[:], "guard-") // protocol.GuardPrefix
 	copy(guards.name[6:], p.id[:])
-	guards.hide = p.Hide
-	p.prepareBrains(addressOf(p.Env))
-	guards.near = !p.initReaps()
+	guards.hide = p.Command.Hide
+	l.prepareBrains(addressOf(p.Command.Env))
+	guards.near = !initReaps(p.page, &p.buf)
 	none := Gate{}
-	p.guard, e = guards.fork(p.page, &none, false)
+	l.keeper.guard, e = guards.fork(p.page, &none, false)
 	if e != 0 {
 		return false
 	}
-	p.payload, e = p.makeGroup()
+	l.group.payload, e = p.makeGroup()
 	if e != 0 {
 		return false
 	}
-	e = p.signals.open()
+	e = l.signals.open()
 	if e != 0 {
 		return false
 	}
 	p.page.Wake = now() + settleAfter
 	p.page.Reports = p.Reports || p.isManaged()
-	e = p.Start(-1)
-	if e == 0 && p.page.FailedStep == page.StepNone { // otherwise main starts the server, with that score
+	if l.arm(-1) != 0 {
+		return false
+	}
+	e = p.birth.start(l.group.payload)
+	if e == 0 {
+		closeFD(p.birth.pidfd)
+	}
+	l.begin(p.birth.pid, e)
+	if p.page.FailedStep == page.StepNone { // otherwise main starts the server, with that score
 		lowerScore(p.score)
 		p.score = -1
 	}
-	return e == 0
+	return true
 }
 
 // settleAfter is brain.SettleAfter.
 const settleAfter = 10e6
 
 // fillBirth is newBirth.
-func (p *Plain) fillBirth(b *birth) {
+func (p *Plain) fillBirth(signals *launcherSignals) {
+	b := p.birth
+	c := &p.Command
 	b.page = p.page
 	b.launcher = int32(unix.Getpid())
 	b.payload = -1
 	b.sock = -1
 	b.sends = -1
 	n := 0
-	for _, v := range p.Env {
+	for _, v := range c.Env {
 		if !isOwnVariable(v) {
 			p.texts.env[n&(envMost-1)] = v
 			n++
 		}
 	}
-	if p.Browser != 0 {
-		p.texts.env[n&(envMost-1)] = p.Browser
+	if c.Browser != 0 {
+		p.texts.env[n&(envMost-1)] = c.Browser
 		n++
 	}
 	p.texts.env[n&(envMost-1)] = uintptr(unsafe.Pointer(&p.texts.variable))
 	p.texts.shell[0] = address("/bin/sh\x00")
-	p.texts.shell[1] = p.Path
-	copy(p.texts.shell[2:], p.Args[1:])
+	p.texts.shell[1] = c.Path
+	copy(p.texts.shell[2:], c.Args[1:])
 	b.program = program{
-		path: p.Path, argv: uintptr(unsafe.Pointer(unsafe.SliceData(p.Args))),
+		path: c.Path, argv: addressOf(c.Args),
 		env: uintptr(unsafe.Pointer(&p.texts.env)), shell: p.texts.shell[0],
 		shellArgv: uintptr(unsafe.Pointer(&p.texts.shell)),
 	}
-	b.state.mask = p.signals.mask
-	b.state.ignores = p.signals.ignores
+	b.state.mask = signals.mask
+	b.state.ignores = signals.ignores
 	var death int32
 	sys(unix.SYS_PRCTL, unix.PR_GET_PDEATHSIG, uintptr(unsafe.Pointer(&death)), 0, 0, 0)
 	b.state.death = uintptr(death)
@@ -375,9 +394,9 @@ func (p *Plain) fillBirth(b *birth) {
 	at := uintptr(unsafe.Pointer(&session))
 	if _, e := sys(unix.SYS_IOCTL, 0, unix.TIOCGSID, at, 0, 0); e == 0 {
 		own, _ := sys(unix.SYS_GETSID, 0, 0, 0, 0, 0)
-		p.signals.terminal = uintptr(session) == own
+		signals.terminal = uintptr(session) == own
 	}
-	if p.signals.terminal {
+	if signals.terminal {
 		b.state.pgid, _ = sys(unix.SYS_GETPGID, 0, 0, 0, 0, 0)
 	}
 }
@@ -410,17 +429,15 @@ func (p *Plain) tag(limit *unix.Rlimit) {
 
 // undo is for a start that failed: it ends the guard, which removes the group, and closes all that prepare
 // and start have opened. Main finds its descriptors, signals and limits as they were.
-func (p *Plain) undo() {
-	if p.guard.PIDFD > 0 {
-		p.Abandon()
-	}
-	closeFD(p.payload) // fails for none
-	closeFD(p.children)
-	closeFD(p.score)
-	closeFD(p.signals.fd)
+func (p *Plain) undo(l *Launcher) {
 	if p.page == nil {
 		return
 	}
+	l.keeper.abandon()
+	closeFD(l.group.payload) // fails for none
+	closeFD(l.children.list)
+	closeFD(p.score)
+	closeFD(l.signals.fd)
 	for _, fd := range p.page.Descriptors() {
 		closeFD(fd)
 	}
@@ -428,13 +445,13 @@ func (p *Plain) undo() {
 }
 
 // initReaps is group.InitReaps.
-func (p *Plain) initReaps() bool {
+func initReaps(on *page.Page, buf *[512]byte) bool {
 	const initial = 0xEFFFFFFC // PROC_PID_INIT_INO: the machine's own
-	if p.page.Started.Namespace == initial || unix.Getpid() == 1 {
+	if on.Started.Namespace == initial || unix.Getpid() == 1 {
 		return true
 	}
 	init := page.Process{}
-	if !p.identify(&init, 1) {
+	if !identify(&init, 1, buf) {
 		return false
 	}
 	word := [len(init.Name) + 2]byte{' '}

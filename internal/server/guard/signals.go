@@ -30,8 +30,7 @@ type launcherSignals struct {
 	record  uintptr // bytes that are read for each signal, of which the first is the number
 	mask    uint64  // those that the client blocks
 	read    uint64
-	ignores uint64      // SIGCHLD, if the client ignores it
-	stopBy  unix.Signal // it has stopped the main process, and stops the launcher next; or 0
+	ignores uint64 // SIGCHLD, if the client ignores it
 	// continues is page.Continues of which the signals have come.
 	continues uint32
 	// terminal: those of a terminal go to the main process by themselves, and ^Z is the server's.
@@ -81,6 +80,28 @@ func (s *launcherSignals) open() (e syscall.Errno) {
 	s.fd = int32(n)                        // -1 for an error
 	s.record = unsafe.Sizeof([16]uint64{}) // struct signalfd_siginfo
 	return e
+}
+
+// receive reads what has come: each record begins with the number of a signal.
+func (s *launcherSignals) receive(buf *[512]byte) (size uintptr) {
+	n, e := sys(unix.SYS_READ, uintptr(s.fd), uintptr(unsafe.Pointer(buf)), unsafe.Sizeof(*buf), 0, 0)
+	if e != 0 {
+		return 0
+	}
+	return n
+}
+
+// leave is for main, which reports the end: it has the client's signals. Those that end a server mean nothing
+// any more, since its status counts.
+func (s *launcherSignals) leave() {
+	const ignored = 1 // SIG_IGN
+	for sig := uintptr(1); sig <= 64; sig++ {
+		action := [4]uint64{ignored}
+		if ending&(uint64(1)<<(sig-1)) != 0 {
+			sys(unix.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&action)), 0, 8, 0)
+		}
+	}
+	setMask(&s.mask, nil)
 }
 
 // stop stops the process by a signal of job control, which is blocked, until the shell continues it.

@@ -99,6 +99,10 @@ func endedWithin(pidfd int32, ns int64) bool {
 	return e == 0 && n == 1
 }
 
+func signalBy(pidfd int, sig unix.Signal) {
+	sys(unix.SYS_PIDFD_SEND_SIGNAL, uintptr(pidfd), uintptr(sig), 0, 0, 0)
+}
+
 // isReaped reports whether a process has ended, and its parent knows it.
 func isReaped(pidfd int32) bool {
 	_, e := sys(unix.SYS_PIDFD_SEND_SIGNAL, uintptr(pidfd), 0, 0, 0, 0)

@@ -93,19 +93,18 @@ func (s *Server) Run() error {
 
 // Report reports the end of a server whose launcher needs its main for that, and returns its configuration
 // and how it ended.
-func Report(l *guard.Launcher) (c *protocol.Config, o brain.Outcome, err error) {
-	on, g, payload, end := l.Over()
+func Report(e *guard.Ended) (c *protocol.Config, o brain.Outcome, err error) {
 	handover := func(v string) bool { return strings.HasPrefix(v, guard.HandoverVariable) }
 	env := slices.DeleteFunc(os.Environ(), handover)
-	s, err := brain.OfLauncher(on, g, payload, env)
+	s, err := brain.OfLauncher(e.Page, e.Guard, e.Payload, env)
 	if err != nil {
 		return protocol.NewConfig(), o, err
 	}
-	if end == guard.NothingLeft || end == guard.NotEnded {
+	if e.End == guard.NothingLeft || e.End == guard.NotEnded {
 		s.EndPlainly()
 	}
-	if end != guard.MembersStuck { // otherwise a brain waits for them
-		l.Dismiss(page.WordDone, int64(protocol.ReactWithin))
+	if e.End != guard.MembersStuck { // otherwise a brain waits for them
+		e.Dismiss(int64(protocol.ReactWithin))
 	}
 	o, err = s.Outcome()
 	return s.Config, o, err
@@ -135,8 +134,8 @@ type birth struct {
 	brain.Server
 	wanted    *Server
 	client    *client.Side
-	launcher  *guard.Launcher // nil for a server that is taken over
-	unlimited []error         // limits that could not be applied, with Limits.BestEffort
+	launcher  *guard.Preparation // nil for a server that is taken over
+	unlimited []error            // limits that could not be applied, with Limits.BestEffort
 }
 
 // birth has the configuration that a brain needs, without the group.

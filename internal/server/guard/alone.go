@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package guard
+
+import "github.com/mcpscope/mcpscope/internal/server/page"
+
+// lastResort ends a server whose guard can't be replaced: EOF grace, SIGTERM, term grace, SIGKILL. That makes
+// room for a guard, which reports the end.
+type lastResort struct {
+	since int64 // when the present grace has begun, or 0
+	asked bool  // it is the term grace
+}
+
+// aloneStep is what is to be done next.
+type aloneStep uint32
+
+const (
+	waitAlone aloneStep = iota
+	thawAlone           // an idle server is frozen
+	terminateAlone
+	killAlone
+)
+
+// next is asked again and again. hungUp: the client has closed stdin or stdout, or is dead.
+func (r *lastResort) next(on *page.Page, hungUp bool, at int64) aloneStep {
+	signals := &on.Signals
+	signalled := on.SignalsGot > 0 // which the main process has got
+	repeated := on.SignalsGot > 1 && signals[0].Number == signals[1].Number
+	switch {
+	case !hungUp && !signalled && !on.LeftOvers:
+		return waitAlone
+	case r.since == 0:
+		r.since = at
+		r.asked = signalled || on.LeftOvers
+		return thawAlone
+	case !r.asked && signalled:
+		r.since = at
+		r.asked = true
+	case !r.asked && isOver(r.since, on.EOFGrace, at):
+		r.since = at
+		r.asked = true
+		return terminateAlone
+	case r.asked && (repeated || isOver(r.since, on.TermGrace, at)):
+		return killAlone
+	}
+	return waitAlone
+}
+
+// isOver reports whether a grace has passed. A negative one does not.
+func isOver(since, grace, at int64) bool { return grace >= 0 && at >= since+grace }

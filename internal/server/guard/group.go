@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package guard
+
+import (
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/server/page"
+)
+
+// serverGroup is the server's cgroup as its launcher has it.
+type serverGroup struct {
+	page    *page.Page
+	payload int32 // its directory, or -1 in a tree
+	buf     [512]byte
+}
+
+func (g *serverGroup) populated() bool { return g.payload >= 0 && populated(g.payload, &g.buf) }
+
+func (g *serverGroup) thaw() {
+	if g.payload >= 0 {
+		writeFile(g.payload, freezeFile, '0')
+	}
+}
+
+// thawScope thaws the guard as well.
+func (g *serverGroup) thawScope() {
+	if g.page.Managed {
+		writeFile(g.payload, scopeFreeze, '0')
+	}
+}
+
+func (g *serverGroup) kill() {
+	if g.payload >= 0 {
+		writeFile(g.payload, killFile, '1')
+	}
+}
+
+// remove returns false where something keeps the group.
+func (g *serverGroup) remove() bool {
+	d := directories{page: g.page}
+	for dir := d.next(); dir != 0; dir = d.next() {
+		const tries = 32 // 10 ms
+		e := removeDirectory(g.page.Parent, dir, tries)
+		if e != 0 && e != syscall.ENOENT {
+			return false
+		}
+	}
+	return true
+}
+
+// directories goes through those of a page.
+type directories struct {
+	page *page.Page
+	at   int
+}
+
+// next is the next path, which ends with 0; it is 0 after the last one.
+func (d *directories) next() uintptr {
+	all := &d.page.Directories
+	if d.at >= len(all) || all[d.at] == 0 {
+		return 0
+	}
+	path := uintptr(unsafe.Pointer(&all[d.at]))
+	for d.at < len(all) && all[d.at] != 0 {
+		d.at++
+	}
+	d.at++
+	return path
+}
+
+// removeDirectory waits for the last process of a directory to leave: no event says that it has.
+func removeDirectory(parent int32, path uintptr, tries int64) syscall.Errno {
+	for try := int64(1); ; try++ {
+		_, e := sys(unix.SYS_UNLINKAT, uintptr(parent), path, unix.AT_REMOVEDIR, 0, 0)
+		if e != syscall.EBUSY || try == tries {
+			return e
+		}
+		sleep(20e3 * try)
+	}
+}
