@@ -79,7 +79,11 @@ func (k *kill) judgeRemains() {
 	k.t.Helper()
 	mayNeedSweep := k.launcherKilled && k.guardKilled || k.table.SweepCleans
 	pace.Eventually(escape.Patience, func() bool { return k.clean() || mayNeedSweep && k.abandoned() })
-	if !k.clean() && mayNeedSweep {
+	switch {
+	case k.clean() || !mayNeedSweep:
+	case k.table.SweepCleans:
+		escape.SweepUntil(k.clean, k.sweep)
+	default:
 		k.sweep()
 		pace.Eventually(escape.Patience, k.clean)
 	}

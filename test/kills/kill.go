@@ -36,7 +36,7 @@ type kill struct {
 	launcherKilled, guardKilled, clientKilled bool
 	ended                                     string // how the server was asked to end: "EOF", "TERM", or ""
 	swept                                     bool
-	lost                                      bool // launcher and guard of a tree were dead
+	lost                                      bool     // launcher and guard of a tree were dead
 	story                                     []string // for the message of a failure
 }
 

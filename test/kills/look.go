@@ -21,7 +21,7 @@ const (
 	guard    = "guard"
 	brain    = "brain"
 	member   = "member" // of the server's group
-	unborn   = "unborn" // a guard's child that has not become a brain yet
+	unborn   = "unborn"
 )
 
 // A process is one that belongs to a kill.
@@ -56,20 +56,10 @@ func (k *kill) look() []process {
 			found = append(found, process{pid, parent, k.kindOf(pid, path), marked})
 		}
 	}
-	guards := map[int]bool{}
-	for _, p := range found {
-		guards[p.pid] = p.kind == guard
-	}
-	for i, p := range found {
-		if p.kind == guard && guards[p.parent] {
-			found[i].kind = unborn
-		}
-	}
 	return found
 }
 
-// kindOf: neither the name nor the command line of a guard is promised to tests, so a guard is each process
-// that is nothing else. In a tree the main process before its exec would be one, too.
+// kindOf has no kind for a process that is to be a guard, a brain or the main process, and is not called so yet.
 func (k *kill) kindOf(pid int, path string) string {
 	line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // empty if it has exited
 	switch {
@@ -77,12 +67,12 @@ func (k *kill) kindOf(pid int, path string) string {
 		return launcher
 	case bytes.HasPrefix(line, []byte("brain-")):
 		return brain
-	case k.groups != "" && k.isMembers(path):
-		return member
-	case k.groups == "" && !bytes.HasPrefix(line, []byte("guard-")):
+	case bytes.HasPrefix(line, []byte("guard-")):
+		return guard
+	case k.groups == "" || k.isMembers(path):
 		return member
 	}
-	return guard
+	return unborn
 }
 
 // isMembers reports whether a group is the server's own, or below it.

@@ -3,8 +3,10 @@
 package kills
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -127,7 +129,8 @@ func (table *Table) newPlan(seed uint64) *plan {
 		for _, moment := range append(slices.Clone(moments), starting) {
 			c := cell{strings.Fields(row), moment}
 			frozen := moment == frozenIdle && table.Backend.Groups == nil // without a group nothing is frozen
-			if c.allowed() && !frozen {
+			chosen := cmp.Or(os.Getenv("MCPSCOPE_KILLS_CELL"), c.String()) == c.String()
+			if c.allowed() && !frozen && chosen {
 				p.cells = append(p.cells, c)
 			}
 		}
