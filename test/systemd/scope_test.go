@@ -98,7 +98,8 @@ func TestSweepRemovesAForgottenScope(t *testing.T) {
 	host.BothAtOnce(t, func(t *testing.T, u host.User) {
 		live := launch(t, u, "live", "plain", "--eof-grace", "1m")
 		whole, rest := u.Slice()+"/mcp-forgotten-0234abcd.scope", u.Slice()+"/mcp-rest-0234abce.scope"
-		for _, dir := range []string{whole, whole + "/guards", whole + "/payload", whole + "/payload/below", rest, rest + "/guards"} {
+		bare := u.Slice() + "/mcp-bare-0234abcf.scope"
+		for _, dir := range []string{whole, whole + "/guards", whole + "/payload", whole + "/payload/below", rest, rest + "/guards", bare} {
 			if err := os.Mkdir(dir, 0o755); err != nil {
 				t.Fatal(err)
 			}
@@ -109,11 +110,13 @@ func TestSweepRemovesAForgottenScope(t *testing.T) {
 		}
 		facts.Set(t, whole+"/payload", func(f *protocol.Facts) { f.Name = "forgotten" })
 		long := time.Now().Add(-time.Minute) // one that is new may be a server's that starts
-		if err := os.Chtimes(rest, long, long); err != nil {
-			t.Fatal(err)
+		for _, dir := range []string{rest, bare} {
+			if err := os.Chtimes(dir, long, long); err != nil {
+				t.Fatal(err)
+			}
 		}
 		host.Must(t, host.Current(t).Command(u, mcpscope, "sweep"))
-		for _, dir := range []string{whole, rest} { // the live server's guard may just be sweeping too
+		for _, dir := range []string{whole, rest, bare} { // the live server's guard may just be sweeping too
 			if err := escape.AwaitRemoval(dir, patience); err != nil {
 				t.Error(err)
 			}

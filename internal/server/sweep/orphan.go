@@ -89,8 +89,13 @@ func removeNewborn(g *group.ControlGroup) error {
 	others := slices.ContainsFunc(names, func(name string) bool {
 		return !g.Managed || name != protocol.GuardsName && name != protocol.PayloadName
 	})
-	if err != nil || others || len(names) == 0 && st.Mode&0o777 != group.GroupMode {
+	hasOurMode := st.Mode&0o777 == group.GroupMode
+	if err != nil || others || len(names) == 0 && !hasOurMode && !g.Managed {
 		return err
+	}
+	// A manager has made it, and forgets it without removing it if the first process was dead by then.
+	if g.Managed && !hasOurMode && g.AwaitRemoval() {
+		return nil
 	}
 	err = g.RemoveLeaves()
 	if errors.Is(err, unix.EBUSY) { // it has got a member or a directory
