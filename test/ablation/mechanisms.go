@@ -106,7 +106,7 @@ var protecting = []mechanism{
 	without("the thaw and SIGCONT for the asking",
 		both(one("freeze/stop.go", "_ = frozen.Thaw()", "_ = frozen"), one("freeze/stop.go", "Signal(g, sig, unix.SIGCONT)", "Signal(g, sig)")),
 		tests("freeze", "AskReachesWhoIsFrozenOrStopped")),
-	without("the freeze before a brain starts", one(guard+"guard.go", "writeFile(p.page.Payload, freezeFile, '1')", "_ = freezeFile"),
+	without("the freeze before a brain starts", one(guard+"guard.go", "writeChar(p.files.freeze, '1')", "_ = freezeFile"),
 		ends("launcher|first brain dies"), cells(onCgroup, stopping, "kill")),
 	without("the guard's own kill", one(guard+"callbrain.go", "\tp.killAll()\n", ""), ends("all brains die|no brain starts|left the group, no brain")),
 	// whom nothing may happen to

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/escape"
+	"github.com/mcpscope/mcpscope/test/pace"
 )
 
 // A dead client has no use for answers: no EOF grace, no wait for unread input.
@@ -139,6 +141,71 @@ func TestGuardWithoutDescriptors(t *testing.T) {
 		t.Errorf("it returned before they were dead: %q", left)
 	}
 	s.world.clean()
+}
+
+// Nor does such a guard forget the server when its launcher dies.
+func TestGuardWithoutDescriptorsOrLauncher(t *testing.T) {
+	t.Parallel()
+	s := startServer(newWorld(t), []string{"--group"}, []string{"--term-grace", soon}, binaries.Zoo, "ignore-both")
+	escape.AwaitSettled(s.guard)
+	if err := unix.Prlimit(s.guard.PID, unix.RLIMIT_NOFILE, &unix.Rlimit{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	s.Server.Signal(unix.SIGKILL)
+	s.members.WantDead(t)
+}
+
+// A member may freeze the leaf of the guards.
+func TestFrozenGuards(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := startServer(w, []string{"--group"}, []string{"--eof-grace", soon, "--term-grace", soon}, binaries.Zoo, "ignore-both")
+	escape.AwaitSettled(s.guard)
+	if err := bed.Write(filepath.Join(rootsSlice(w.Site), "guards", "cgroup.freeze"), "1"); err != nil {
+		t.Fatal(err)
+	}
+	s.Tell("close")
+	s.dead()
+}
+
+// Without a brain the server gets one signal. A repeated signal ends the grace, and if the launcher dies meanwhile
+// the guard stops the rest.
+func TestGraceWithoutBrain(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*server){
+		"repeated": func(s *server) { s.Tell("signal %d", unix.SIGTERM) },
+		"launcher": func(s *server) { s.Server.Signal(unix.SIGKILL) },
+	} {
+		for _, backend := range []string{"cgroup", "tree"} {
+			t.Run(name+"/"+backend, func(t *testing.T) {
+				t.Parallel()
+				s := startProbe(t, []string{"--backend", backend, "--term-grace", never})
+				escape.AwaitSettled(s.guard)
+				if err := unix.Prlimit(s.guard.PID, unix.RLIMIT_AS, &unix.Rlimit{}, nil); err != nil { // of brains, too
+					t.Fatal(err)
+				}
+				before := waits(t, s.guard)
+				s.Tell("signal %d", unix.SIGTERM)
+				s.told(1)
+				pace.Eventually(escape.Patience, func() bool { return waits(t, s.guard) > before+100 }) // it polls in the grace
+				s.wantAsked(1, unix.SIGTERM)
+				end(s)
+				s.dead()
+			})
+		}
+	}
+}
+
+// waits counts how often a process has waited.
+func waits(t *testing.T, p *escape.Process) int {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID))
+	_, after, _ := strings.Cut(string(status), "\nvoluntary_ctxt_switches:")
+	n, failed := strconv.Atoi(strings.TrimSpace(strings.SplitN(after, "\n", 2)[0]))
+	if err := errors.Join(err, failed); err != nil {
+		t.Error(err)
+	}
+	return n
 }
 
 // The same for the launcher: it polls what it can, and ends the server without a guard.

@@ -59,7 +59,7 @@ func (k *kill) look() []process {
 	return found
 }
 
-// kindOf has no kind for a process that is to be a guard, a brain or the main process, and is not called so yet.
+// kindOf has no kind for a process that becomes a guard, a brain or the main process, and is not called so yet.
 func (k *kill) kindOf(pid int, path string) string {
 	line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // empty if it has exited
 	switch {

@@ -207,7 +207,7 @@ func (b *Brain) readPage() {
 		p.Handled |= 1 << event
 		b.perform(all)
 	}
-	gone := p.Exited || p.Happened[page.MainExited] != 0 || p.FailedStep == page.StepFork
+	gone := p.Exited() || p.Happened[page.MainExited] != 0 || p.FailedStep == page.StepFork
 	if gone && !b.isHandled(page.Events) {
 		event := lifecycle.MainExited
 		if b.killedForMemory() {

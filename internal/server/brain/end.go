@@ -35,6 +35,9 @@ func (b *Brain) end() {
 	b.endLeftOvers()
 	if b.Page.FailedStep == page.StepNone && !b.Page.Told {
 		b.awaitStatus()
+		if b.life.Cause == protocol.MainExited && b.killedForMemory() { // there was no status before
+			b.life.Cause = protocol.MemoryExhausted
+		}
 		b.endContainers(b.Config.Policy.TermGrace)
 		b.writeReport(b.life.Cause, b.life.Signal)
 	}
@@ -57,7 +60,7 @@ func (b *Brain) end() {
 // awaitStatus waits for the status of the main process, which the launcher may reap after the group is empty.
 func (b *Brain) awaitStatus() {
 	for until := time.Now().Add(protocol.ReactWithin); b.Page.MainPID > 0 && len(b.stuck) == 0; {
-		if b.Page.Exited || !b.launcherLives() || !time.Now().Before(until) {
+		if b.Page.Exited() || !b.launcherLives() || !time.Now().Before(until) {
 			return
 		}
 		if linux.AwaitEnd(b.Guard.Sock, unix.POLLIN, statusEvery) && b.Guard.Drain() {

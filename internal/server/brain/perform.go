@@ -41,9 +41,9 @@ func (b *Brain) perform(all []lifecycle.Action) { b.performAs(all, false) }
 
 // performAs performs the actions for an event; mainHas: the main process has got its signal.
 func (b *Brain) performAs(all []lifecycle.Action, mainHas bool) {
-	b.publish()
+	b.publish() // it fails for a brain that has been replaced
 	for _, a := range all {
-		if b.quits {
+		if b.replaced() {
 			return
 		}
 		switch a.Do {
@@ -51,6 +51,7 @@ func (b *Brain) performAs(all []lifecycle.Action, mainHas bool) {
 			b.leaveClient()
 			b.recordOthers()
 			b.signalMembers(a.Signal, mainHas)
+			b.Page.Asked = true
 			b.lookAgain()
 		case lifecycle.ThawMembers:
 			_ = b.Group.Members().Thaw() // it was removed

@@ -57,7 +57,7 @@ type Outcome struct {
 func (s *Server) Outcome() (o Outcome, err error) {
 	p := s.Page
 	o = Outcome{
-		Status: unix.WaitStatus(p.Status), Known: p.Exited, Notes: linesIn(p.EndNotes[:]),
+		Status: unix.WaitStatus(p.Status()), Known: p.Exited(), Notes: linesIn(p.EndNotes[:]),
 		Stuck: linesIn(p.Left[:]), Reported: p.FailedStep == page.StepNone,
 	}
 	switch p.FailedStep {
@@ -140,7 +140,7 @@ func (s *Server) causeSeen() (protocol.Cause, unix.Signal) {
 // killedForMemory: the sender of a SIGKILL is unknown; but a kernel that kills whole groups has killed the
 // main process.
 func (s *Server) killedForMemory() bool {
-	return unix.WaitStatus(s.Page.Status).Signal() == unix.SIGKILL && s.Group.Figures().Exhausted()
+	return unix.WaitStatus(s.Page.Status()).Signal() == unix.SIGKILL && s.Group.Figures().Exhausted()
 }
 
 // causeOn reads the cause that a brain has written to the page.
@@ -164,12 +164,12 @@ func (s *Server) endContainers(grace time.Duration) {
 	if c.Engine == "" || c.Taken {
 		return
 	}
-	status := unix.WaitStatus(s.Page.Status).ExitStatus()
+	status := unix.WaitStatus(s.Page.Status()).ExitStatus()
 	switch err := container.End(c.Group.ID, c.Argv, s.Env, grace); {
 	case err == nil:
 		s.undone = ""
 	// of an engine that could not start a container, and of a shell that could not start the engine
-	case s.Page.Exited && status >= 125 && status <= 127:
+	case s.Page.Exited() && status >= 125 && status <= 127:
 		s.Note(err.Error())
 	default:
 		s.undone = err.Error()
@@ -305,9 +305,9 @@ func (s *Server) describeEnd(why protocol.Cause, sig unix.Signal) *report.Report
 	c := s.Config
 	r := report.New(c, why)
 	r.Signal = unix.SignalName(sig) // "" for another cause
-	if ws := unix.WaitStatus(s.Page.Status); ws.Signaled() {
+	if ws := unix.WaitStatus(s.Page.Status()); ws.Signaled() {
 		r.ExitSignal = unix.SignalName(ws.Signal())
-	} else if status := ws.ExitStatus(); s.Page.Exited {
+	} else if status := ws.ExitStatus(); s.Page.Exited() {
 		r.ExitStatus = &status
 	}
 	cpu := s.Group.Members().CPU().Round(time.Millisecond).Seconds()

@@ -5,6 +5,7 @@ package brain
 import (
 	"cmp"
 	"os"
+	"time"
 
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/loop"
@@ -73,7 +74,8 @@ func (b *Brain) resume() error {
 		Room: [2]client.Watch{client.Watch(p.Room[0]), client.Watch(p.Room[1])},
 	}
 	if b.life.State >= lifecycle.Terminating {
-		b.report(lifecycle.BrainDied)
+		mainHas := b.life.Cause == protocol.Signalled && p.Signals[0].ToMain
+		b.performAs(b.life.Handle(lifecycle.BrainDied, time.Now()), mainHas)
 		return nil
 	}
 	b.resumeLooks()
@@ -110,12 +112,13 @@ func Resume(p *page.Page, g *page.Guard, env []string, l *loop.Loop) (*Brain, er
 	if err := b.Begin(); err != nil {
 		return nil, err
 	}
-	cause, sig := causeOn(p)
-	unread := fromMonotonic(p.Happened[page.StdinClosed])
-	if !unread.IsZero() {
-		unread = unread.Add(protocol.UnreadWait)
+	left := lifecycle.Left{State: lifecycle.State(p.Phase), Due: fromMonotonic(p.Until), Asked: p.Asked}
+	left.Cause, left.Signal = causeOn(p)
+	left.Unread = fromMonotonic(p.Happened[page.StdinClosed])
+	if !left.Unread.IsZero() {
+		left.Unread = left.Unread.Add(protocol.UnreadWait)
 	}
-	b.life.Resume(lifecycle.State(p.Phase), fromMonotonic(p.Until), unread, cause, sig)
+	b.life.Resume(left)
 	return b, nil
 }
 

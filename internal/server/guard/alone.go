@@ -13,7 +13,7 @@ type lastResort struct {
 	asked bool  // it is the term grace
 }
 
-// aloneStep is what is to be done next.
+// aloneStep is the next step.
 type aloneStep uint32
 
 const (
@@ -23,11 +23,10 @@ const (
 	killAlone
 )
 
-// next is asked again and again. hungUp: the client has closed stdin or stdout, or is dead.
+// next returns the step for this moment, and is called again and again. hungUp: the client has closed stdin
+// or stdout, or is dead.
 func (r *lastResort) next(on *page.Page, hungUp bool, at int64) aloneStep {
-	signals := &on.Signals
 	signalled := on.SignalsGot > 0 // which the main process has got
-	repeated := on.SignalsGot > 1 && signals[0].Number == signals[1].Number
 	switch {
 	case !hungUp && !signalled && !on.LeftOvers:
 		return waitAlone
@@ -42,7 +41,7 @@ func (r *lastResort) next(on *page.Page, hungUp bool, at int64) aloneStep {
 		r.since = at
 		r.asked = true
 		return terminateAlone
-	case r.asked && (repeated || isOver(r.since, on.TermGrace, at)):
+	case r.asked && (on.IsRepeated() || isOver(r.since, on.TermGrace, at)):
 		return killAlone
 	}
 	return waitAlone

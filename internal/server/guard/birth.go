@@ -132,9 +132,12 @@ func (b *birth) mainProcess() {
 	}
 	if b.sock >= 0 {
 		closeFD(b.sends) // a copy, which would hide that the launcher has closed it
-		word, _ := receive(b.sock, &b.rights, 0)
+		word, flags := receive(b.sock, &b.rights, 0)
 		if word != page.WordGo {
 			exit(125)
+		}
+		if flags&truncatedWord != 0 { // without the group it would run outside
+			b.check(page.StepJoin, syscall.EMFILE)
 		}
 		b.payload = b.rights.fds[0]
 	}

@@ -102,7 +102,8 @@ func TestGuardIsSmall(t *testing.T) {
 	guard := r.guard().Pid
 	// the server may be faster than the guard, which closes what is the client's last
 	want := "/memfd:mcpscope (deleted)*1 EVENTS*1 anon_inode:[eventpoll]*1 " +
-		"anon_inode:[pidfd]*2 anon_inode:[signalfd]*1 program*1 socket*1 …*1 …/guards*1 …/server*1"
+		"anon_inode:[pidfd]*2 anon_inode:[signalfd]*1 program*1 socket*1 …*1 …/guards*1 …/server*1 " +
+		"…/server/cgroup.events*1 …/server/cgroup.freeze*1 …/server/cgroup.kill*1"
 	var open string
 	if !pace.Eventually(patience, func() bool { open = openFiles(t, r, guard); return open == want }) {
 		t.Errorf("descriptors:\n%s, want\n%s", open, want)

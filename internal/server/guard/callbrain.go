@@ -135,7 +135,7 @@ func (p *process) spawnBrain() (pid int) {
 		leaf, _ = openAt(p.page.Payload, scopeLeaf, unix.O_DIRECTORY) // -1 where no manager has the group
 	}
 	pid = p.spawnIn(leaf)
-	if pid < 0 && leaf != p.page.Leaf {
+	if pid < 0 && leaf >= 0 { // a member may have removed it, or have made it one that takes no process
 		pid = p.spawnIn(-1)
 	}
 	if leaf != p.page.Leaf {
@@ -210,16 +210,28 @@ func (p *process) receiveBrain() {
 	}
 }
 
-// forgetBrain reaps a brain that ends.
+// forgetBrain is for a brain that ends.
 func (p *process) forgetBrain() {
-	if p.called.pid > 0 {
-		signalChild(p.called.pid, unix.SIGKILL) // it may be stopped
-		sys(unix.SYS_WAIT4, uintptr(p.called.pid), 0, unix.WALL, 0, 0)
-		p.called.pid = 0
-	}
+	p.killBrain(20)
 	closeFD(p.called.sock)
 	p.called.sock = -1
 	p.polls[pollBrain].Fd = -1
+}
+
+// killBrain kills the brain, and reaps it if it ends in so many milliseconds: a member may trace it.
+func (p *process) killBrain(within int) {
+	if p.called.pid <= 0 {
+		return
+	}
+	signalChild(p.called.pid, unix.SIGKILL) // it may be stopped
+	for try := 0; try < within*10; try++ {
+		pid, e := sys(unix.SYS_WAIT4, uintptr(p.called.pid), 0, unix.WNOHANG, 0, 0)
+		if e != 0 || pid != 0 {
+			break
+		}
+		sleep(100e3) // SIGCHLD is not polled here
+	}
+	p.called.pid = 0
 }
 
 // stopping reports whether there is a stop, so that the members need not run while no brain does.
@@ -263,21 +275,27 @@ func (p *process) checkBrain(at int64) {
 
 // endWithoutBrain ends a server where no brain can start, for lack of processes or memory.
 func (p *process) endWithoutBrain() {
-	launcherLives := p.polls[pollLauncher].Fd >= 0
-	if launcherLives && p.page.Phase < page.Terminating {
+	if p.launcherLives() && p.page.Phase < page.Terminating {
 		p.awaitOwnEnd()
-		sendWord(p.launcher, page.WordTerminate)
-		p.awaitEnd(now(), p.page.TermGrace, false)
+		if p.page.SignalsGot == 0 { // otherwise the main process has got one from the client
+			sendWord(p.launcher, page.WordTerminate)
+		}
+		p.awaitEnd(now(), p.page.TermGrace, true)
 	}
 	p.killAll()
-	if launcherLives { // members that left the group descend from it
+	if p.launcherLives() { // members that left the group descend from it
 		sendWord(p.launcher, page.WordKill)
 		p.awaitLauncher()
-	} else {
+	}
+	if !p.launcherLives() { // it may have died meanwhile
 		p.killTagged()
 	}
 	p.removeDirectories()
 	p.finish()
+}
+
+func (p *process) launcherLives() bool {
+	return p.polls[pollLauncher].Fd >= 0 && !endedWithin(p.page.Launcher, 0)
 }
 
 // awaitOwnEnd gives a server the EOF grace, if the client has closed stdin or stdout and nothing else has
@@ -290,17 +308,18 @@ func (p *process) awaitOwnEnd() {
 	}
 	other := happened[page.ClientDied] | happened[page.MainExited] | happened[page.StopRequested]
 	if since != 0 && other == 0 {
-		p.awaitEnd(since, p.page.EOFGrace, true)
+		p.awaitEnd(since, p.page.EOFGrace, false)
 	}
 }
 
 // awaitEnd waits until no member is left, the launcher is dead, or the grace is over; a negative one is not.
-// With untilSignal a signal to the launcher ends the wait.
-func (p *process) awaitEnd(since, grace int64, untilSignal bool) {
+// A signal to the launcher ends the wait as well, or a repeated one if the server was asked to end before.
+func (p *process) awaitEnd(since, grace int64, asked bool) {
 	for grace < 0 || now() < since+grace {
 		p.page.NewsRead = p.page.News // the launcher replaces a guard that does not react
-		ended := p.page.Exited && p.page.Childless && !p.populated()
-		if ended || untilSignal && p.page.SignalsGot > 0 {
+		ended := p.page.Exited() && p.page.Childless && !p.populated()
+		signalled := p.page.IsRepeated() || !asked && p.page.SignalsGot > 0
+		if ended || signalled {
 			return
 		}
 		if endedWithin(p.page.Launcher, 5e6) { // no event says that the last member has ended
@@ -322,8 +341,8 @@ func (p *process) awaitLauncher() {
 // or, after its death, a sweep.
 func (p *process) killAll() {
 	for round := int64(1); p.page.Payload >= 0 && round < 5000; round++ {
-		if writeFile(p.page.Payload, killFile, '1') != 0 {
-			writeFile(p.page.Payload, freezeFile, '1')
+		if writeChar(p.files.kill, '1') != 0 {
+			writeChar(p.files.freeze, '1')
 			return
 		}
 		if !p.populated() {
@@ -333,11 +352,4 @@ func (p *process) killAll() {
 	}
 }
 
-// populated reports whether cgroup.events of the payload says so. One that cannot be read is, as for a brain:
-// a member that does not exist costs time.
-func (p *process) populated() bool {
-	if p.page.Payload < 0 {
-		return false
-	}
-	return populated(p.page.Payload, &p.buf)
-}
+func (p *process) populated() bool { return p.page.Payload >= 0 && p.files.populated(&p.buf) }

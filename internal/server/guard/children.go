@@ -14,7 +14,7 @@ import (
 )
 
 // children are those of the launcher: the main process, and orphans of the server. Others are a guard, from
-// the second one on, and what a program has started that then executed mcpscope.
+// the second one on, and children of a program that has executed mcpscope.
 type children struct {
 	page    *page.Page
 	main    int32       // pid of the main process
@@ -26,7 +26,7 @@ type children struct {
 
 // signalMain signals by pid: only this process reaps its child.
 func (c *children) signalMain(sig unix.Signal) {
-	if !c.page.Exited {
+	if !c.page.Exited() {
 		signalChild(c.main, sig)
 	}
 }
@@ -47,12 +47,11 @@ func (c *children) reap() {
 		case e != 0 || pid == 0:
 			c.page.Childless = c.areNone(e)
 			return
-		case int32(pid) != c.main || c.page.Exited:
+		case int32(pid) != c.main || c.page.Exited():
 		case status&0xff == 0x7f:
 			c.stopped = unix.Signal(status >> 8)
 		default:
-			c.page.Status = status
-			c.page.Exited = true
+			c.page.SetStatus(status)
 		}
 	}
 }
@@ -97,7 +96,7 @@ func (c *children) isOfServer(pid int32) bool {
 	if pid == c.page.GuardPID || !c.page.Foreign {
 		return pid != c.page.GuardPID
 	}
-	return pid == c.main && !c.page.Exited || isTagged(pid, c.tag)
+	return pid == c.main && !c.page.Exited() || isTagged(pid, c.tag)
 }
 
 // killAll kills all descendants, for a guard that can start no brain: an orphan becomes a child of this
@@ -115,7 +114,7 @@ func (c *children) killAll() {
 
 // awaitStatus waits for a main process that has ended, and is still to be reaped.
 func (c *children) awaitStatus() {
-	for try := 0; try < 5000 && !c.page.Exited; try++ {
+	for try := 0; try < 5000 && !c.page.Exited(); try++ {
 		c.reap()
 		sleep(1e6) // nothing reads SIGCHLD any more
 	}

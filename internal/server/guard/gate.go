@@ -71,6 +71,8 @@ func (p *process) keepGate() {
 		if g.startAt != 0 && now() >= g.startAt {
 			g.startAt = 0
 			closeFD(p.called.sock) // that of the process which has forked this guard, or -1
+			p.called.sock = -1
+			p.polls[gateSocket].Fd = -1
 			if !p.startBrain() {
 				p.watcherDied()
 			}
@@ -301,12 +303,9 @@ func (p *process) waitWithin(time int64) {
 func (p *process) continueWatcher() {
 	for p.nextSignal() != 0 {
 	}
-	if p.called.pid <= 0 {
-		return
-	}
-	signalChild(p.called.pid, unix.SIGCONT)
-	if pid, e := sys(unix.SYS_WAIT4, uintptr(p.called.pid), 0, unix.WNOHANG, 0, 0); e != 0 || pid != 0 {
-		p.called.pid = 0
+	p.reapBrains()
+	if p.called.pid > 0 {
+		signalChild(p.called.pid, unix.SIGCONT)
 	}
 }
 

@@ -28,10 +28,14 @@ func (g *serverGroup) thaw() {
 	}
 }
 
-// thawScope thaws the guard as well.
-func (g *serverGroup) thawScope() {
+// thawGuard thaws all that the guard may be in.
+func (g *serverGroup) thawGuard() {
 	if g.page.Managed {
 		writeFile(g.payload, scopeFreeze, '0')
+		writeFile(g.payload, scopeLeafFreeze, '0')
+	}
+	if g.page.Leaf >= 0 {
+		writeFile(g.page.Leaf, freezeFile, '0')
 	}
 }
 
@@ -52,6 +56,30 @@ func (g *serverGroup) remove() bool {
 		}
 	}
 	return true
+}
+
+// groupFiles are files of the payload, or -1. The guard keeps them open: a member can keep it from opening
+// others (RLIMIT_NOFILE), and after the launcher's death nothing else would stop the server.
+type groupFiles struct{ kill, freeze, events int32 }
+
+func (f *groupFiles) open(payload int32) {
+	if payload < 0 {
+		return
+	}
+	f.kill, _ = openAt(payload, killFile, unix.O_WRONLY) // -1 before Linux 5.14
+	f.freeze, _ = openAt(payload, freezeFile, unix.O_WRONLY)
+	f.events, _ = openAt(payload, eventsFile, 0)
+}
+
+// populated reports whether cgroup.events says so. One that cannot be read is, as for a brain: a member that
+// does not exist costs time. One that was removed is not.
+func (f *groupFiles) populated(buf *[512]byte) bool {
+	at, size := uintptr(unsafe.Pointer(buf)), unsafe.Sizeof(*buf)
+	n, e := sys(unix.SYS_PREAD64, uintptr(f.events), at, size, 0, 0)
+	if e == syscall.ENODEV {
+		return false
+	}
+	return e != 0 || isPopulated(buf, n)
 }
 
 // directories goes through those of a page.

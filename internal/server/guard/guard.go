@@ -11,9 +11,10 @@
 //	            └─▶ brain, a Go process, while there is something to decide
 //
 // The launcher is the parent of the main process and a subreaper. The guard watches the client's side, and
-// outlives the launcher. It executes nothing and decides nothing: it writes what happens to the page, with
-// the time, and starts a brain. Everything here is system calls alone: no heap, no Go runtime, and in the
-// guard no writable global variable. A build with -race can't run servers: the guard has no race detector.
+// outlives the launcher. It writes what happens to the page, with the time, and starts a brain to decide.
+// Only where none can start does it end the server by itself. Everything here is system calls alone: no heap,
+// no Go runtime, and in the guard no writable global variable. A build with -race can't run servers: the
+// guard has no race detector.
 package guard
 
 import (
@@ -171,6 +172,7 @@ func (p *process) watchEnd(poll, event int, fd int32) {
 // goes on.
 func (p *process) replace() {
 	p.page.Generation++
+	p.files.open(p.page.Payload)
 	p.watchMain()
 	p.enterScope()
 	p.called.at = now() // also to record the death of the guard before
@@ -199,6 +201,7 @@ func (p *process) awaitGroup() {
 		exit(0)
 	}
 	p.page.Payload = p.received.rights.fds[0]
+	p.files.open(p.page.Payload)
 	enter(p.received.rights.fds[1])
 }
 
@@ -220,8 +223,8 @@ func (p *process) watch() {
 	for {
 		p.watchInput()
 		_, e := p.poll(p.deadline())
-		if e == syscall.EINVAL { // RLIMIT_NOFILE was lowered: the launcher replaces a dead guard
-			exit(1)
+		if e == syscall.EINVAL { // RLIMIT_NOFILE was lowered
+			p.leaveToLauncher()
 		}
 		if e != 0 { // EINTR, after it was stopped
 			continue
@@ -251,6 +254,14 @@ func (p *process) watch() {
 			p.page.NewsRead = p.heard
 		}
 	}
+}
+
+// leaveToLauncher exits: the launcher replaces the guard. Without a launcher it ends the server.
+func (p *process) leaveToLauncher() {
+	if p.launcherLives() {
+		exit(1)
+	}
+	p.endWithoutBrain()
 }
 
 // deadline is the next one, or 0.
@@ -307,7 +318,7 @@ func (p *process) thawIdle() {
 	p.page.Roused = true
 	held := address("user.mcpscope.held\x00") // idle.AttrHeld
 	if _, e := sys(unix.SYS_FGETXATTR, uintptr(p.page.Payload), held, 0, 0, 0); e != 0 {
-		writeFile(p.page.Payload, freezeFile, '0')
+		writeChar(p.files.freeze, '0')
 	}
 }
 
@@ -356,7 +367,7 @@ func (p *process) receiveLauncher() {
 // watchMain polls the main process: a launcher that a member has stopped does not see its end.
 func (p *process) watchMain() {
 	watched := p.polls[pollMain].Fd >= 0 || p.page.Happened[page.MainExited] != 0
-	if watched || p.page.MainPID <= 0 || p.page.Exited {
+	if watched || p.page.MainPID <= 0 || p.page.Exited() {
 		return
 	}
 	fd, e := sys(unix.SYS_PIDFD_OPEN, uintptr(p.page.MainPID), 0, 0, 0, 0)
@@ -383,7 +394,7 @@ func (p *process) launcherDied() {
 	if p.page.Returned { // LeftOvers calls a brain
 		return
 	}
-	if p.page.MainPID == 0 || p.page.Exited && p.page.Childless { // nothing is left, or next to nothing
+	if p.page.MainPID == 0 || p.page.Exited() && p.page.Childless { // nothing is left, or next to nothing
 		p.killAll()
 		p.removeDirectories()
 		p.finish()
@@ -396,8 +407,8 @@ func (p *process) haltMembers() {
 	if p.page.Payload < 0 {
 		return
 	}
-	if p.page.TermGrace != 0 || writeFile(p.page.Payload, killFile, '1') != 0 {
-		writeFile(p.page.Payload, freezeFile, '1')
+	if p.page.TermGrace != 0 || writeChar(p.files.kill, '1') != 0 {
+		writeChar(p.files.freeze, '1')
 	}
 }
 
@@ -485,9 +496,8 @@ func (p *process) reapBrains() {
 
 // finish ends the guard when nothing is left, with the brain that there may be.
 func (p *process) finish() {
-	if p.called.pid > 0 && !p.page.Sweeping {
-		signalChild(p.called.pid, unix.SIGKILL)
-		sys(unix.SYS_WAIT4, uintptr(p.called.pid), 0, unix.WALL, 0, 0)
+	if !p.page.Sweeping {
+		p.killBrain(1000)
 	}
 	p.page.Over = true
 	p.continueLauncher()

@@ -16,7 +16,7 @@ type guardKeeper struct {
 	guard   page.Guard
 	lasting lasting
 	reactBy int64 // when a guard that has not read the news is killed, or 0
-	thawed  bool  // its scope was, meanwhile
+	thawed  bool  // its group was, meanwhile
 	retryAt int64 // when a guard is forked that could not be forked before, or 0
 }
 
@@ -25,8 +25,8 @@ const (
 	thawAfter  = 250e6
 )
 
-// tell announces news of the page. A member may have stopped the guard.
-func (k *guardKeeper) tell() {
+// announce sends news of the page. A member may have stopped the guard.
+func (k *guardKeeper) announce() {
 	k.page.News++
 	k.continueGuard()
 	sendWord(int32(k.guard.Sock), page.WordLook)
@@ -68,7 +68,7 @@ func (k *guardKeeper) check(g *serverGroup) {
 	case k.reactBy != 0 && !k.thawed && now() >= k.thawAt():
 		k.thawed = true
 		k.reactBy = now() + startWithin // this process may have been frozen, too
-		g.thawScope()
+		g.thawGuard()
 		k.continueGuard()
 	case k.reactBy != 0 && now() >= k.reactBy:
 		k.reactBy = 0

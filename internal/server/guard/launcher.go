@@ -77,7 +77,7 @@ func (l *Launcher) begin(main int32, e syscall.Errno) {
 	l.children.tag = l.keeper.lasting.tag()
 	l.children.list, _ = openAt(unix.AT_FDCWD, childrenFile, 0)
 	l.events.watch(l.page, int32(l.keeper.guard.Sock), l.signals.fd)
-	l.keeper.tell()
+	l.keeper.announce()
 }
 
 // waits reports whether there is something to wait for.
@@ -99,13 +99,13 @@ func (l *Launcher) react(e syscall.Errno) {
 		l.receiveGuard()
 	}
 	if l.events.has(fromInput) {
-		l.keeper.tell()
+		l.keeper.announce()
 	}
 	for i := fromClient; i < fromInput; i++ {
 		if l.events.has(i) {
 			l.events.polls[i].Fd = -1
 			l.hungUp = true
-			l.keeper.tell()
+			l.keeper.announce()
 		}
 	}
 	l.keeper.check(&l.group)
@@ -128,7 +128,7 @@ func (l *Launcher) receiveSignals() {
 // reap waits for children that have ended.
 func (l *Launcher) reap() {
 	l.children.reap()
-	if l.page.Exited {
+	if l.page.Exited() {
 		l.mainEnded()
 	}
 }
@@ -144,20 +144,17 @@ func (l *Launcher) passSignal(sig unix.Signal) {
 	case l.signals.terminal && bit&ofTerminal != 0: // the main process has got it
 		l.page.Forwarded++
 	case bit&ending != 0:
-		next := &l.page.Signals[l.page.SignalsGot%page.SignalsMost]
-		next.At = now()
-		next.Number = uint32(sig)
-		next.ToMain = l.page.SignalsGot == 0 && l.page.Phase < page.Terminating // no member gets two
-		if next.ToMain {
+		toMain := l.page.SignalsGot == 0 && l.page.Phase < page.Terminating // no member gets two
+		if toMain {
 			l.children.signalMain(sig)
 			l.children.signalMain(unix.SIGCONT)
 		}
-		l.page.SignalsGot++
+		l.page.AddSignal(page.Signal{At: now(), Number: uint32(sig), ToMain: toMain})
 	default:
 		l.children.signalMain(sig)
 		l.page.Forwarded++
 	}
-	l.keeper.tell()
+	l.keeper.announce()
 }
 
 // The shell of a terminal knows the launcher alone. If ^Z stopped the launcher at once, the shell would take
@@ -194,7 +191,7 @@ func (l *Launcher) mainEnded() {
 		l.children.reap()
 	}
 	l.page.LeftOvers = true
-	l.keeper.tell()
+	l.keeper.announce()
 }
 
 // claimEnd has the launcher end the server. It fails if a brain does.
@@ -230,14 +227,14 @@ func (l *Launcher) receiveGuard() {
 func (l *Launcher) replaceGuard() {
 	l.page.Payload = l.group.payload
 	if l.keeper.replace() {
-		l.keeper.tell()
+		l.keeper.announce()
 	} else {
 		l.endAlone()
 	}
 	l.events.polls[fromGuard].Fd = int32(l.keeper.guard.Sock) // or -1
 }
 
-// endAlone makes the next step of an end without a guard.
+// endAlone makes the next step of a stop without a guard.
 func (l *Launcher) endAlone() {
 	switch l.alone.next(l.page, l.hungUp, now()) {
 	case waitAlone:

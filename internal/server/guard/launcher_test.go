@@ -309,13 +309,13 @@ func (c *config) killTree(on *page.Page) {
 }
 
 func statusOn(on *page.Page) int {
-	ws := unix.WaitStatus(on.Status)
+	ws := unix.WaitStatus(on.Status())
 	switch {
 	case on.FailedStep == page.StepExec && unix.Errno(on.Errno) == unix.ENOENT:
 		return 127
 	case on.FailedStep == page.StepExec:
 		return 126
-	case on.FailedStep != page.StepNone || !on.Exited:
+	case on.FailedStep != page.StepNone || !on.Exited():
 		return 125
 	case ws.Signaled():
 		return 128 + int(ws.Signal())

@@ -69,12 +69,15 @@ func (l *Launcher) leaveToBrain() {
 	l.leaves = true
 	l.page.LeftOvers = true
 	atomic.StoreUint32(&l.page.Ender, page.NotEnding)
-	l.keeper.tell()
+	l.keeper.announce()
 }
 
 // leaveClient closes the descriptors that are the server's own, but stderr.
 func (l *Launcher) leaveClient() {
-	null, _ := openAt(unix.AT_FDCWD, "/dev/null\x00", unix.O_RDWR)
+	null, e := openAt(unix.AT_FDCWD, "/dev/null\x00", unix.O_RDWR)
+	if e != 0 {
+		null = l.page.Program // a descriptor that no client waits for
+	}
 	sys(unix.SYS_DUP3, uintptr(null), 0, unix.O_CLOEXEC, 0, 0)
 	sys(unix.SYS_DUP3, uintptr(null), 1, unix.O_CLOEXEC, 0, 0)
 	keeps := keepList{}
@@ -98,10 +101,10 @@ func (l *Launcher) leaveClient() {
 
 // exitAs ends the process as the main process has ended. It returns if it does not know how.
 func exitAs(on *page.Page) {
-	if !on.Exited {
+	if !on.Exited() {
 		return
 	}
-	status := on.Status
+	status := on.Status()
 	sig := uintptr(status & 0x7f)
 	if sig == 0 {
 		exit(uintptr(status >> 8 & 0xff))
@@ -116,7 +119,7 @@ func exitAs(on *page.Page) {
 	exit(128 + sig) // as PID 1, which its own signals do not end
 }
 
-// Ended is what the launcher leaves to main.
+// Ended has all that main needs.
 type Ended struct {
 	Page    *page.Page
 	Guard   *page.Guard

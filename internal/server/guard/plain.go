@@ -37,7 +37,7 @@ type Plain struct {
 	buf   [512]byte
 }
 
-// PlainCommand is what a plain run executes.
+// PlainCommand is the command line of a plain run.
 type PlainCommand struct {
 	Args []uintptr // the server's, as the kernel has put them, with a 0 behind the last one
 	Env  []uintptr // of this process, the same

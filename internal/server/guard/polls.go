@@ -37,10 +37,10 @@ func (v *launcherEvents) watch(on *page.Page, guard, signals int32) {
 }
 
 // watchInput polls the input of idle members, as the guard does: a member may have stopped that.
-func (v *launcherEvents) watchInput(on *page.Page, told bool) {
+func (v *launcherEvents) watchInput(on *page.Page, announced bool) {
 	v.polls[fromInput] = unix.PollFd{Fd: -1, Events: unix.POLLIN}
 	isIdle := on.Phase == page.Idle && !on.Roused
-	if isIdle && !told {
+	if isIdle && !announced {
 		v.polls[fromInput].Fd = on.Input
 	}
 }

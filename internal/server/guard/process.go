@@ -64,6 +64,7 @@ type process struct {
 	heard    uint32 // page.News of the last word of the launcher
 	signals  int32  // signalfd
 	keeps    keepList
+	files    groupFiles
 	called   call
 	polls    [pollCount]unix.PollFd
 	received reception
@@ -187,10 +188,10 @@ func (l *lasting) forkOnce(on *page.Page, gate *Gate, replaces bool) (g page.Gua
 			p.leaveOut()
 		}
 		signals := p.signals // the guard changes p
-		if l.near {
-			e = p.forkHere(0, 0)
-		} else {
-			e = p.forkBetween()
+		e = p.forkGuard()
+		if e != 0 && p.cgroup >= 0 { // a member may have removed the leaf
+			p.cgroup = -1
+			e = p.forkGuard()
 		}
 		closeFD(signals)
 		if e == 0 {
@@ -203,8 +204,17 @@ func (l *lasting) forkOnce(on *page.Page, gate *Gate, replaces bool) (g page.Gua
 	if e != 0 { // a guard that there is nevertheless ends with its socket
 		closeFD(ends[0])
 		closeFD(int32(g.PIDFD))
+		g.Sock = -1
+		g.PIDFD = -1
 	}
 	return g, e
+}
+
+func (p *process) forkGuard() syscall.Errno {
+	if p.near {
+		return p.forkHere(0, 0)
+	}
+	return p.forkBetween()
 }
 
 // newProcess maps and fills the memory of a guard. It needs no heap.
@@ -217,6 +227,7 @@ func (l *lasting) newProcess(on *page.Page, gate *Gate, sock int32) (*process, s
 	}
 	at, e := mapChild(unsafe.Sizeof(process{}), roleGuard)
 	if e != 0 {
+		closeFD(int32(signals))
 		return nil, e
 	}
 	p := *(**process)(unsafe.Pointer(&at))
@@ -226,6 +237,7 @@ func (l *lasting) newProcess(on *page.Page, gate *Gate, sock int32) (*process, s
 	p.cgroup = on.Leaf
 	p.launcher = sock
 	p.called.sock = -1
+	p.files = groupFiles{-1, -1, -1}
 	p.signals = int32(signals)
 	for _, fd := range on.Descriptors() {
 		p.keeps.add(fd)

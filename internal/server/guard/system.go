@@ -43,14 +43,15 @@ const vforkFlags = unix.CLONE_VM | unix.CLONE_VFORK
 
 // names of files, in read-only memory
 const (
-	procsFile    = "cgroup.procs\x00"
-	freezeFile   = "cgroup.freeze\x00"
-	killFile     = "cgroup.kill\x00"
-	childrenFile = "/proc/thread-self/children\x00"
-	eventsFile   = "cgroup.events\x00"
-	scopeFreeze  = "../cgroup.freeze\x00"
-	scopeLeaf    = "../guards\x00" // protocol.GuardsName
-	ownProgram   = "/proc/self/exe\x00"
+	procsFile       = "cgroup.procs\x00"
+	freezeFile      = "cgroup.freeze\x00"
+	killFile        = "cgroup.kill\x00"
+	childrenFile    = "/proc/thread-self/children\x00"
+	eventsFile      = "cgroup.events\x00"
+	scopeFreeze     = "../cgroup.freeze\x00"
+	scopeLeafFreeze = "../guards/cgroup.freeze\x00"
+	scopeLeaf       = "../guards\x00" // protocol.GuardsName
+	ownProgram      = "/proc/self/exe\x00"
 )
 
 //go:nosplit
@@ -121,9 +122,14 @@ func writeFile(dir int32, name string, char byte) syscall.Errno {
 	if e != 0 {
 		return e
 	}
-	text := [1]byte{char}
-	_, e = sys(unix.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(&text)), 1, 0, 0)
+	e = writeChar(fd, char)
 	closeFD(fd)
+	return e
+}
+
+func writeChar(fd int32, char byte) syscall.Errno {
+	text := [1]byte{char}
+	_, e := sys(unix.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(&text)), 1, 0, 0)
 	return e
 }
 
@@ -160,7 +166,10 @@ func populated(dir int32, buf *[512]byte) bool {
 	if e != 0 {
 		return e != syscall.ENOENT
 	}
-	n := readFile(fd, buf) // "populated 0\nfrozen 0"
+	n := readFile(fd, buf)
 	closeFD(fd)
-	return n < 20 || buf[10] == '1'
+	return isPopulated(buf, n)
 }
+
+// isPopulated reads "populated 0\nfrozen 0".
+func isPopulated(buf *[512]byte, size uintptr) bool { return size < 20 || buf[10] == '1' }

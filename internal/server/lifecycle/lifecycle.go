@@ -87,7 +87,8 @@ var table = [states][events]step{
 	Finishing: {ClientDied: (*Lifecycle).loseClient, graceOver: (*Lifecycle).finish},
 	Terminating: {
 		signalReceived: (*Lifecycle).repeatSignal, graceOver: (*Lifecycle).kill, GuardDied: (*Lifecycle).kill,
-		LauncherDied: (*Lifecycle).thaw, BrainDied: (*Lifecycle).thaw, GroupEmptied: (*Lifecycle).finishStop,
+		LauncherDied: (*Lifecycle).thaw, BrainDied: (*Lifecycle).resumeStop,
+		GroupEmptied: (*Lifecycle).finishStop,
 	},
 	Killing: {GroupEmptied: (*Lifecycle).finishStop, BrainDied: (*Lifecycle).kill},
 }
@@ -139,6 +140,7 @@ type Lifecycle struct {
 	until      time.Time         // the most that unread input or output delays the EOF grace
 	cpu        time.Duration     // at the last check
 	clientDead bool
+	asked      bool      // the members have got the signal of a stop
 	slow       time.Time // until then the server reads its memory back
 	received   map[unix.Signal]time.Time
 	signal     unix.Signal // of the present event
@@ -157,15 +159,31 @@ func New(p protocol.Policy, facts Facts, started, now time.Time) *Lifecycle {
 	return l
 }
 
-// Resume continues where another process has stopped: in a state that ends at due, the zero time for never.
-// Until the time of unread the end of a server may wait for its input and output.
-func (l *Lifecycle) Resume(at State, due, unread time.Time, why protocol.Cause, sig unix.Signal) {
-	l.enter(min(max(at, Running), Emptied), due, -1)
-	l.due[graceOver] = due
-	l.until = unread
-	l.Cause = why
-	l.Signal = sig
-	l.Reclaimed = at == Idle // it may have been
+// Left is where another process has stopped to decide about a server.
+type Left struct {
+	State  State
+	Due    time.Time // end of the state, the zero time for never
+	Unread time.Time // until then the end of the server may wait for its input and output
+	Cause  protocol.Cause
+	Signal unix.Signal // of the cause signalled
+	Asked  bool        // the members have got the signal of a stop
+}
+
+// Resume continues there.
+func (l *Lifecycle) Resume(from Left) {
+	l.State = min(max(from.State, Running), Emptied)
+	if l.State >= Terminating {
+		clear(l.due[:])
+	}
+	l.due[graceOver] = from.Due
+	l.until = from.Unread
+	l.Cause = from.Cause
+	l.Signal = from.Signal
+	l.Reclaimed = from.State == Idle // it may have been
+	l.asked = from.Asked
+	if l.Signal != 0 {
+		l.received[l.Signal] = time.Time{} // long ago: the next one is a repeat
+	}
 }
 
 // Check returns when an idle timeout is checked next, and the CPU time at the last check.
@@ -357,5 +375,15 @@ func (l *Lifecycle) kill(e Event, now time.Time) {
 }
 
 func (l *Lifecycle) thaw(Event, time.Time) { l.do(ThawMembers) }
+
+// resumeStop goes on with a grace. The brain before may have died before it sent the signal.
+func (l *Lifecycle) resumeStop(Event, time.Time) {
+	if l.asked {
+		l.do(ThawMembers)
+		return
+	}
+	l.asked = true
+	l.actions = append(l.actions, Action{SendSignal, cmp.Or(l.Signal, unix.SIGTERM)})
+}
 
 func (l *Lifecycle) finishStop(_ Event, now time.Time) { l.enter(Emptied, now, -1) }

@@ -176,30 +176,39 @@ func TestEmptiedInTime(t *testing.T) {
 // The next brain continues in the state and with the deadline that it finds.
 func TestResume(t *testing.T) {
 	now := time.Unix(100, 0)
+	half := now.Add(time.Second / 2)
 	for _, c := range []struct {
-		at   State
-		died Event
-		want []Action
-		then State
+		at    State
+		asked bool
+		died  Event
+		want  []Action
+		then  State
 	}{
-		{Running, LauncherDied, []Action{{SendSignal, unix.SIGTERM}}, Terminating},
-		{Finishing, LauncherDied, []Action{{SendSignal, unix.SIGTERM}}, Terminating},
-		{Terminating, LauncherDied, []Action{{Do: ThawMembers}}, Terminating},
-		{Finishing, BrainDied, nil, Finishing},
-		{Terminating, BrainDied, []Action{{Do: ThawMembers}}, Terminating},
-		{Killing, BrainDied, []Action{{Do: KillMembers}}, Killing},
-		{Emptied, BrainDied, nil, Emptied},
+		{Running, false, LauncherDied, []Action{{SendSignal, unix.SIGTERM}}, Terminating},
+		{Finishing, false, LauncherDied, []Action{{SendSignal, unix.SIGTERM}}, Terminating},
+		{Terminating, true, LauncherDied, []Action{{Do: ThawMembers}}, Terminating},
+		{Finishing, false, BrainDied, nil, Finishing},
+		{Terminating, false, BrainDied, []Action{{SendSignal, unix.SIGTERM}}, Terminating},
+		{Terminating, true, BrainDied, []Action{{Do: ThawMembers}}, Terminating},
+		{Killing, true, BrainDied, []Action{{Do: KillMembers}}, Killing},
+		{Emptied, true, BrainDied, nil, Emptied},
 	} {
 		s := newServer(protocol.DefaultPolicy())
-		s.Resume(c.at, now.Add(time.Second/2), time.Time{}, "", 0)
+		s.Resume(Left{State: c.at, Due: half, Asked: c.asked})
 		if got := s.Handle(c.died, now); !slices.Equal(got, c.want) || s.State != c.then {
 			t.Errorf("%v: %v, then %v, want %v, then %v", c.at, got, s.State, c.want, c.then)
 		}
 	}
 	s := newServer(protocol.DefaultPolicy())
-	s.Resume(Terminating, now.Add(time.Second/2), time.Time{}, protocol.Signalled, unix.SIGHUP)
-	if !s.Due().Equal(now.Add(time.Second / 2)) {
+	s.Resume(Left{State: Terminating, Due: half, Cause: protocol.Signalled, Signal: unix.SIGHUP})
+	if !s.Due().Equal(half) {
 		t.Errorf("due at %v, want what was left of the grace", s.Due())
+	}
+	if got, want := s.Handle(BrainDied, now), []Action{{SendSignal, unix.SIGHUP}}; !slices.Equal(got, want) {
+		t.Errorf("%v, want the client's signal: %v", got, want)
+	}
+	if s.HandleSignal(unix.SIGHUP, now); s.State != Killing {
+		t.Errorf("state %v after the same signal, want the kill", s.State)
 	}
 }
 

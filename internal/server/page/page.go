@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -55,7 +56,7 @@ type Inherited struct {
 	Keep     int32    // for a report, or for a gateway's explanations
 }
 
-// Launched are the launcher's fields. It writes Status before Exited, and a signal before their number.
+// Launched are the launcher's fields. It writes a signal before their number.
 type Launched struct {
 	EOFGrace   int64 // how long a server may live after the hang-up; negative: for ever
 	TermGrace  int64 // how long a brain or, without one, the guard waits after SIGTERM; negative: for ever
@@ -64,8 +65,7 @@ type Launched struct {
 	MainPID    int32
 	FailedStep Step
 	Errno      uint32
-	Exited     bool   // the main process has, and Status is there
-	Status     uint32 // as of wait4(2)
+	ended      uint32 // see SetStatus: one word, so no reader sees a half of it
 	Childless  bool   // the launcher has no child of the server, and so no descendant
 	Foreign    bool   // the launcher had children before: of others only those with the tag are the server's
 	LeftOvers  bool   // the main process has exited, and a brain has to end the rest
@@ -124,6 +124,7 @@ type Decided struct {
 	Handled     uint32 // bit n: event n of Seen.Happened; bit Events: LeftOvers
 	SignalsRead uint32
 	Ender       Ender
+	Asked       bool // the members have got the signal of the stop
 	Stuck       bool // a member could not be killed: the launcher returns, and the brain waits for it
 	Told        bool // the report is written
 	Settled     bool // what a start leaves for later is done
@@ -313,6 +314,29 @@ func (p *Page) Close() {
 // Descriptors is a view of Inherited.
 func (p *Page) Descriptors() []int32 {
 	return unsafe.Slice(&p.Stdin, unsafe.Sizeof(p.Inherited)/unsafe.Sizeof(p.Stdin))
+}
+
+// hasEnded is a bit that no status of wait4(2) has.
+const hasEnded = 1 << 31
+
+// SetStatus is for a main process that has ended, with a status as of wait4(2).
+func (p *Page) SetStatus(status uint32) { atomic.StoreUint32(&p.ended, status|hasEnded) }
+
+// Exited reports whether the main process has ended, and its parent knows the status.
+func (p *Page) Exited() bool { return atomic.LoadUint32(&p.ended)&hasEnded != 0 }
+
+// Status is that of SetStatus, or 0.
+func (p *Page) Status() uint32 { return atomic.LoadUint32(&p.ended) &^ hasEnded }
+
+// AddSignal adds one that the launcher got.
+func (p *Page) AddSignal(s Signal) {
+	p.Signals[p.SignalsGot%SignalsMost] = s
+	atomic.AddUint32(&p.SignalsGot, 1)
+}
+
+// IsRepeated reports whether a client has sent the first signal once more: the server gets no grace then.
+func (p *Page) IsRepeated() bool {
+	return p.SignalsGot > 1 && p.Signals[0].Number == p.Signals[1].Number
 }
 
 // Pending reports whether something has happened that no brain has handled.
