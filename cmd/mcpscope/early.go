@@ -44,6 +44,7 @@ func begin(argv, stack uintptr) uintptr {
 			return argv
 		}
 		refuseWithoutRoom()
+		own.HoldSignals()
 		openNothing()
 	}
 	return withOwnVariables(argv, args, env)

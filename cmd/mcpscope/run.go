@@ -31,10 +31,7 @@ import (
 func init() {
 	if len(os.Args) > 1 && os.Args[1] == "run" {
 		runtime.LockOSThread()
-		new(linux.Action).Set(unix.SIGQUIT) // the runtime would print a trace
-	}
-	if own.Over() != nil { // nothing reads them: the runtime would end the process by one
-		_, _ = loop.Catch(linux.Ending...)
+		own.ReleaseSignals()
 	}
 }
 
@@ -120,7 +117,7 @@ func (v *invocation) prepare(operands []string) int {
 		Stderr: f.Stderr, Report: report, Verbose: f.Verbose, Quiet: f.Quiet,
 		ClientName: protocol.ClientName(os.Getppid()),
 		Origin:     protocol.OriginOf(dir, env),
-		Executable: "/proc/self/exe", NoFile: limit, Weaker: v.tellWeaker,
+		Executable: "/proc/self/exe", NoFile: limit, Signals: own.ClientSignals(), Weaker: v.tellWeaker,
 	}
 	return cli.ExitOK
 }
@@ -135,9 +132,7 @@ func reportRun(ended *guard.Ended, io cli.Stdio) int {
 	c, o, err := launcher.Report(ended)
 	p := cli.Printer{Stdio: io, Quiet: c.Quiet, Verbose: c.Verbose}
 	if p.Verbose {
-		for _, n := range o.Notes {
-			fmt.Fprintf(p.Err, "mcpscope: note: %s\n", cli.OneLine(n))
-		}
+		fmt.Fprint(p.Err, o.Notes)
 	}
 	var command *protocol.CommandError
 	switch {

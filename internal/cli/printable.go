@@ -2,17 +2,7 @@
 
 package cli
 
-import (
-	"strings"
-	"unicode"
-)
+import "github.com/mcpscope/mcpscope/internal/server/protocol"
 
 // OneLine replaces characters that control the terminal in text from outside.
-func OneLine(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsGraphic(r) {
-			return r
-		}
-		return '?'
-	}, s)
-}
+func OneLine(s string) string { return protocol.Printable(s) }

@@ -3,9 +3,15 @@
 package e2e
 
 import (
+	"bytes"
 	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -52,6 +58,95 @@ func TestSignalsWhileTheEndIsReported(t *testing.T) {
 		t.Errorf("%v; stderr: %s", o.Status, o.Stderr)
 	}
 	w.clean()
+}
+
+// A client may send signals when it has read all output, since it can't know that the server has ended. They mean
+// nothing any more, whether or not the launcher has something to report.
+func TestSignalsAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	for _, flags := range []string{"--max-lifetime 1h", "--verbose", "--report /dev/null"} {
+		t.Run(flags, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			const tries = 8
+			for _, sig := range []unix.Signal{unix.SIGTERM, unix.SIGQUIT, unix.SIGUSR1, unix.SIGABRT, unix.SIGTSTP, 40} {
+				for range tries {
+					line := append([]string{binaries.mcpscope, "run"}, strings.Fields(flags)...)
+					cmd := w.Command(append(line, "--", "sh", "-c", "trap '' TERM QUIT USR1 ABRT TSTP 40; exit 7")...)
+					out, err := cmd.StdoutPipe()
+					if err == nil {
+						err = escape.StartIn(w.Dir, cmd)
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+					_, _ = io.Copy(io.Discard, out)
+					time.Sleep(rand.N(4 * time.Millisecond)) // a random moment of the end, not an event
+					_ = cmd.Process.Signal(sig)              // it has ended
+					_ = cmd.Wait()
+					if got := cmd.ProcessState.ExitCode(); got != 7 {
+						t.Errorf("%v: %v", sig, cmd.ProcessState)
+					}
+				}
+			}
+		})
+	}
+}
+
+// A signal that comes while the launcher starts ends it, or the server: none is lost. (QUIT is left out: the Go
+// runtime answers it by a trace before any code of ours runs.)
+func TestSignalWhileItStarts(t *testing.T) {
+	t.Parallel()
+	for _, flags := range []string{"", "--max-lifetime 1h", "--report /dev/null", "--backend tree"} {
+		t.Run(flags, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			const tries = 60
+			for range tries {
+				line := append([]string{binaries.mcpscope, "run"}, strings.Fields(flags)...)
+				cmd := w.Command(append(line, "--", "sleep", "infinity")...)
+				var stderr bytes.Buffer
+				cmd.Stderr = &stderr
+				if err := escape.StartIn(w.Dir, cmd); err != nil {
+					t.Fatal(err)
+				}
+				launcher, err := escape.OpenProcess(cmd.Process.Pid)
+				if err != nil {
+					t.Fatal(err)
+				}
+				all := []unix.Signal{unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGUSR1}
+				sig := all[rand.IntN(len(all))]
+				time.Sleep(rand.N(6 * time.Millisecond)) // a random moment of the start, not an event
+				launcher.Signal(sig)
+				if !launcher.Ended(escape.Patience) {
+					t.Errorf("%v is lost", sig)
+					launcher.Signal(unix.SIGKILL)
+				}
+				launcher.Close()
+				_ = cmd.Wait()
+				if ws := cmd.ProcessState.Sys().(syscall.WaitStatus); ws.Signal() != sig || stderr.Len() > 0 {
+					t.Errorf("%v: %v; stderr: %s", sig, cmd.ProcessState, stderr.String())
+				}
+			}
+		})
+	}
+}
+
+// Signals that the client ignores or blocks mean nothing, also to a launcher that has a Go runtime.
+func TestSignalsThatTheClientIgnores(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const script = `trap "" TERM QUIT INT HUP; cd "$1" && mkfifo in && exec 3<>in
+		"$0" run $2 -- sh -c 'touch up; cat; exit 7' <in 3>&- & run=$!
+		until [ -e up ]; do :; done
+		for sig in TERM QUIT INT HUP; do kill -$sig $run; done
+		echo x >&3; exec 3>&-; wait $run`
+	for _, flags := range []string{"", "--max-lifetime 1h", "--report /dev/null", "--verbose", "--backend tree"} {
+		o := w.run(w.Command("sh", "-c", script, binaries.mcpscope, t.TempDir(), flags))
+		if o.Status.ExitStatus() != 7 {
+			t.Errorf("%q: %v; stderr: %s", flags, o.Status, o.Stderr)
+		}
+	}
 }
 
 // A server may stop its launcher before that knows that it runs. The guard sees its end, and continues the launcher.

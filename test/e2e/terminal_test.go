@@ -11,3 +11,4 @@ import (
 func TestTerminalSignals(t *testing.T)    { onEachBackend(t, transparent.TerminalSignals) }
 func TestTerminalJobControl(t *testing.T) { onEachBackend(t, transparent.JobControl) }
 func TestTerminalFullScreen(t *testing.T) { onEachBackend(t, transparent.FullScreen) }
+func TestTerminalKeyAtOnce(t *testing.T)  { onEachBackend(t, transparent.KeyAtOnce) }

@@ -19,8 +19,7 @@ func onEachBackend(t *testing.T, test func(*testing.T, transparent.Subject)) {
 				return
 			}
 			t.Parallel()
-			plain := backend.Name == cgroup.Name
-			test(t, transparent.Subject{Backend: backend, Program: binaries.mcpscope, Programs: binaries.transparent, Plain: plain})
+			test(t, transparent.Subject{Backend: backend, Program: binaries.mcpscope, Programs: binaries.transparent})
 		})
 	}
 }

@@ -26,7 +26,7 @@ func TestOperators(t *testing.T) {
 func onEachManager(t *testing.T, test func(*testing.T, transparent.Subject)) {
 	host.BothAtOnce(t, func(t *testing.T, u host.User) {
 		y := newEarlyYard(t, u)
-		test(t, transparent.Subject{Backend: y.backend("auto"), Program: mcpscope, Programs: transparent.ProgramsIn(host.Shared), Plain: true})
+		test(t, transparent.Subject{Backend: y.backend("auto"), Program: mcpscope, Programs: transparent.ProgramsIn(host.Shared)})
 	})
 }
 

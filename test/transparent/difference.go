@@ -44,13 +44,6 @@ var (
 		{"fd/0", closedAtStart, nowIs("/dev/null")}, {"flags of fd 0", closedAtStart, nowIs(readWrite)},
 		{"fd/2", closedAtStart, nowIs("/dev/null")}, {"flags of fd 2", closedAtStart, nowIs(readWrite)},
 	}
-	unignored = difference{"SigIgn", "ignored signals", func(bare, contained []string) bool {
-		return slices.Equal(signals(contained[0]), kept) && len(signals(bare[0])) == 60
-	}}
-	unblocked = difference{"SigBlk", "blocked signals", func(bare, contained []string) bool {
-		all := signals(bare[0])
-		return len(all) == 60 && slices.Equal(signals(contained[0]), slices.DeleteFunc(all, func(n int) bool { return slices.Contains(lost, n) }))
-	}}
 	noAlarm = difference{"alarm pending", "alarm", func(bare, contained []string) bool { return bare[0] == "1" && contained[0] == "0" }}
 )
 
@@ -64,33 +57,6 @@ const largeFile = 0o100000
 // nowIs explains what there was not when bare.
 func nowIs(value string) func(bare, contained []string) bool {
 	return func(bare, contained []string) bool { return bare == nil && slices.Equal(contained, []string{value}) }
-}
-
-// kept stay ignored, and lost do not stay blocked. The page lists both.
-var (
-	kept = numbers(unix.SIGHUP, unix.SIGINT, unix.SIGCONT, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU, 34)
-	lost = numbers(unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGILL, unix.SIGTRAP, unix.SIGABRT, unix.SIGBUS, unix.SIGFPE,
-		unix.SIGSEGV, unix.SIGTERM, unix.SIGSTKFLT, unix.SIGCHLD, unix.SIGURG, unix.SIGPROF, unix.SIGSYS, 34)
-)
-
-func numbers(all ...unix.Signal) []int {
-	var ns []int
-	for _, sig := range all {
-		ns = append(ns, int(sig))
-	}
-	return ns
-}
-
-// signals are those of a mask of /proc/PID/status.
-func signals(mask string) []int {
-	bits, err := strconv.ParseUint(strings.TrimPrefix(mask, `\x09`), 16, 64)
-	var all []int
-	for n := 1; n <= 64 && err == nil; n++ {
-		if bits&(1<<(n-1)) != 0 && n != 32 && n != 33 { // the C library's own, which make ignores for its children
-			all = append(all, n)
-		}
-	}
-	return all
 }
 
 // compare wants exactly these differences, and each of them on the page.

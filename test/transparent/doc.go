@@ -26,7 +26,6 @@ type Subject struct {
 	escape.Backend
 	Program  string // mcpscope
 	Programs Programs
-	Plain    bool // its launcher has no Go runtime
 }
 
 // Programs are those that the tests run below it.

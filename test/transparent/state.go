@@ -21,8 +21,6 @@ type outfit struct {
 	on   []string // the backends on which it can be worn; nil for all
 	wear []string
 	odd  []difference // beside those that there are always
-	// runtime are differences that a Go runtime in the launcher makes.
-	runtime []difference
 	// unmarked: it has a limit of file locks, which mcpscope leaves as it is.
 	unmarked bool
 }
@@ -37,8 +35,8 @@ func outfits() []outfit {
 		{name: "no new privileges", wear: []string{"nnp", "1"}},
 		{name: "descriptors", wear: strings.Fields("open 3 open 7 copy 0 9 open 200")},
 		{name: "closed descriptors", wear: strings.Fields("closed 0 closed 2"), odd: opened},
-		{name: "ignored signals", wear: eachSignal("ignored"), runtime: []difference{unignored}},
-		{name: "blocked signals", wear: eachSignal("blocked"), runtime: []difference{unblocked}},
+		{name: "ignored signals", wear: eachSignal("ignored")},
+		{name: "blocked signals", wear: eachSignal("blocked")},
 		{name: "an alarm", wear: []string{"alarm", "300"}, odd: []difference{noAlarm}},
 	}
 }
@@ -91,9 +89,6 @@ func State(t *testing.T, s Subject) {
 			client := site.Unique("client")
 			without, with := show(t, s, site, client, o, bare), show(t, s, site, client, o, s.contained())
 			differences := append(slices.Clone(always), o.odd...)
-			if !s.Plain {
-				differences = append(differences, o.runtime...)
-			}
 			if !o.unmarked {
 				differences = append(differences, marked)
 			}

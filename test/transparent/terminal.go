@@ -4,11 +4,13 @@ package transparent
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -79,6 +81,25 @@ func startShell(t *testing.T, s Subject, w way) (term *Terminal, runs string) {
 	term = startTerminal(t, s.Site(t), []string{s.Programs.Shell, "outer"})
 	term.Expect("outer ready")
 	return term, strings.Join(append([]string{"run"}, w.prefix...), " ") + " "
+}
+
+// KeyAtOnce: ^C ends a server that is just starting, whether or not there is a main process yet.
+func KeyAtOnce(t *testing.T, s Subject) {
+	const tries = 24
+	site := s.Site(t)
+	for range tries {
+		term := startTerminal(t, site, append(s.contained().prefix, "cat"))
+		time.Sleep(rand.N(4 * time.Millisecond)) // a random moment of the start, not an event
+		term.Type("\x03")
+		launcher, err := escape.OpenProcess(term.Cmd.Process.Pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !launcher.Ended(escape.Patience) {
+			t.Error("^C had no effect")
+		}
+		launcher.Close()
+	}
 }
 
 // JobControl is the shell's business, with mcpscope in between as without.

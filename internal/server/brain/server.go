@@ -47,7 +47,7 @@ type Outcome struct {
 	// Status is the main process's, from wait(2); Known is false where it could not be waited for.
 	Status unix.WaitStatus
 	Known  bool
-	Notes  []string
+	Notes  string   // lines for people
 	Stuck  []string // members that could not be killed
 	// Reported: the report was written.
 	Reported bool
@@ -56,9 +56,10 @@ type Outcome struct {
 // Outcome is for the launcher.
 func (s *Server) Outcome() (o Outcome, err error) {
 	p := s.Page
+	isNewline := func(r rune) bool { return r == '\n' }
 	o = Outcome{
-		Status: unix.WaitStatus(p.Status()), Known: p.Exited(), Notes: linesIn(p.EndNotes[:]),
-		Stuck: linesIn(p.Left[:]), Reported: p.FailedStep == page.StepNone,
+		Status: unix.WaitStatus(p.Status()), Known: p.Exited(), Notes: textIn(p.EndNotes[:]),
+		Stuck: strings.FieldsFunc(textIn(p.Left[:]), isNewline), Reported: p.FailedStep == page.StepNone,
 	}
 	switch p.FailedStep {
 	case page.StepNone:
@@ -69,20 +70,23 @@ func (s *Server) Outcome() (o Outcome, err error) {
 	return o, fmt.Errorf("start the server: %v: %w", p.FailedStep, unix.Errno(p.Errno))
 }
 
-// linesIn and setLines are how the page has texts for people.
-func linesIn(text []byte) []string {
+// textIn and setText are how the page has lines for people.
+func textIn(text []byte) string {
 	text, _, _ = bytes.Cut(text, []byte{0})
-	if len(text) == 0 {
-		return nil
-	}
-	return strings.Split(string(text), "\n")
+	return string(text)
 }
 
-func setLines(text []byte, lines []string) {
-	for i, line := range lines {
-		lines[i] = strings.ReplaceAll(line, "\n", ", ")
+// setText leaves out the lines for which there is no room.
+func setText(text []byte, prefix string, lines []string) {
+	clear(text)
+	n := 0
+	for _, line := range lines {
+		line = prefix + protocol.Printable(strings.ReplaceAll(line, "\n", ", ")) + "\n"
+		if n+len(line) >= len(text) { // it ends with 0
+			return
+		}
+		n += copy(text[n:], line)
 	}
-	clear(text[copy(text[:len(text)-1], strings.Join(lines, "\n")):])
 }
 
 // EndPlainly is for a launcher of whose server nothing is left: it reports the end and removes the group.
@@ -154,8 +158,8 @@ func (s *Server) publishEnd() {
 	if s.sentence != "" {
 		notes = append(notes, s.sentence)
 	}
-	setLines(s.Page.EndNotes[:], notes)
-	setLines(s.Page.Left[:], s.stuckForPeople())
+	setText(s.Page.EndNotes[:], "mcpscope: note: ", notes)
+	setText(s.Page.Left[:], "", s.stuckForPeople())
 }
 
 // endContainers stops what an engine runs for the server. A server that its client has started has no label.

@@ -22,8 +22,8 @@ type Server struct {
 	Pgid      int         // process group to join; 0 makes a new one
 	NoFile    unix.Rlimit // RLIMIT_NOFILE: the runtime has raised the launcher's
 	Locks     unix.Rlimit // RLIMIT_LOCKS, the tag
-	Mask      uint64      // blocked signals: signal n is bit n-1
-	Stderr    int         // descriptor 2; 0: the launcher's
+	Signals   ClientSignals
+	Stderr    int // descriptor 2; 0: the launcher's
 	// Death is the signal at the death of the launcher (PR_SET_PDEATHSIG): the one that the client has set
 	// for the launcher, or 0.
 	Death int
@@ -85,7 +85,8 @@ func newBirth(on *page.Page, s *Server) (*birth, error) {
 	b.state.pgid = uintptr(s.Pgid)
 	b.state.stderr = uintptr(s.Stderr)
 	b.state.death = uintptr(s.Death)
-	b.state.mask = s.Mask
+	b.state.mask = s.Signals.Blocked
+	b.state.ignores = s.Signals.Ignored
 	b.state.nofile = s.NoFile
 	b.state.locks = s.Locks
 	return b, nil
@@ -158,10 +159,13 @@ func (b *birth) mainProcess() {
 	if b.joins {
 		resetHandlers()
 	}
-	for sig := uintptr(1); sig < 32; sig++ {
-		const ignored = 1 // SIG_IGN
-		bit, action := uint64(1)<<(sig-1), [4]uint64{ignored}
+	for sig := uintptr(1); sig <= 64; sig++ {
+		bit := uint64(1) << (sig - 1)
+		action := [4]uint64{} // SIG_DFL
 		if b.state.ignores&bit != 0 {
+			action[0] = ignored
+		}
+		if (b.state.ignores|unblockedByRuntime)&bit != 0 { // the launcher ignores some that the client blocks
 			sys(unix.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&action)), 0, 8, 0)
 		}
 	}
@@ -177,7 +181,6 @@ func (b *birth) mainProcess() {
 // resetHandlers is CLONE_CLEAR_SIGHAND where clone3 is refused: a handler of the launcher's runtime must not
 // run here.
 func resetHandlers() {
-	const ignored = 1 // SIG_IGN
 	for sig := uintptr(1); sig <= 64; sig++ {
 		action, normal := [4]uint64{}, [4]uint64{}
 		at, to := uintptr(unsafe.Pointer(&action)), uintptr(unsafe.Pointer(&normal))

@@ -47,7 +47,7 @@ func TestBirth(t *testing.T) {
 		"launcher's session": {"cut -d' ' -f6 /proc/$$/stat", nil, strconv.Itoa(session)},
 		"files":              {"ulimit -Sn; ulimit -Hn", func(c *config) { c.Server.NoFile = unix.Rlimit{Cur: 321, Max: 4000} }, "321"},
 		"tag":                {"grep -c 'file locks *77 *88 ' /proc/self/limits", func(c *config) { c.Server.Locks = unix.Rlimit{Cur: 77, Max: 88} }, "1"},
-		"blocked signals":    {"grep SigBlk /proc/self/status | cut -f2", func(c *config) { c.Server.Mask = 1<<11 | 1<<40 }, "0000010000000800"},
+		"blocked signals":    {"grep SigBlk /proc/self/status | cut -f2", func(c *config) { c.Server.Signals.Blocked = 1<<11 | 1<<40 }, "0000010000000800"},
 		"no blocked signals": {"grep SigBlk /proc/self/status | cut -f2", nil, "0000000000000000"},
 		"ignored signals":    {"grep SigIgn /proc/self/status | cut -f2", nil, ignored},
 		"descriptors":        {"ls -l /proc/self/fd | grep -c 'memfd\\|anon_inode\\|socket\\|guards'; true", nil, "0"},

@@ -27,7 +27,7 @@ const HandoverVariable = "MCPSCOPE_HANDOVER="
 
 // HandOver executes this program again, which goes on with Continue. It returns only if that fails. The main
 // process waits in the group. payload is -1 in a tree; leaf is where the guard moves, or -1.
-func (p *Preparation) HandOver(payload, leaf int, argv, env []string) error {
+func (p *Preparation) HandOver(payload, leaf int, argv, env []string, of ClientSignals) error {
 	if p.waiting < 0 {
 		if _, errno := p.Prefork(payload); errno != 0 {
 			return fmt.Errorf("fork the server: %w", errno)
@@ -56,12 +56,14 @@ func (p *Preparation) HandOver(payload, leaf int, argv, env []string) error {
 			return fmt.Errorf("pass descriptor %d on: %w", fd, err)
 		}
 	}
-	all := ^uint64(0)
-	setMask(&all, &h.ClientMask)
+	h.Blocked = of.Blocked
+	h.Ignored = of.Ignored
+	all, before := ^uint64(0), uint64(0)
+	setMask(&all, &before)
 	h.Launcher = int32(os.Getpid())
 	errno = executeProgram(p.page.Program, addressOf(written[0]), addressOf(written[1]))
 	h.Launcher = 0
-	setMask(&h.ClientMask, nil)
+	setMask(&before, nil)
 	for _, fd := range fds {
 		unix.CloseOnExec(int(fd)) // fails for none
 	}
@@ -86,7 +88,6 @@ func (l *Launcher) Continue(memory int32, args, env []uintptr) bool {
 	l.signals.open()
 	l.startWaiting()
 	l.live()
-	l.signals.leave()
 	return true
 }
 
@@ -131,7 +132,7 @@ func (l *Launcher) ContinueInGo(memory int, env []string, r Runtime) bool {
 		l.signals.fd = int32(fd)
 	}
 	l.signals.record = 1
-	handled := l.signals.mask | jobSignals
+	handled := l.signals.Blocked | jobSignals
 	setMask(&handled, nil)
 	l.startWaiting()
 	for {
@@ -167,7 +168,7 @@ func (l *Launcher) resume(memory int32) bool {
 	guards.name = h.Name
 	guards.near = h.Near
 	guards.readable = h.Readable
-	l.signals.mask = h.ClientMask
+	l.signals.ClientSignals = ClientSignals{Blocked: h.Blocked, Ignored: h.Ignored}
 	l.signals.terminal = h.Terminal
 	for _, fd := range on.Descriptors() {
 		closeOnExec(fd)

@@ -140,10 +140,9 @@ func launch(c *config) int {
 	}
 	payload, leaf := c.makeGroup()
 	on.Awaits = true
-	on.Verbose = true
 	self := openFile("/proc/self/exe", unix.O_PATH) // the guard has that of later brains
 	check(unix.Dup3(self, int(on.Program), unix.O_CLOEXEC))
-	check(l.HandOver(payload, leaf, os.Args, os.Environ()))
+	check(l.HandOver(payload, leaf, os.Args, os.Environ(), ClientSignals{}))
 	return 99
 }
 
@@ -239,6 +238,7 @@ func supervise(memory, sock string) int {
 	on.Ender = page.EndedByBrain
 	on.Phase = page.Terminating
 	c.kill(on, g)
+	on.Left[0] = '-' // main goes on, and removes the rest
 	g.Send(page.WordDone)
 	return 0
 }

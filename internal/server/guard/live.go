@@ -39,8 +39,11 @@ func (l *Launcher) finish() bool {
 		return true
 	case l.end == BrainEndedIt:
 		l.keeper.dismiss(page.WordDone, startWithin)
-		if on.Verbose || on.Left[0] != 0 {
+		if on.Left[0] != 0 {
 			return true
+		}
+		if on.Verbose {
+			printNotes(on)
 		}
 		exitAs(on)
 		return true
@@ -97,6 +100,23 @@ func (l *Launcher) leaveClient() {
 	keeps.add(l.group.payload)
 	keeps.add(l.children.list)
 	keeps.closeOthers()
+}
+
+// printNotes prints them on the client's stderr.
+func printNotes(on *page.Page) {
+	size := uintptr(0)
+	for size < uintptr(len(on.EndNotes)) && on.EndNotes[size] != 0 {
+		size++
+	}
+	at := uintptr(unsafe.Pointer(&on.EndNotes))
+	for size > 0 {
+		n, e := sys(unix.SYS_WRITE, 2, at, size, 0, 0)
+		if e != 0 {
+			return
+		}
+		at += n
+		size -= min(n, size)
+	}
 }
 
 // exitAs ends the process as the main process has ended. It returns if it does not know how.

@@ -81,7 +81,7 @@ func (p *Plain) Run(l *Launcher) bool {
 		return false
 	}
 	dumpable, _ := sys(unix.SYS_PRCTL, unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
-	l.signals.block()
+	l.signals.block(readSignals | jobSignals)
 	l.signals.take()
 	p.score = -1
 	if p.prepare(l) && p.start(l) {
@@ -90,7 +90,6 @@ func (p *Plain) Run(l *Launcher) bool {
 		}
 		l.live()
 		if p.page.FailedStep == page.StepNone {
-			l.signals.leave()
 			return true
 		}
 		l.over = false
@@ -100,7 +99,7 @@ func (p *Plain) Run(l *Launcher) bool {
 	p.undo(l)
 	sys(unix.SYS_PRCTL, unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 	sys(unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, dumpable, 0, 0, 0)
-	setMask(&l.signals.mask, nil)
+	setMask(&l.signals.Blocked, nil)
 	return false
 }
 
@@ -339,11 +338,20 @@ func (p *Plain) start(l *Launcher) bool {
 	if l.arm(-1) != 0 {
 		return false
 	}
+	missed := uint64(0)
+	if l.signals.terminal {
+		missed = ofTerminalNow()
+	}
 	e = p.birth.start(l.group.payload)
 	if e == 0 {
 		closeFD(p.birth.pidfd)
 	}
 	l.begin(p.birth.pid, e)
+	for sig := unix.Signal(1); sig <= 64 && e == 0; sig++ {
+		if missed&(1<<(uint64(sig-1)&63)) != 0 {
+			l.children.signalMain(sig)
+		}
+	}
 	if p.page.FailedStep == page.StepNone { // otherwise main starts the server, with that score
 		lowerScore(p.score)
 		p.score = -1
@@ -383,8 +391,8 @@ func (p *Plain) fillBirth(signals *launcherSignals) {
 		env: uintptr(unsafe.Pointer(&p.texts.env)), shell: p.texts.shell[0],
 		shellArgv: uintptr(unsafe.Pointer(&p.texts.shell)),
 	}
-	b.state.mask = signals.mask
-	b.state.ignores = signals.ignores
+	b.state.mask = signals.Blocked
+	b.state.ignores = signals.Ignored
 	var death int32
 	sys(unix.SYS_PRCTL, unix.PR_GET_PDEATHSIG, uintptr(unsafe.Pointer(&death)), 0, 0, 0)
 	b.state.death = uintptr(death)

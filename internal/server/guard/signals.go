@@ -24,53 +24,105 @@ const ending = 1<<(unix.SIGINT-1) | 1<<(unix.SIGTERM-1) | 1<<(unix.SIGHUP-1) | 1
 // ofTerminal are those that a terminal, or a shell's fg, sends to the main process, too: linux.OfTerminal.
 const ofTerminal = 1<<(unix.SIGINT-1) | 1<<(unix.SIGQUIT-1) | 1<<(unix.SIGWINCH-1) | 1<<(unix.SIGCONT-1)
 
+// ofRuntime are those that a Go runtime sends to its own threads, and those of a fault in its code or of a
+// write that fails: the server must not get them.
+const ofRuntime = 1<<(unix.SIGURG-1) | 1<<(unix.SIGPROF-1) | 1<<(unix.SIGSEGV-1) | 1<<(unix.SIGBUS-1) |
+	1<<(unix.SIGFPE-1) | 1<<(unix.SIGILL-1) | 1<<(unix.SIGPIPE-1) | 1<<(unix.SIGXFSZ-1)
+
+// ClientSignals are those of the client, which a server inherits: signal n is bit n-1.
+type ClientSignals struct{ Blocked, Ignored uint64 }
+
 // launcherSignals are the signals of a launcher: signal n is bit n-1.
 type launcherSignals struct {
-	fd      int32   // signalfd, or -1
-	record  uintptr // bytes that are read for each signal, of which the first is the number
-	mask    uint64  // those that the client blocks
-	read    uint64
-	ignores uint64 // SIGCHLD, if the client ignores it
+	ClientSignals
+	held   bool    // by HoldSignals
+	fd     int32   // signalfd, or -1
+	record uintptr // bytes that are read for each signal, of which the first is the number
+	read   uint64
 	// continues is page.Continues of which the signals have come.
 	continues uint32
 	// terminal: those of a terminal go to the main process by themselves, and ^Z is the server's.
 	terminal bool
 }
 
-// block blocks signals, so that from here on none ends the process.
-func (s *launcherSignals) block() {
-	all := uint64(readSignals | jobSignals)
-	added, was := uintptr(unsafe.Pointer(&all)), uintptr(unsafe.Pointer(&s.mask))
+// block blocks signals, and remembers those of the client.
+func (s *launcherSignals) block(all uint64) {
+	added, was := uintptr(unsafe.Pointer(&all)), uintptr(unsafe.Pointer(&s.Blocked))
 	sys(unix.SYS_RT_SIGPROCMASK, unix.SIG_BLOCK, added, was, 8, 0)
+	s.Ignored = ignoredSignals()
+}
+
+func ignoredSignals() (all uint64) {
+	action := [4]uint64{}
+	at := uintptr(unsafe.Pointer(&action))
+	for sig := uintptr(1); sig <= 64; sig++ {
+		sys(unix.SYS_RT_SIGACTION, sig, 0, at, 8, 0)
+		if action[0] == ignored {
+			all |= 1 << (sig - 1)
+		}
+	}
+	return all
+}
+
+const ignored = 1 // SIG_IGN
+
+// The Go runtime has a handler for most signals. It would forget which ones the client ignores, drop some,
+// and print a trace for others. If another thread has taken a signal when the launcher executes itself, that
+// would be lost. So signals are blocked before the runtime starts. Those that are passed on stay so, and the
+// launcher without a runtime reads them.
+
+// HoldSignals blocks signals before there is a Go runtime.
+func (l *Launcher) HoldSignals() {
+	l.signals.block(readSignals &^ ofRuntime)
+	l.signals.held = true
+}
+
+// unblockedByRuntime are those that a Go runtime unblocks in all its threads.
+const unblockedByRuntime = ending | 1<<(unix.SIGABRT-1) | 1<<(unix.SIGTRAP-1) | 1<<(unix.SIGSYS-1) |
+	1<<(unix.SIGSTKFLT-1)
+
+// ReleaseSignals is for a launcher whose Go runtime has started, in the place of the runtime's handlers: as
+// long as there is no server a signal ends the process at once. With a server that has ended (over) it means
+// nothing, since the status of that counts.
+func (l *Launcher) ReleaseSignals() {
+	s := &l.signals
+	if !s.held && !l.over { // there was no code before the runtime, which leaves HUP and INT ignored
+		s.block(0)
+	}
+	for sig := uintptr(1); sig <= 64; sig++ {
+		bit := uint64(1) << (sig - 1)
+		action := [4]uint64{} // SIG_DFL
+		if l.over || (s.Ignored|s.Blocked)&bit != 0 {
+			action[0] = ignored
+		}
+		if unblockedByRuntime&bit != 0 {
+			sys(unix.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&action)), 0, 8, 0)
+		}
+	}
+}
+
+// ClientSignals are those that the client has set.
+func (l *Launcher) ClientSignals() ClientSignals { return l.signals.ClientSignals }
+
+// ofTerminalNow are those of a terminal that this process has got and its server has not, since it did not
+// exist.
+func ofTerminalNow() (pending uint64) {
+	sys(unix.SYS_RT_SIGPENDING, uintptr(unsafe.Pointer(&pending)), 8, 0, 0, 0)
+	return pending & (ofTerminal | 1<<(unix.SIGTSTP-1))
 }
 
 // take chooses those that are read. Of those that end a server the ones that the client ignores or blocks
 // stay so: they would count as a request of a stop.
 func (s *launcherSignals) take() {
-	const ignored = 1 // SIG_IGN
 	normal := [4]uint64{}
-	action := [4]uint64{}
-	to, at := uintptr(unsafe.Pointer(&normal)), uintptr(unsafe.Pointer(&action))
-	sys(unix.SYS_RT_SIGACTION, uintptr(unix.SIGCHLD), to, at, 8, 0) // ignored, it would hide the status
-	if action[0] == ignored {
-		s.ignores = 1 << (unix.SIGCHLD - 1)
-	}
-	s.read = readSignals
-	for sig := uintptr(1); sig <= 64; sig++ {
-		bit := uint64(1) << (sig - 1)
-		if ending&bit == 0 {
-			continue
-		}
-		sys(unix.SYS_RT_SIGACTION, sig, 0, at, 8, 0)
-		if action[0] == ignored || s.mask&bit != 0 {
-			s.read &^= bit
-		}
-	}
+	to := uintptr(unsafe.Pointer(&normal))
+	sys(unix.SYS_RT_SIGACTION, uintptr(unix.SIGCHLD), to, 0, 8, 0) // ignored, it would hide the status
+	s.read = readSignals &^ (ending & (s.Ignored | s.Blocked))
 	now := s.launcherMask()
 	setMask(&now, nil)
 }
 
-func (s *launcherSignals) launcherMask() uint64 { return s.mask | s.read | jobSignals }
+func (s *launcherSignals) launcherMask() uint64 { return s.Blocked | s.read | jobSignals }
 
 // open has the signals reported by a descriptor.
 func (s *launcherSignals) open() (e syscall.Errno) {
@@ -89,19 +141,6 @@ func (s *launcherSignals) receive(buf *[512]byte) (size uintptr) {
 		return 0
 	}
 	return n
-}
-
-// leave is for main, which reports the end: it has the client's signals. Those that end a server mean nothing
-// any more, since its status counts.
-func (s *launcherSignals) leave() {
-	const ignored = 1 // SIG_IGN
-	for sig := uintptr(1); sig <= 64; sig++ {
-		action := [4]uint64{ignored}
-		if ending&(uint64(1)<<(sig-1)) != 0 {
-			sys(unix.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&action)), 0, 8, 0)
-		}
-	}
-	setMask(&s.mask, nil)
 }
 
 // stop stops the process by a signal of job control, which is blocked, until the shell continues it.

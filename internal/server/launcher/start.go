@@ -64,6 +64,7 @@ type Server struct {
 	// gets a group, but no limits, and nothing stops it, before Taken.Prove.
 	Unproven bool
 	NoFile   unix.Rlimit
+	Signals  guard.ClientSignals
 	Hub      *loop.Hub // of a gateway's servers, or nil
 }
 
@@ -85,7 +86,7 @@ func (s *Server) Run() error {
 		p.Reports = journal || b.Group.Managed || p.Awaits
 		p.Verbose = s.Verbose
 		payload, leaf := b.Group.Directories()
-		err = b.launcher.HandOver(payload, leaf, shownArguments(), s.Env)
+		err = b.launcher.HandOver(payload, leaf, shownArguments(), s.Env, s.Signals)
 	}
 	b.abandon()
 	return err
@@ -168,12 +169,10 @@ type start struct {
 func (b *start) mainProcess() *guard.Server {
 	s := b.wanted
 	id := b.Config.Group.ID
-	var mask unix.Sigset_t                              // signal n is bit n-1
-	_ = unix.PthreadSigmask(unix.SIG_BLOCK, nil, &mask) // it can't fail
 	m := &guard.Server{
 		Path: s.Path, Argv: container.Labelled(s.Argv, id, s.Limits),
 		Env:    append(slices.Clip(s.Env), "MCPSCOPE_ID="+id),
-		NoFile: s.NoFile, Locks: group.TagOf(id).Limit(), Mask: mask.Val[0],
+		NoFile: s.NoFile, Locks: group.TagOf(id).Limit(), Signals: s.Signals,
 		Stderr: b.stderr(), Death: linux.DeathSignal(),
 	}
 	if b.Page.Handover.Terminal { // ^Z is the server's

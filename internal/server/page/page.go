@@ -77,7 +77,7 @@ type Launched struct {
 	Guards     uint32 // counts the guards that were killed, and have been replaced
 	Reports    bool   // a brain reports the end of a server of which nothing is left, and removes the group
 	Awaits     bool   // and the launcher waits for that
-	Verbose    bool   // its main prints the notes
+	Verbose    bool   // it prints the notes
 }
 
 // Signal is one that the launcher got.
@@ -129,8 +129,9 @@ type Decided struct {
 	Told        bool // the report is written
 	Settled     bool // what a start leaves for later is done
 	Sweeping    bool // the brain stops orphans of others: it is not killed when nothing of the server is left
-	EndNotes    [2048]byte
-	Left        [2048]byte // what could not be ended
+
+	EndNotes [2048]byte // lines for people, as they are printed
+	Left     [2048]byte // members that could not be ended, a line each
 }
 
 // Looks are the observations of a server that may be idle, from one brain for the next: see idle.Policy.
@@ -157,14 +158,15 @@ type Looks struct {
 // Handover is for a launcher that executes its own program again, and has no memory but the page then.
 type Handover struct {
 	Handed
-	Launcher   int32 // pid; 0 without a handover
-	MainPID    int32
-	ClientMask uint64   // signals that the client blocks: signal n is bit n-1
-	Name       [16]byte // of guards
-	Comm       [16]byte // of the launcher
-	Terminal   bool     // the server is on a terminal
-	Near       bool     // guards are children of the launcher
-	Readable   bool     // guards are, by other processes of this user
+	Launcher int32 // pid; 0 without a handover
+	MainPID  int32
+	Blocked  uint64   // signals that the client blocks: signal n is bit n-1
+	Ignored  uint64   // the same
+	Name     [16]byte // of guards
+	Comm     [16]byte // of the launcher
+	Terminal bool     // the server is on a terminal
+	Near     bool     // guards are children of the launcher
+	Readable bool     // guards are, by other processes of this user
 }
 
 // Handed are the descriptors of a Handover.

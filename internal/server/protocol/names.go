@@ -5,6 +5,7 @@ package protocol
 import (
 	"math/rand/v2"
 	"strings"
+	"unicode"
 
 	"golang.org/x/sys/unix"
 
@@ -83,6 +84,16 @@ const (
 	// (docs/understand/how-it-works.md).
 	Tree Backend = "tree"
 )
+
+// Printable replaces characters that control the terminal in text from outside.
+func Printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsGraphic(r) {
+			return r
+		}
+		return '?'
+	}, s)
+}
 
 // OneLine: joined errors are a line each.
 func OneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", ", ") }
