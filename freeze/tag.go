@@ -62,17 +62,21 @@ func (t Tag) Remove(pid int) {
 	}
 }
 
-// Limit is the RLIMIT_LOCKS of a process with the tag. If a limit is set, and so in use, it stays.
+// Limit is the RLIMIT_LOCKS of a process with the tag, in the place of another tag. If a limit is set, and so
+// in use, it stays.
 func (t Tag) Limit() unix.Rlimit {
 	var limit unix.Rlimit
 	_ = unix.Getrlimit(unix.RLIMIT_LOCKS, &limit) // it can't fail
+	if Tag(limit.Cur).IsTag() {
+		limit.Cur = limit.Max
+	}
 	if t.IsTag() && limit.Cur == unix.RLIM_INFINITY {
 		limit.Cur = uint64(t)
 	}
 	return limit
 }
 
-// ClearTag removes any tag from the calling process, before it starts a server with a group of its own.
+// ClearTag removes any tag from the calling process, which is no member of a server any more.
 func ClearTag() {
 	var own unix.Rlimit
 	_ = unix.Getrlimit(unix.RLIMIT_LOCKS, &own) // it can't fail

@@ -95,11 +95,16 @@ func refuseWithoutRoom() {
 		"mcpscope: hint: ulimit -u\n"
 	const memory = "mcpscope: cannot run a server: the limit of address space is too low\n" +
 		"mcpscope: hint: raise it to 1 GB at least (ulimit -v, LimitAS=)\n"
+	const data = "mcpscope: cannot run a server: the limit of data memory is too low\n" +
+		"mcpscope: hint: raise it to 64 MB at least (ulimit -d, LimitDATA=)\n"
 	if !guard.HasProcesses() {
 		refuse(processes)
 	}
 	if !guard.HasAddressSpace() {
 		refuse(memory)
+	}
+	if !guard.HasData() {
+		refuse(data)
 	}
 }
 

@@ -140,6 +140,12 @@ func TestLittleAddressSpace(t *testing.T) {
 			t.Errorf("%s: status %v, %q", limit, o.Status, o.Stderr)
 		}
 	}
+	const script = `ulimit -d 32000 && exec "$0" run --max-lifetime 1m -- true`
+	const want = "mcpscope: cannot run a server: the limit of data memory is too low\n" +
+		"mcpscope: hint: raise it to 64 MB at least (ulimit -d, LimitDATA=)\n"
+	if o := w.run(w.Command("sh", "-c", script, binaries.mcpscope)); o.Status.ExitStatus() != 125 || o.Stderr != want {
+		t.Errorf("data: status %v, %q", o.Status, o.Stderr)
+	}
 	w.clean()
 }
 

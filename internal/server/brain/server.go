@@ -308,9 +308,9 @@ func (s *Server) stuckForPeople() (all []string) {
 func (s *Server) describeEnd(why protocol.Cause, sig unix.Signal) *report.Report {
 	c := s.Config
 	r := report.New(c, why)
-	r.Signal = unix.SignalName(sig) // "" for another cause
+	r.Signal = report.SignalName(sig) // "" for another cause
 	if ws := unix.WaitStatus(s.Page.Status()); ws.Signaled() {
-		r.ExitSignal = unix.SignalName(ws.Signal())
+		r.ExitSignal = report.SignalName(ws.Signal())
 	} else if status := ws.ExitStatus(); s.Page.Exited() {
 		r.ExitStatus = &status
 	}

@@ -60,6 +60,7 @@ func (p *process) guardMain() {
 	if p.joins {
 		enter(p.cgroup)
 	}
+	clearTag()
 	p.rename()
 	if !p.replaces { // there is no server yet that could trace it
 		lowerOwnScore()

@@ -161,7 +161,7 @@ func (e *Ended) Dismiss(within int64) { e.keeper.dismiss(page.WordDone, within) 
 
 // ExitWithoutMain ends the process as the main process has ended where no Go runtime can start.
 func (l *Launcher) ExitWithoutMain() {
-	if !HasProcesses() || !HasAddressSpace() {
+	if !HasProcesses() || !HasAddressSpace() || !HasData() {
 		exitAs(l.page)
 	}
 }

@@ -421,18 +421,12 @@ func isOwnVariable(at uintptr) bool {
 	return true
 }
 
-// tag is freeze.Tag of the id: a server in a server has one of its own.
+// tag is freeze.Tag.Limit for the id.
 func (p *Plain) tag(limit *unix.Rlimit) {
-	at := uintptr(unsafe.Pointer(limit))
-	sys(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_LOCKS, 0, at, 0)
-	if limit.Cur>>tagBits == tagMagic {
-		limit.Cur = limit.Max
-		sys(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_LOCKS, at, 0, 0)
+	readTag(limit)
+	if limit.Cur == unix.RLIM_INFINITY { // otherwise it is in use
+		limit.Cur = tagOf(&p.id)
 	}
-	if limit.Cur != unix.RLIM_INFINITY {
-		return // in use
-	}
-	limit.Cur = tagOf(&p.id)
 }
 
 // undo is for a start that failed: it ends the guard, which removes the group, and closes all that prepare

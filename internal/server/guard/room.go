@@ -25,6 +25,7 @@ func HasProcesses() bool {
 	if _, e := sys(unix.SYS_PIPE2, uintptr(unsafe.Pointer(&ends)), unix.O_CLOEXEC, 0, 0, 0); e != 0 {
 		return true // the lack of descriptors is reported by others
 	}
+	pids := [needed]uintptr{}
 	forked := 0
 	for forked < needed {
 		pid, e := sys(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0)
@@ -34,21 +35,26 @@ func HasProcesses() bool {
 		if pid == 0 {
 			waitForEnd(&ends)
 		}
+		pids[forked] = pid
 		forked++
 	}
 	closeFD(ends[0])
 	closeFD(ends[1]) // they exit
-	for range forked {
-		sys(unix.SYS_WAIT4, ^uintptr(0), 0, unix.WALL, 0, 0)
+	for _, pid := range pids[:forked] {
+		sys(unix.SYS_WAIT4, pid, 0, 0, 0, 0)
 	}
 	return forked == needed
 }
 
 // HasAddressSpace is HasProcesses for RLIMIT_AS: a Go runtime reserves 0.7 GB.
-func HasAddressSpace() bool {
-	const needed = 1 << 30
+func HasAddressSpace() bool { return mayHave(unix.RLIMIT_AS, 1<<30) }
+
+// HasData is HasProcesses for RLIMIT_DATA.
+func HasData() bool { return mayHave(unix.RLIMIT_DATA, 64<<20) }
+
+func mayHave(resource uintptr, needed uint64) bool {
 	limit := unix.Rlimit{}
-	sys(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_AS, 0, uintptr(unsafe.Pointer(&limit)), 0)
+	sys(unix.SYS_PRLIMIT64, 0, resource, 0, uintptr(unsafe.Pointer(&limit)), 0)
 	return limit.Cur >= needed
 }
 

@@ -36,6 +36,25 @@ const (
 	tagMagic = uint64(0x6d63)
 )
 
+// readTag reads the limit that has the tag of this process, without that.
+func readTag(limit *unix.Rlimit) (tagged bool) {
+	sys(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_LOCKS, 0, uintptr(unsafe.Pointer(limit)), 0)
+	tagged = limit.Cur>>tagBits == tagMagic
+	if tagged {
+		limit.Cur = limit.Max
+	}
+	return tagged
+}
+
+// clearTag is for a guard below a launcher that is a member of another server. As such the launcher carries
+// the tag of that, so that it is stopped with it. Its guard must not be: it stops the inner server.
+func clearTag() {
+	limit := unix.Rlimit{}
+	if readTag(&limit) {
+		sys(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_LOCKS, uintptr(unsafe.Pointer(&limit)), 0, 0)
+	}
+}
+
 // killTagged kills all processes that carry the tag, for a guard that can start no brain and has no launcher.
 // It takes two descriptors.
 func (p *process) killTagged() {

@@ -72,7 +72,6 @@ type Server struct {
 // returns only an error: mcpscope itself failed, and nothing was started, or everything was stopped.
 func (s *Server) Run() error {
 	runtime.LockOSThread() // the main process may get a signal at the death of the thread that has forked it
-	freeze.ClearTag()      // a server in a server has its own group and guard
 	// it stores the command line of each process that writes to it: arguments may be secrets
 	journal := systemd.JournalExists()
 	if journal {

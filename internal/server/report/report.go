@@ -16,6 +16,20 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
+// SignalName is the name of a signal, as systemd and kill(1) take it; "" for none.
+func SignalName(sig unix.Signal) string {
+	const minimum = 34 // SIGRTMIN of the C library, which needs 32 and 33
+	switch {
+	case sig == minimum:
+		return "SIGRTMIN"
+	case sig > minimum:
+		return fmt.Sprintf("SIGRTMIN+%d", sig-minimum)
+	case sig > 0 && unix.SignalName(sig) == "":
+		return fmt.Sprintf("SIG%d", sig)
+	}
+	return unix.SignalName(sig)
+}
+
 // Report is the line for --report. Fields are only ever added.
 type Report struct {
 	Version int `json:"version"`

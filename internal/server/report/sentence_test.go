@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
@@ -42,6 +44,16 @@ func TestSentence(t *testing.T) {
 		r := Report{Cause: cause}
 		if r.reason() == string(cause) {
 			t.Errorf("the cause %s has no words", cause)
+		}
+	}
+}
+
+func TestSignalName(t *testing.T) {
+	for sig, want := range map[unix.Signal]string{
+		0: "", 9: "SIGKILL", 32: "SIG32", 34: "SIGRTMIN", 37: "SIGRTMIN+3", 64: "SIGRTMIN+30",
+	} {
+		if got := SignalName(sig); got != want {
+			t.Errorf("%d: %q, want %q", int(sig), got, want)
 		}
 	}
 }
