@@ -14,7 +14,7 @@ import (
 )
 
 // react starts a brain when one is needed, and replaces one that does not react.
-func (p *process) react() {
+func (p *serverGuard) react() {
 	at := now()
 	switch {
 	case p.called.sock >= 0:
@@ -31,14 +31,14 @@ func (p *process) react() {
 	}
 }
 
-func (p *process) callBy(at int64) {
+func (p *serverGuard) callBy(at int64) {
 	if p.called.at == 0 || at < p.called.at {
 		p.called.at = at
 	}
 }
 
 // neededBy is when a brain is needed for the events on the page.
-func (p *process) neededBy() int64 {
+func (p *serverGuard) neededBy() int64 {
 	l := &p.page.Launched
 	first := int64(math63)
 	if l.SignalsGot != p.page.SignalsRead {
@@ -67,7 +67,7 @@ func (p *process) neededBy() int64 {
 const math63 = 1<<63 - 1
 
 // callBrain starts a brain. A member may have stopped the launcher, which has to see the end of the server.
-func (p *process) callBrain() {
+func (p *serverGuard) callBrain() {
 	p.called.at = 0
 	p.watchMain()         // the launcher may have been stopped before it could send a word
 	if p.page.Pending() { // not to settle a start: a SIGCONT of the client may come at the same time
@@ -91,7 +91,7 @@ func (p *process) callBrain() {
 
 // launcherEnds reports whether the launcher removes the group: a brain could only quit. If something
 // keeps the group, the launcher calls one.
-func (p *process) launcherEnds() bool {
+func (p *serverGuard) launcherEnds() bool {
 	claimed := atomic.LoadUint32(&p.page.Ender) == page.EndedByLauncher
 	return claimed && p.polls[pollLauncher].Fd >= 0
 }
@@ -173,8 +173,8 @@ func (p *process) executeBrain() {
 	}
 	passOn(p.page.Payload)
 	passOn(p.called.end)
-	if p.gate.Wanted {
-		p.passServers()
+	if p.role == roleGate {
+		passServers(p.page)
 	}
 	none := uint64(0)
 	setMask(&none, nil)
@@ -191,7 +191,7 @@ func passOn(fd int32) {
 	}
 }
 
-func (p *process) receiveBrain() {
+func (p *serverGuard) receiveBrain() {
 	word, dead := p.receiveFrom(p.called.sock, unix.MSG_DONTWAIT)
 	switch {
 	case word == page.WordDone:
@@ -211,7 +211,7 @@ func (p *process) receiveBrain() {
 }
 
 // forgetBrain is for a brain that ends.
-func (p *process) forgetBrain() {
+func (p *serverGuard) forgetBrain() {
 	p.killBrain(20)
 	closeFD(p.called.sock)
 	p.called.sock = -1
@@ -235,13 +235,13 @@ func (p *process) killBrain(within int) {
 }
 
 // stopping reports whether there is a stop, so that the members need not run while no brain does.
-func (p *process) stopping() bool {
+func (p *serverGuard) stopping() bool {
 	return p.page.Phase >= page.Terminating || p.page.Happened[page.LauncherDied] != 0
 }
 
 // brainDied starts the next brain. One after another may die for the same reason: then the guard ends the
 // server, and at last does without a report.
-func (p *process) brainDied() {
+func (p *serverGuard) brainDied() {
 	p.called.deaths++
 	if p.called.deaths >= deathsMost && !p.stopping() && !p.page.Pending() {
 		p.page.Wake = 0 // nothing that concerns the server
@@ -259,7 +259,7 @@ func (p *process) brainDied() {
 }
 
 // checkBrain replaces a brain that has changed nothing by Page.Due.
-func (p *process) checkBrain(at int64) {
+func (p *serverGuard) checkBrain(at int64) {
 	due := p.page.Due
 	switch {
 	case due == 0 || at < due:
@@ -274,7 +274,7 @@ func (p *process) checkBrain(at int64) {
 }
 
 // endWithoutBrain ends a server where no brain can start, for lack of processes or memory.
-func (p *process) endWithoutBrain() {
+func (p *serverGuard) endWithoutBrain() {
 	if p.launcherLives() && p.page.Phase < page.Terminating {
 		p.awaitOwnEnd()
 		if p.page.SignalsGot == 0 { // otherwise the main process has got one from the client
@@ -294,13 +294,13 @@ func (p *process) endWithoutBrain() {
 	p.finish()
 }
 
-func (p *process) launcherLives() bool {
+func (p *serverGuard) launcherLives() bool {
 	return p.polls[pollLauncher].Fd >= 0 && !endedWithin(p.page.Launcher, 0)
 }
 
 // awaitOwnEnd gives a server the EOF grace, if the client has closed stdin or stdout and nothing else has
 // happened.
-func (p *process) awaitOwnEnd() {
+func (p *serverGuard) awaitOwnEnd() {
 	happened := &p.page.Happened
 	since := happened[page.StdinClosed]
 	if since == 0 {
@@ -314,7 +314,7 @@ func (p *process) awaitOwnEnd() {
 
 // awaitEnd waits until no member is left, the launcher is dead, or the grace is over; a negative one is not.
 // A signal to the launcher ends the wait as well, or a repeated one if the server was asked to end before.
-func (p *process) awaitEnd(since, grace int64, asked bool) {
+func (p *serverGuard) awaitEnd(since, grace int64, asked bool) {
 	for grace < 0 || now() < since+grace {
 		p.page.NewsRead = p.page.News // the launcher replaces a guard that does not react
 		ended := p.page.Exited() && p.page.Childless && !p.populated()
@@ -329,7 +329,7 @@ func (p *process) awaitEnd(since, grace int64, asked bool) {
 }
 
 // awaitLauncher waits until the launcher has killed its children, or is dead.
-func (p *process) awaitLauncher() {
+func (p *serverGuard) awaitLauncher() {
 	for round := 0; round < 5000 && !p.page.Childless; round++ {
 		if endedWithin(p.page.Launcher, 2e6) { // no event says that all have ended
 			return
@@ -339,7 +339,7 @@ func (p *process) awaitLauncher() {
 
 // killAll is a stop without a grace. Before Linux 5.14 the members are frozen, and their launcher kills them
 // or, after its death, a sweep.
-func (p *process) killAll() {
+func (p *serverGuard) killAll() {
 	for round := int64(1); p.page.Payload >= 0 && round < 5000; round++ {
 		if writeChar(p.files.kill, '1') != 0 {
 			writeChar(p.files.freeze, '1')
@@ -352,4 +352,4 @@ func (p *process) killAll() {
 	}
 }
 
-func (p *process) populated() bool { return p.page.Payload >= 0 && p.files.populated(&p.buf) }
+func (p *serverGuard) populated() bool { return p.page.Payload >= 0 && p.files.populated(&p.buf) }

@@ -30,6 +30,7 @@ type role uint32
 
 const (
 	roleGuard role = iota
+	roleGate
 	roleMain
 )
 
@@ -39,7 +40,9 @@ const (
 func rawMain(c *child) {
 	switch c.role {
 	case roleGuard:
-		(*process)(unsafe.Pointer(c)).guardMain()
+		(*serverGuard)(unsafe.Pointer(c)).guardMain()
+	case roleGate:
+		(*gateGuard)(unsafe.Pointer(c)).keepGate()
 	case roleMain:
 		(*birth)(unsafe.Pointer(c)).mainProcess()
 	}

@@ -47,8 +47,9 @@ const (
 	gateListener = pollMain
 )
 
-// keepGate is the whole life of such a guard.
-func (p *process) keepGate() {
+// keepGate is the whole life of the guard of a gateway.
+func (p *gateGuard) keepGate() {
+	p.begin()
 	raiseFileLimit()
 	g, action := &p.gate, [4]uint64{} // an ignored SIGCHLD would hide that a watcher is stopped
 	sys(unix.SYS_RT_SIGACTION, uintptr(unix.SIGCHLD), uintptr(unsafe.Pointer(&action)), 0, 8, 0)
@@ -82,7 +83,7 @@ func (p *process) keepGate() {
 }
 
 // awaitListener receives the servers that the guard before had, and then the listener.
-func (p *process) awaitListener() {
+func (p *gateGuard) awaitListener() {
 	for {
 		word, _ := p.receiveFrom(p.called.sock, 0)
 		switch word {
@@ -101,7 +102,7 @@ func (p *process) awaitListener() {
 }
 
 // awaitGate waits for one event, and reacts.
-func (p *process) awaitGate() {
+func (p *gateGuard) awaitGate() {
 	g := &p.gate
 	limit := g.startAt
 	answers := g.stage || g.over || !g.ready && !g.Require && now() >= p.page.AnswerAt
@@ -133,7 +134,7 @@ func (p *process) awaitGate() {
 	}
 }
 
-func (p *process) receiveFromWatcher() {
+func (p *gateGuard) receiveFromWatcher() {
 	g := &p.gate
 	word, dead := p.receiveFrom(p.called.sock, unix.MSG_DONTWAIT)
 	switch {
@@ -152,7 +153,7 @@ func (p *process) receiveFromWatcher() {
 }
 
 // watcherDied has the next watcher started, if one is needed.
-func (p *process) watcherDied() {
+func (p *gateGuard) watcherDied() {
 	g := &p.gate
 	switch {
 	case g.over || p.polls[gateListener].Fd < 0 && g.servers == 0:
@@ -184,7 +185,7 @@ func raiseFileLimit() {
 
 // receiveServer receives the rest of a message, and answers it: a watcher puts a server into a group only
 // when the next watcher will know of it.
-func (p *process) receiveServer(word byte) {
+func (p *gateGuard) receiveServer(word byte) {
 	m := page.Message{Word: word}
 	const rest = page.MessageSize - 1 // it was sent whole
 	sys(unix.SYS_RECVFROM, uintptr(p.called.sock), uintptr(unsafe.Pointer(&m))+1, rest, unix.MSG_WAITALL, 0)
@@ -216,8 +217,8 @@ func (p *process) receiveServer(word byte) {
 
 // keepServer keeps the descriptors of a server in the place of those that had its number. Descriptors 0 to 2
 // are never among them: see keepGate.
-func (p *process) keepServer(number uint32, kept page.Kept) syscall.Errno {
-	before, _ := p.serverKept(number)
+func (p *gateGuard) keepServer(number uint32, kept page.Kept) syscall.Errno {
+	before, _ := serverKept(p.page, number)
 	at, size := uintptr(unsafe.Pointer(&kept)), unsafe.Sizeof(kept)
 	n, e := sys(unix.SYS_PWRITE64, uintptr(p.page.Memory), at, size, uintptr(p.page.KeptAt(number)), 0)
 	switch {
@@ -237,9 +238,9 @@ func (p *process) keepServer(number uint32, kept page.Kept) syscall.Errno {
 }
 
 // serverKept returns the descriptors under a number: zero for none. ok: it is not behind the last one.
-func (p *process) serverKept(number uint32) (kept page.Kept, ok bool) {
+func serverKept(on *page.Page, number uint32) (kept page.Kept, ok bool) {
 	at, size := uintptr(unsafe.Pointer(&kept)), unsafe.Sizeof(kept)
-	n, e := sys(unix.SYS_PREAD64, uintptr(p.page.Memory), at, size, uintptr(p.page.KeptAt(number)), 0)
+	n, e := sys(unix.SYS_PREAD64, uintptr(on.Memory), at, size, uintptr(on.KeptAt(number)), 0)
 	return kept, e == 0 && n == size
 }
 
@@ -255,10 +256,10 @@ func closeKept(k page.Kept) {
 }
 
 // passServers has the watcher that this process executes inherit what is kept.
-func (p *process) passServers() {
-	passOn(p.page.Listener)
+func passServers(on *page.Page) {
+	passOn(on.Listener)
 	for number := uint32(0); ; number++ {
-		k, ok := p.serverKept(number)
+		k, ok := serverKept(on, number)
 		if !ok {
 			return
 		}
@@ -272,14 +273,14 @@ func (p *process) passServers() {
 }
 
 // giveUp kills all servers if the gateway has ended and no watcher can start, perhaps for lack of processes.
-func (p *process) giveUp() {
+func (p *gateGuard) giveUp() {
 	client, none := unix.PollFd{Fd: p.page.Client, Events: unix.POLLIN}, unix.Timespec{}
 	at, now := uintptr(unsafe.Pointer(&client)), uintptr(unsafe.Pointer(&none))
 	if n, _ := sys(unix.SYS_PPOLL, at, 1, now, 0, 0); n == 0 {
 		return
 	}
 	for number := uint32(0); ; number++ {
-		kept, ok := p.serverKept(number)
+		kept, ok := serverKept(p.page, number)
 		if !ok {
 			break
 		}
@@ -293,14 +294,14 @@ func (p *process) giveUp() {
 }
 
 // waitWithin is the time that programs wait for a watcher. It goes on while guards are killed.
-func (p *process) waitWithin(time int64) {
+func (p *gateGuard) waitWithin(time int64) {
 	if p.page.AnswerAt == 0 {
 		p.page.AnswerAt = now() + time
 	}
 }
 
 // continueWatcher is for SIGCHLD: each program that is executed would wait for a watcher that is stopped.
-func (p *process) continueWatcher() {
+func (p *gateGuard) continueWatcher() {
 	for p.nextSignal() != 0 {
 	}
 	p.reapBrains()
@@ -310,7 +311,7 @@ func (p *process) continueWatcher() {
 }
 
 // resolve answers what a dead watcher has received.
-func (p *process) resolve() {
+func (p *gateGuard) resolve() {
 	if p.gate.resolved {
 		return
 	}
@@ -323,19 +324,19 @@ func (p *process) resolve() {
 	}
 }
 
-func (p *process) answerOne() {
+func (p *gateGuard) answerOne() {
 	request := [10]uint64{} // the kernel insists
 	if p.control(unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&request)) == 0 {
 		p.letGoOn(request[0])
 	}
 }
 
-func (p *process) letGoOn(id uint64) {
+func (p *gateGuard) letGoOn(id uint64) {
 	answer := [3]uint64{id, 0, unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE << 32} // struct seccomp_notif_resp
 	p.control(unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&answer))
 }
 
-func (p *process) control(request uintptr, argument unsafe.Pointer) syscall.Errno {
+func (p *gateGuard) control(request uintptr, argument unsafe.Pointer) syscall.Errno {
 	_, e := sys(unix.SYS_IOCTL, uintptr(p.page.Listener), request, uintptr(argument), 0, 0)
 	return e
 }

@@ -53,8 +53,8 @@ const (
 	pollCount // a power of two
 )
 
-// guardMain is the guard's whole life.
-func (p *process) guardMain() {
+// begin is how every guard begins.
+func (p *process) begin() {
 	pid, _ := sys(unix.SYS_GETPID, 0, 0, 0, 0, 0)
 	p.page.GuardPID = int32(pid)
 	if p.joins {
@@ -69,9 +69,12 @@ func (p *process) guardMain() {
 		sys(unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 1, 0, 0, 0)
 	}
 	p.leaveClient()
-	if p.gate.Wanted {
-		p.keepGate()
-	}
+}
+
+// guardMain is the whole life of the guard of a server.
+func (p *serverGuard) guardMain() {
+	p.begin()
+	p.files = groupFiles{-1, -1, -1}
 	p.watchClient()
 	if p.replaces {
 		p.replace()
@@ -87,7 +90,7 @@ func (p *process) rename() {
 	i := 0
 	for at := p.hide[0]; at < p.hide[1]; at++ {
 		c := byte(0)
-		if !p.gate.Wanted && i < len(p.name) {
+		if p.role == roleGuard && i < len(p.name) {
 			c = p.name[i]
 		}
 		**(**byte)(unsafe.Pointer(&at)) = c
@@ -151,7 +154,7 @@ func closeRange(from, to int32) {
 }
 
 // watchClient has all descriptors polled but those that come later.
-func (p *process) watchClient() {
+func (p *serverGuard) watchClient() {
 	for i := range p.polls {
 		p.polls[i] = unix.PollFd{Fd: -1, Events: unix.POLLIN}
 	}
@@ -163,7 +166,7 @@ func (p *process) watchClient() {
 }
 
 // watchEnd leaves out an event that the guard before has seen.
-func (p *process) watchEnd(poll, event int, fd int32) {
+func (p *serverGuard) watchEnd(poll, event int, fd int32) {
 	if p.page.Happened[event&7] == 0 {
 		p.polls[poll&7].Fd = fd
 	}
@@ -171,7 +174,7 @@ func (p *process) watchEnd(poll, event int, fd int32) {
 
 // replace is for a guard in the place of one that was killed. A brain of the guard before exits: another one
 // goes on.
-func (p *process) replace() {
+func (p *serverGuard) replace() {
 	p.page.Generation++
 	p.files.open(p.page.Payload)
 	p.watchMain()
@@ -181,7 +184,7 @@ func (p *process) replace() {
 
 // enterScope moves the guard to the leaf beside the payload, in a scope where the manager has put the guard
 // before. In a login session a user may not do that, but the manager may: a brain asks it.
-func (p *process) enterScope() {
+func (p *serverGuard) enterScope() {
 	if p.page.Payload < 0 {
 		return
 	}
@@ -195,7 +198,7 @@ func (p *process) enterScope() {
 
 // awaitGroup receives the group, and the leaf where the guard is from then on or -1. If the launcher dies
 // first, there is no server.
-func (p *process) awaitGroup() {
+func (p *serverGuard) awaitGroup() {
 	word, _ := p.receiveFrom(p.launcher, 0)
 	if word != page.WordGo || p.received.truncated {
 		p.removeDirectories()
@@ -219,7 +222,7 @@ func (p *process) poll(limit int64) (events uintptr, errno syscall.Errno) {
 
 // watch does not return. It says that news are read when it has reacted to them, and need not call a brain: a
 // member may stop it again and again.
-func (p *process) watch() {
+func (p *serverGuard) watch() {
 	p.heard = p.page.NewsRead
 	for {
 		p.watchInput()
@@ -258,7 +261,7 @@ func (p *process) watch() {
 }
 
 // leaveToLauncher exits: the launcher replaces the guard. Without a launcher it ends the server.
-func (p *process) leaveToLauncher() {
+func (p *serverGuard) leaveToLauncher() {
 	if p.launcherLives() {
 		exit(1)
 	}
@@ -266,7 +269,7 @@ func (p *process) leaveToLauncher() {
 }
 
 // deadline is the next one, or 0.
-func (p *process) deadline() int64 {
+func (p *serverGuard) deadline() int64 {
 	limit := p.page.Wake
 	if p.called.sock >= 0 {
 		limit = p.page.Due
@@ -281,7 +284,7 @@ func (p *process) deadline() int64 {
 }
 
 // happened writes the time of an event. A brain that there is reads it.
-func (p *process) happened(event int) {
+func (p *serverGuard) happened(event int) {
 	p.page.Happened[event&7] = now()
 	if event != page.LauncherDied { // whose members have to wait for the brain
 		p.rouse()
@@ -293,7 +296,7 @@ func (p *process) happened(event int) {
 }
 
 // watchInput polls the input of idle members. A brain that there is does so itself.
-func (p *process) watchInput() {
+func (p *serverGuard) watchInput() {
 	p.polls[pollInput].Fd = -1
 	if p.idles() {
 		p.polls[pollInput].Fd = p.page.Input
@@ -301,10 +304,10 @@ func (p *process) watchInput() {
 }
 
 // idles reports whether the members are frozen since they are idle, and no brain looks after them.
-func (p *process) idles() bool { return p.page.Phase == page.Idle && p.called.sock < 0 }
+func (p *serverGuard) idles() bool { return p.page.Phase == page.Idle && p.called.sock < 0 }
 
 // rouse thaws idle members, which have to react to an event, and calls a brain.
-func (p *process) rouse() {
+func (p *serverGuard) rouse() {
 	if p.idles() {
 		p.thawIdle()
 		p.callBy(now())
@@ -312,7 +315,7 @@ func (p *process) rouse() {
 }
 
 // thawIdle leaves members frozen that a person has frozen.
-func (p *process) thawIdle() {
+func (p *serverGuard) thawIdle() {
 	if p.page.Payload < 0 {
 		return
 	}
@@ -323,7 +326,7 @@ func (p *process) thawIdle() {
 	}
 }
 
-func (p *process) receiveEnd(event int) {
+func (p *serverGuard) receiveEnd(event int) {
 	poll := &p.polls[(pollStdin+event)&7]
 	if poll.Revents != 0 {
 		poll.Fd = -1
@@ -333,7 +336,7 @@ func (p *process) receiveEnd(event int) {
 }
 
 // tellBrain announces news of the page. A member may have stopped the brain.
-func (p *process) tellBrain() {
+func (p *serverGuard) tellBrain() {
 	if p.called.sock < 0 {
 		return
 	}
@@ -349,7 +352,7 @@ func sendWord(sock int32, word byte) {
 	g.SendWord(word)
 }
 
-func (p *process) receiveLauncher() {
+func (p *serverGuard) receiveLauncher() {
 	word, dead := p.receiveFrom(p.launcher, unix.MSG_DONTWAIT)
 	switch {
 	case dead:
@@ -366,7 +369,7 @@ func (p *process) receiveLauncher() {
 }
 
 // watchMain polls the main process: a launcher that a member has stopped does not see its end.
-func (p *process) watchMain() {
+func (p *serverGuard) watchMain() {
 	watched := p.polls[pollMain].Fd >= 0 || p.page.Happened[page.MainExited] != 0
 	if watched || p.page.MainPID <= 0 || p.page.Exited() {
 		return
@@ -383,7 +386,7 @@ const deadWithin = 1e9
 // launcherDied stops the members until a brain runs. Without a term grace it kills them (cgroup.kill, Linux
 // 5.14). The socket is closed before children get their PR_SET_PDEATHSIG: a main process that is still on the
 // way into the group is dead when the pidfd reports the end.
-func (p *process) launcherDied() {
+func (p *serverGuard) launcherDied() {
 	own, _ := sys(unix.SYS_GETPID, 0, 0, 0, 0, 0)
 	dead := p.page.Launcher < 0
 	for until := now() + deadWithin; !dead && now() < until; {
@@ -404,7 +407,7 @@ func (p *process) launcherDied() {
 	p.happened(page.LauncherDied)
 }
 
-func (p *process) haltMembers() {
+func (p *serverGuard) haltMembers() {
 	if p.page.Payload < 0 {
 		return
 	}
@@ -470,7 +473,7 @@ func signalChild(pid int32, sig unix.Signal) { sys(unix.SYS_KILL, uintptr(pid), 
 
 // receiveSignals reads SIGCHLD, and the request of a stop. All other signals mean nothing: some programs send
 // them to whatever has no client above it.
-func (p *process) receiveSignals() {
+func (p *serverGuard) receiveSignals() {
 	for sig := p.nextSignal(); sig != 0; sig = p.nextSignal() {
 		if sig == uint32(stopSignal) {
 			p.happened(page.StopRequested)
@@ -496,7 +499,7 @@ func (p *process) reapBrains() {
 }
 
 // finish ends the guard when nothing is left, with the brain that there may be.
-func (p *process) finish() {
+func (p *serverGuard) finish() {
 	if !p.page.Sweeping {
 		p.killBrain(1000)
 	}
@@ -506,13 +509,13 @@ func (p *process) finish() {
 }
 
 // continueLauncher continues a launcher that a member has stopped.
-func (p *process) continueLauncher() {
+func (p *serverGuard) continueLauncher() {
 	p.page.Continues++
 	sys(unix.SYS_PIDFD_SEND_SIGNAL, uintptr(p.page.Launcher), uintptr(unix.SIGCONT), 0, 0, 0)
 }
 
 // removeDirectories leaves to a sweep what members have made below them.
-func (p *process) removeDirectories() {
+func (p *serverGuard) removeDirectories() {
 	enter(p.page.Leaf) // it may be in one of them
 	d := directories{page: p.page}
 	for dir := d.next(); dir != 0; dir = d.next() {

@@ -53,24 +53,34 @@ const (
 	mostKept      = 32
 )
 
-// process is all the memory that a guard has, with the stack behind it.
+// process is the memory that both kinds of guards have, with the stack behind it.
 type process struct {
 	child
 	page *page.Page
 	lasting
 	replaces bool // it has the group from the launcher, by inheritance
 
-	launcher int32  // socket
-	heard    uint32 // page.News of the last word of the launcher
-	signals  int32  // signalfd
+	launcher int32 // socket of the process that has forked it
+	signals  int32 // signalfd
 	keeps    keepList
-	files    groupFiles
 	called   call
 	polls    [pollCount]unix.PollFd
 	received reception
 	info     [16]uint64 // the last signal
 	buf      [512]byte
-	gate     Gate
+}
+
+// serverGuard is the guard of a server.
+type serverGuard struct {
+	process
+	heard uint32 // page.News of the last word of the launcher
+	files groupFiles
+}
+
+// gateGuard is the guard of a gateway.
+type gateGuard struct {
+	process
+	gate Gate
 }
 
 // keepList are the descriptors that a guard has. The first ones are for brains, too.
@@ -225,19 +235,26 @@ func (l *lasting) newProcess(on *page.Page, gate *Gate, sock int32) (*process, s
 	if e != 0 {
 		return nil, e
 	}
-	at, e := mapChild(unsafe.Sizeof(process{}), roleGuard)
+	size := unsafe.Sizeof(serverGuard{})
+	kind := roleGuard
+	if gate.Wanted {
+		size = unsafe.Sizeof(gateGuard{})
+		kind = roleGate
+	}
+	at, e := mapChild(size, kind)
 	if e != 0 {
 		closeFD(int32(signals))
 		return nil, e
 	}
+	if gate.Wanted {
+		(*(**gateGuard)(unsafe.Pointer(&at))).gate = *gate
+	}
 	p := *(**process)(unsafe.Pointer(&at))
 	p.page = on
 	p.lasting = *l
-	p.gate = *gate
 	p.cgroup = on.Leaf
 	p.launcher = sock
 	p.called.sock = -1
-	p.files = groupFiles{-1, -1, -1}
 	p.signals = int32(signals)
 	for _, fd := range on.Descriptors() {
 		p.keeps.add(fd)

@@ -57,7 +57,7 @@ func clearTag() {
 
 // killTagged kills all processes that carry the tag, for a guard that can start no brain and has no launcher.
 // It takes two descriptors.
-func (p *process) killTagged() {
+func (p *serverGuard) killTagged() {
 	tag := p.tag()
 	quiet := 0 // a list misses one that is just forked
 	for round := 0; round < 1000 && quiet < 2; round++ {
@@ -70,7 +70,7 @@ func (p *process) killTagged() {
 }
 
 // killEach visits all processes once, and reports whether there was one with the tag.
-func (p *process) killEach(tag uint64) (found bool) {
+func (p *serverGuard) killEach(tag uint64) (found bool) {
 	all, e := openAt(unix.AT_FDCWD, "/proc\x00", unix.O_DIRECTORY)
 	if e != 0 {
 		return false
@@ -99,7 +99,7 @@ const (
 )
 
 // number is the one at that place of buf, or 0.
-func (p *process) number(at uintptr) (n int32) {
+func (p *serverGuard) number(at uintptr) (n int32) {
 	for ; p.buf[at&511] != 0; at++ {
 		c := p.buf[at&511]
 		if c < '0' || c > '9' {
@@ -111,7 +111,7 @@ func (p *process) number(at uintptr) (n int32) {
 }
 
 // killIfTagged reads the tag again when there is a pidfd: the pid may be another process's by then.
-func (p *process) killIfTagged(pid int32, tag uint64) bool {
+func (p *serverGuard) killIfTagged(pid int32, tag uint64) bool {
 	if !isTagged(pid, tag) {
 		return false
 	}
