@@ -429,3 +429,37 @@ func TestFreezeWaitsForRoom(t *testing.T) {
 		s.world.wantSuccess("thaw", id)
 	})
 }
+
+// A call without its answer is no idleness, however long it takes.
+func TestIdleTimeoutInACall(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const script = `echo up; read -r call; read -r answer <"$0"; echo "$answer"; exec cat >/dev/null`
+	line := []string{binaries.mcpscope, "run", "--name", "server", "--idle-timeout", "100ms", "--", "sh", "-c", script, fifo}
+	c := w.NewClient(w.Unique("client"), []string{"--group"}, line)
+	c.Expect("out up")
+	c.Tell("write " + strings.Repeat("call ", 20))
+	c.Expect("wrote call")
+	group := escape.Servers(rootsSlice(w.Site), "server", "*")[0]
+	_, guard, err := escape.FindServer(rootsSlice(w.Site), group[strings.LastIndex(group, "-")+1:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer guard.Close()
+	before := waits(t, guard)
+	pace.Eventually(escape.Patience, func() bool { return waits(t, guard) > before+30 || c.Server.Ended(0) }) // for some checks
+	if c.Server.Ended(0) {
+		t.Fatal("it was stopped in a call")
+	}
+	if err := os.WriteFile(fifo, []byte("an answer that is as long as a message\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	c.Expect("out an answer")
+	if !c.Server.Ended(escape.Patience) {
+		t.Error("it is not stopped after the call")
+	}
+}

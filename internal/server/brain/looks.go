@@ -19,9 +19,12 @@ func (b *Brain) keepLooks() {
 		now := time.Now()
 		b.rest.Save(looks, func(t time.Time) int64 { return monotonic(t, now) })
 	}
-	at, cpu := b.life.Check()
-	looks.CheckAt = monotonic(at, time.Now())
-	looks.CheckCPU = int64(cpu)
+	check := b.life.Check()
+	looks.CheckAt = monotonic(check.At, time.Now())
+	looks.CheckCPU = int64(check.CPU)
+	looks.CheckRead = check.Traffic.Read
+	looks.CheckWritten = check.Traffic.Written
+	looks.CheckAsked = check.Asked
 	looks.Kept = true
 }
 
@@ -33,7 +36,11 @@ func (b *Brain) resumeLooks() {
 	p.Looks.Kept = false
 	b.beginRest(kept)
 	if kept {
-		b.life.ResumeCheck(fromMonotonic(p.Looks.CheckAt), time.Duration(p.Looks.CheckCPU))
+		b.life.ResumeCheck(lifecycle.Check{
+			At: fromMonotonic(p.Looks.CheckAt), CPU: time.Duration(p.Looks.CheckCPU),
+			Traffic: lifecycle.Traffic{Read: p.Looks.CheckRead, Written: p.Looks.CheckWritten},
+			Asked:   p.Looks.CheckAsked,
+		})
 	}
 	roused := p.Roused
 	p.Roused = false

@@ -25,6 +25,16 @@ func (f facts) Unread() bool       { return f.b.Client.Unread() }
 func (f facts) Blocked() bool      { return f.b.Client.Blocked() }
 func (f facts) CPU() time.Duration { return f.b.Group.Members().CPU() }
 
+func (f facts) Traffic() (sum lifecycle.Traffic) {
+	pids, _ := f.b.Group.Members().Members() // as far as they can be listed
+	for _, pid := range pids {
+		read, written, _ := idle.Traffic(pid) // 0, if it has ended or is another user's
+		sum.Read += read
+		sum.Written += written
+	}
+	return sum
+}
+
 func (f facts) Abandoned() bool {
 	in := f.b.Client
 	switch {

@@ -96,19 +96,28 @@ func (r *Rest) writeNote(since int64) {
 	_ = r.Group.Payload.SetAttr(attrIdle, fmt.Sprint(since, r.note.Wakes, r.note.Before)) // for people only
 }
 
+// Traffic returns how many bytes a process has read and written, of files too.
+func Traffic(pid int) (read, written int64, err error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
+	if err != nil {
+		return 0, 0, err
+	}
+	in, _ := proc.Keyed(b, "rchar:")
+	out, _ := proc.Keyed(b, "wchar:")
+	return int64(in), int64(out), nil
+}
+
 // Usage fails if a member can't be examined: a setuid program of another user, or one that has just ended.
 func (r *Rest) Usage() (Usage, error) {
 	u := Usage{CPU: r.Group.Payload.CPU()}
 	pids, err := r.Group.Payload.Members()
 	for _, pid := range pids {
-		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
+		read, written, err := Traffic(pid)
 		if err != nil {
 			return u, err
 		}
-		read, _ := proc.Keyed(b, "rchar:")
-		written, _ := proc.Keyed(b, "wchar:")
-		u.Read += int64(read)
-		u.Written += int64(written)
+		u.Read += read
+		u.Written += written
 		st, err := proc.ReadStat(pid)
 		u.Active = u.Active || err == nil && (st.State == 'R' || st.State == 'D')
 	}

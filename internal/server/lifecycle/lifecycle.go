@@ -108,6 +108,21 @@ type Facts interface {
 	Blocked() bool      // the server can't write before the client has read
 	Abandoned() bool    // no process outside the payload can write to stdin any more
 	CPU() time.Duration // that the members have used
+	Traffic() Traffic
+}
+
+// Traffic counts the bytes that the members have read and written, of files too.
+type Traffic struct{ Read, Written int64 }
+
+// message is in bytes: no message of MCP is shorter.
+const message = 32
+
+// Check is how far the check of an idle timeout has come.
+type Check struct {
+	At      time.Time // of the next one
+	CPU     time.Duration
+	Traffic Traffic
+	Asked   bool // the server has read a message, and has written none since
 }
 
 // Action is a task for the caller.
@@ -139,6 +154,8 @@ type Lifecycle struct {
 	due        [events]time.Time // of the events that time brings; zero for never
 	until      time.Time         // the most that unread input or output delays the EOF grace
 	cpu        time.Duration     // at the last check
+	traffic    Traffic           // the same
+	inCall     bool              // Check.Asked
 	clientDead bool
 	asked      bool      // the members have got the signal of a stop
 	slow       time.Time // until then the server reads its memory back
@@ -186,13 +203,16 @@ func (l *Lifecycle) Resume(from Left) {
 	}
 }
 
-// Check returns when an idle timeout is checked next, and the CPU time at the last check.
-func (l *Lifecycle) Check() (at time.Time, cpu time.Duration) { return l.due[idleChecked], l.cpu }
+// Check is for the next process, which goes on with ResumeCheck.
+func (l *Lifecycle) Check() Check {
+	return Check{l.due[idleChecked], l.cpu, l.traffic, l.inCall}
+}
 
-// ResumeCheck continues with the values of Check in another process.
-func (l *Lifecycle) ResumeCheck(at time.Time, cpu time.Duration) {
-	l.due[idleChecked] = at
-	l.cpu = cpu
+func (l *Lifecycle) ResumeCheck(from Check) {
+	l.due[idleChecked] = from.At
+	l.cpu = from.CPU
+	l.traffic = from.Traffic
+	l.inCall = from.Asked
 }
 
 func (l *Lifecycle) Handle(e Event, now time.Time) []Action {
@@ -334,8 +354,16 @@ func (l *Lifecycle) worked() bool {
 	return l.cpu-before >= protocol.IdleCPU
 }
 
+// checkIdle: a call may take long, and need no processor. So a message that was read is use, and for as long
+// as nothing is written after it the server is in a call. Of messages that were read between the same two
+// checks the last one may be unanswered: that is not seen.
 func (l *Lifecycle) checkIdle(e Event, now time.Time) {
-	if l.worked() || l.facts.Unread() {
+	before := l.traffic
+	l.traffic = l.facts.Traffic()
+	hasRead := l.traffic.Read-before.Read >= message
+	hasWritten := l.traffic.Written-before.Written >= message
+	l.inCall = !hasWritten && (hasRead || l.inCall)
+	if l.worked() || l.facts.Unread() || hasRead || l.inCall {
 		l.due[idleChecked] = now.Add(l.policy.IdleTimeout)
 		return
 	}

@@ -18,6 +18,7 @@ type server struct {
 	t0, now time.Time
 	actions []Action
 	unread  bool
+	traffic func(since time.Duration) Traffic // nil for none
 	blocked bool
 	held    bool                                    // stdin is, by a process that is not the client
 	worked  func(since time.Duration) time.Duration // nil for no CPU
@@ -27,6 +28,13 @@ type server struct {
 func (s *server) Unread() bool    { return s.unread }
 func (s *server) Blocked() bool   { return s.blocked }
 func (s *server) Abandoned() bool { return !s.held }
+
+func (s *server) Traffic() Traffic {
+	if s.traffic == nil {
+		return Traffic{}
+	}
+	return s.traffic(s.now.Sub(s.t0))
+}
 
 func (s *server) CPU() time.Duration {
 	if s.worked == nil {
@@ -102,12 +110,14 @@ func TestWhenAServerIsKilled(t *testing.T) {
 		return func(since time.Duration) time.Duration { return min(since, most) }
 	}
 	endless := func(p *protocol.Policy) { p.TermGrace = -1 }
+	idleOrOld := func(p *protocol.Policy) { p.IdleTimeout, p.MaxLifetime = 10*time.Minute, time.Hour }
 	for name, c := range map[string]struct {
-		policy func(*protocol.Policy)
-		worked func(time.Duration) time.Duration
-		events []event
-		want   time.Duration
-		cause  protocol.Cause
+		policy  func(*protocol.Policy)
+		worked  func(time.Duration) time.Duration
+		traffic func(time.Duration) Traffic
+		events  []event
+		want    time.Duration
+		cause   protocol.Cause
 	}{
 		"the EOF grace, then the term grace": {events: []event{{0, (*server).hangUp}}, want: 2200 * ms, cause: protocol.StdinClosed},
 		"stdout is closed":                   {events: []event{{0, happens(StdoutClosed)}, {s, (*server).hangUp}}, want: 2200 * ms, cause: protocol.StdoutClosed},
@@ -144,6 +154,18 @@ func TestWhenAServerIsKilled(t *testing.T) {
 		"idle too long":       {policy: func(p *protocol.Policy) { p.IdleTimeout = 10 * time.Minute }, want: 10*time.Minute + s, cause: protocol.IdleTooLong},
 		"a server with unread input is not": {policy: func(p *protocol.Policy) { p.IdleTimeout, p.MaxLifetime = 10*time.Minute, time.Hour },
 			events: []event{{0, unread}}, want: time.Hour + s, cause: protocol.LifetimeOver},
+		"nor is one in a call": {policy: idleOrOld, traffic: func(since time.Duration) Traffic { return Traffic{Read: 100} },
+			want: time.Hour + s, cause: protocol.LifetimeOver},
+		"but one that has answered": {policy: idleOrOld, traffic: func(since time.Duration) Traffic {
+			if since < 25*time.Minute {
+				return Traffic{Read: 100}
+			}
+			return Traffic{Read: 100, Written: 100}
+		}, want: 30*time.Minute + s, cause: protocol.IdleTooLong},
+		"and one that reads now and then": {policy: idleOrOld, traffic: func(since time.Duration) Traffic {
+			n := int64(min(since, 35*time.Minute) / time.Minute)
+			return Traffic{Read: 100 * n, Written: 100 * n}
+		}, want: 50*time.Minute + s, cause: protocol.IdleTooLong},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := protocol.DefaultPolicy()
@@ -152,6 +174,7 @@ func TestWhenAServerIsKilled(t *testing.T) {
 			}
 			server := newServer(p)
 			server.worked = c.worked
+			server.traffic = c.traffic
 			server.run(c.events)
 			if took := server.killed.Sub(server.t0); server.killed.IsZero() || took != c.want || server.Cause != c.cause {
 				t.Errorf("killed after %v because of %q, want %v, %q", took, server.Cause, c.want, c.cause)

@@ -153,6 +153,8 @@ type Looks struct {
 	Refused                 [96]byte
 	CheckAt                 int64 // of an idle timeout
 	CheckCPU                int64 // nanoseconds
+	CheckRead, CheckWritten int64 // bytes
+	CheckAsked              bool
 }
 
 // Handover is for a launcher that executes its own program again, and has no memory but the page then.
