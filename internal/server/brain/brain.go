@@ -35,6 +35,7 @@ type Brain struct {
 	lookAt     time.Time // the next look whether the group is empty
 	pause      time.Duration
 	quits      bool // another process ends the server
+	inputCame  bool // the present event is input for a server that is frozen
 	helpless   bool // it could not kill the members, for lack of descriptors for example
 
 	endingNoted bool // in the group's attribute
@@ -135,7 +136,9 @@ func (b *Brain) handle(t loop.Token) {
 	case loop.TokenClient:
 		b.report(lifecycle.ClientDied)
 	case loop.TokenInput:
+		b.inputCame = true
 		b.report(lifecycle.Woken)
+		b.inputCame = false
 	case loop.TokenMain:
 		b.CloseHeld()
 		b.perform(b.handleExit(lifecycle.MainExited)) // without the status, which only its parent gets

@@ -44,12 +44,14 @@ func (b *Brain) resumeLooks() {
 	}
 	roused := p.Roused
 	p.Roused = false
+	input := p.InputCame
+	p.InputCame = false
 	switch {
 	case kept && !roused:
 		return
 	case b.rest == nil || b.life.State == lifecycle.Idle: // which wakes them
 	case kept:
-		b.rest.Wake(time.Now())
+		b.rest.Wake(time.Now(), input)
 	default:
 		b.rest.Thaw()
 	}

@@ -71,7 +71,7 @@ func (b *Brain) performAs(all []lifecycle.Action, mainHas bool) {
 			b.kill()
 		case lifecycle.WakeMembers:
 			if b.rest != nil {
-				b.rest.Wake(time.Now())
+				b.rest.Wake(time.Now(), b.inputCame)
 			}
 		}
 	}

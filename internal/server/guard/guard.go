@@ -248,6 +248,7 @@ func (p *serverGuard) watch() {
 			p.happened(page.MainExited)
 		}
 		if p.polls[pollInput].Revents != 0 {
+			p.page.InputCame = true
 			p.rouse()
 		}
 		if p.polls[pollBrain].Revents != 0 {

@@ -15,7 +15,7 @@ func (p *Policy) Save(to *page.Looks, clock func(time.Time) int64) {
 		Due: clock(p.Due), At: clock(p.at), Worked: clock(p.worked), Read: clock(p.read),
 		CPU: int64(p.last.CPU), ReadBytes: p.last.Read, WrittenBytes: p.last.Written, Active: p.last.Active,
 		Frozen: p.frozen, Breath: p.breath, Breathed: p.breathed, Used: p.Used,
-		Trial: uint8(p.trial), Times: uint32(p.times),
+		Trial: uint8(p.trial), Times: uint32(p.times), Input: p.input, Blind: p.blind,
 	}
 	copy(to.Refused[:len(to.Refused)-1], p.refused)
 }
@@ -31,7 +31,8 @@ func Restore(after time.Duration, from *page.Looks, clock func(int64) time.Time)
 			Active: from.Active,
 		},
 		frozen: from.Frozen, breath: from.Breath, breathed: from.Breathed,
-		trial: trial(from.Trial), refused: string(refused), times: int(from.Times),
+		trial: trial(from.Trial), input: from.Input, blind: from.Blind,
+		refused: string(refused), times: int(from.Times),
 	}
 	p.note()
 	return p

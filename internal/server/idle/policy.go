@@ -45,7 +45,11 @@ type Server interface {
 	Reclaim() bool // gives a part of its memory back, and returns false after the last part
 }
 
-const unexamined = "its processes can't be examined"
+// Reasons that several servers have.
+const (
+	unexamined = "its processes can't be examined"
+	uncounted  = "it reads its input by recv(2), which the kernel does not count: a call could be frozen"
+)
 
 type Act int
 
@@ -71,6 +75,8 @@ type Policy struct {
 	breath   bool      // the next thaw is one
 	breathed bool      // the last thaw was one
 	trial    trial
+	input    bool // the last thaw was for input
+	blind    bool // its input is not counted
 	refused  string
 	times    int // in a row
 }
@@ -122,6 +128,9 @@ func (p *Policy) Look(s Server, now time.Time) Act {
 	if p.trial != noTrial {
 		quiet = p.trial.passes(used)
 	}
+	// Input has come and is not there any more, but no read was counted: recv(2) counts nowhere.
+	p.blind = p.blind || p.input && used.Read == 0 && s.Pending() == ""
+	p.input = false
 	if !quiet || used.Active || used.Read > ping { // a call may take long, and need no processor
 		p.worked, p.Used = now, true
 	}
@@ -137,6 +146,9 @@ func (p *Policy) Look(s Server, now time.Time) Act {
 			p.Due = now.Add(wait)
 		}
 		return None
+	}
+	if p.blind {
+		return p.refuse(uncounted)
 	}
 	if why := cmp.Or(s.Pending(), s.Obstacle()); why != "" {
 		return p.refuse(why)
@@ -175,7 +187,8 @@ func (p *Policy) note() {
 }
 
 // Thawed is for a server that was thawed: for a breath, or by another event.
-func (p *Policy) Thawed(now time.Time) {
+func (p *Policy) Thawed(now time.Time, input bool) {
+	p.input = input
 	p.Due = now.Add(min(answerIn, p.after))
 	p.trial = afterWake
 	if p.breath {

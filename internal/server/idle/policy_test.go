@@ -23,7 +23,7 @@ type server struct {
 }
 
 func (s *server) at() time.Duration { return s.now.Sub(s.t0) }
-func (s *server) wake()             { s.Thawed(s.now) }
+func (s *server) wake()             { s.Thawed(s.now, false) }
 func (s *server) uses(u Usage) {
 	s.used.CPU += u.CPU
 	s.used.Read += u.Read
@@ -64,7 +64,7 @@ func (s *server) until(end time.Duration, each func()) {
 			s.freezes = append(s.freezes, s.at())
 		case Wake:
 			s.breaths++
-			s.Thawed(s.now)
+			s.Thawed(s.now, false)
 		}
 	}
 	s.now = s.t0.Add(end)
@@ -279,5 +279,21 @@ func TestWake(t *testing.T) {
 				t.Error("never frozen again")
 			}
 		})
+	}
+}
+
+// A server that was thawed for input, and has read it without a read that counts, is not frozen again.
+func TestUncountedInput(t *testing.T) {
+	for _, read := range []int64{0, 5} {
+		s := start(d)
+		s.until(d, nil)
+		s.freezesFirst(t, d)
+		s.Thawed(s.now, true)
+		s.uses(Usage{Read: read})
+		s.until(5*d, nil)
+		again := len(s.freezes) > 1
+		if again == (read == 0) || again == (s.Note != "") {
+			t.Errorf("%d bytes read: frozen at %v; note %q", read, s.freezes, s.Note)
+		}
 	}
 }

@@ -83,13 +83,14 @@ func (r *Rest) MarkFrozen(now time.Time) {
 	r.writeNote(r.note.Since)
 }
 
-func (r *Rest) Wake(now time.Time) {
+// Wake thaws an idle server, for a breath or an event: input, or another one.
+func (r *Rest) Wake(now time.Time, input bool) {
 	if !r.breath { // written before the server can answer, so that no view is wrong
 		r.note.Wakes++
 		r.writeNote(0)
 	}
 	r.Thaw()
-	r.Thawed(now)
+	r.Thawed(now, input && !r.breath)
 }
 
 func (r *Rest) writeNote(since int64) {

@@ -100,6 +100,7 @@ type Seen struct {
 	Happened   [8]int64 // by event, of which there are Events
 	Strayed    bool     // the guard is not in the scope, where the one before was
 	Roused     bool     // the guard has thawed members that were idle
+	InputCame  bool     // for that reason
 	Over       bool     // nothing is left, or nothing that could be ended
 }
 
@@ -143,6 +144,8 @@ type Looks struct {
 	Breathed                bool
 	Used                    bool
 	Trial                   uint8
+	Input                   bool
+	Blind                   bool
 	Times                   uint32
 	Due                     int64
 	At                      int64
