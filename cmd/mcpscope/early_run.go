@@ -82,6 +82,11 @@ func beginRun(args, env []uintptr) bool {
 func splitRun(args []uintptr) (given string, command []uintptr) {
 	for len(args) >= 2 && text(args[0]) != "--" {
 		flag, value := text(args[0]), text(args[1])
+		if flag == "--replace" {
+			plain.Policy.Replace = true
+			args = args[1:]
+			continue
+		}
 		ok := true
 		switch flag {
 		case "--name":
@@ -95,6 +100,10 @@ func splitRun(args []uintptr) (given string, command []uintptr) {
 			plain.Policy.TermGrace, ok = plainDuration(value)
 		case "--idle-freeze":
 			plain.Policy.IdleFreeze, ok = plainDuration(value)
+		case "--idle-timeout":
+			plain.Policy.IdleTimeout, ok = plainDuration(value)
+		case "--max-lifetime":
+			plain.Policy.MaxLifetime, ok = plainDuration(value)
 		default:
 			ok = false
 		}
@@ -109,15 +118,17 @@ func splitRun(args []uintptr) (given string, command []uintptr) {
 	return given, args[1:]
 }
 
-// plainDuration parses a number of milliseconds, seconds or minutes, in nanoseconds.
+// plainDuration parses a number of milliseconds, seconds, minutes or hours, in nanoseconds.
 func plainDuration(value string) (ns int64, ok bool) {
-	digits, unit := strings.TrimRight(value, "ms"), int64(1e9)
+	digits, unit := strings.TrimRight(value, "msh"), int64(1e9)
 	switch value[len(digits):] {
 	case "ms":
 		unit = 1e6
 	case "s":
 	case "m":
 		unit = 60e9
+	case "h":
+		unit = 3600e9
 	default:
 		return 0, false
 	}

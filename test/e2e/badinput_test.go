@@ -87,7 +87,7 @@ func readable(t *testing.T, program string) string {
 func TestVariablesOfTheRuntime(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	cmd := w.mcpscope("run", "--max-lifetime", "1h", "--", "/bin/sh", "-c", "echo $GODEBUG")
+	cmd := w.mcpscope("run", "--on-client-death", "auto", "--", "/bin/sh", "-c", "echo $GODEBUG")
 	cmd.Env = append(cmd.Environ(), "GODEBUG=inittrace=1")
 	if o := w.run(cmd); o.Status != 0 || o.Stdout != "inittrace=1\n" || o.Stderr != "" {
 		t.Errorf("status %v, %q, stderr: %s", o.Status, o.Stdout, o.Stderr)
@@ -126,21 +126,21 @@ func TestLittleAddressSpace(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for _, limit := range []string{"20000", "300000", "1000000"} {
-		run := func(flag string) escape.Outcome {
+		run := func(flag, value string) escape.Outcome {
 			const script = `ulimit -v "$0" && exec "$@"`
 			return w.run(w.Command("sh", "-c", script, limit, binaries.mcpscope, "run", "--name", "server", "--backend", "cgroup",
-				flag, "1m", "--", "true"))
+				flag, value, "--", "true"))
 		}
-		if o := run("--eof-grace"); o.Status != 0 || o.Stderr != "" {
+		if o := run("--eof-grace", "1m"); o.Status != 0 || o.Stderr != "" {
 			t.Errorf("%s, plain: status %v, %q", limit, o.Status, o.Stderr)
 		}
 		const want = "mcpscope: cannot run a server: the limit of address space is too low\n" +
 			"mcpscope: hint: raise it to 1 GB at least (ulimit -v, LimitAS=)\n"
-		if o := run("--max-lifetime"); o.Status.ExitStatus() != 125 || o.Stderr != want {
+		if o := run("--on-client-death", "auto"); o.Status.ExitStatus() != 125 || o.Stderr != want {
 			t.Errorf("%s: status %v, %q", limit, o.Status, o.Stderr)
 		}
 	}
-	const script = `ulimit -d 32000 && exec "$0" run --max-lifetime 1m -- true`
+	const script = `ulimit -d 32000 && exec "$0" run --on-client-death auto -- true`
 	const want = "mcpscope: cannot run a server: the limit of data memory is too low\n" +
 		"mcpscope: hint: raise it to 64 MB at least (ulimit -d, LimitDATA=)\n"
 	if o := w.run(w.Command("sh", "-c", script, binaries.mcpscope)); o.Status.ExitStatus() != 125 || o.Stderr != want {

@@ -12,10 +12,10 @@ import (
 func TestScoreOfTheOOMKiller(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	for _, flag := range []string{"--eof-grace", "--max-lifetime"} {
+	for flag, value := range map[string]string{"--eof-grace": "1m", "--on-client-death": "auto"} {
 		const shell = `echo 700 >/proc/self/oom_score_adj && exec "$@"`
 		const server = `cd /proc; cat self/oom_score_adj $PPID/oom_score_adj $(pgrep -x guard-$MCPSCOPE_ID)/oom_score_adj`
-		o := w.run(w.Command("sh", "-c", shell, "sh", binaries.mcpscope, "run", "--name", "server", flag, "1m", "--", "sh", "-c", server))
+		o := w.run(w.Command("sh", "-c", shell, "sh", binaries.mcpscope, "run", "--name", "server", flag, value, "--", "sh", "-c", server))
 		var own, launcher, guard int
 		_, err := fmt.Fscan(strings.NewReader(o.Stdout), &own, &launcher, &guard)
 		if err != nil || own != 700 || launcher > 0 || guard > 0 {

@@ -54,8 +54,8 @@ func TestBrowserOfAPlainServer(t *testing.T) {
 	host.Both(t, func(t *testing.T, u host.User) {
 		y := newEarlyYard(t, u)
 		site := y.site(t)
-		said := func(flag string) string {
-			cmd := site.Command(mcpscope, "run", "--name", "shows", flag, "1m", "--", "/bin/sh", "-c", `echo "$(grep -c MCPSCOPE_HANDOVER /proc/$PPID/environ 2>/dev/null) $BROWSER"`)
+		said := func(flag, value string) string {
+			cmd := site.Command(mcpscope, "run", "--name", "shows", flag, value, "--", "/bin/sh", "-c", `echo "$(grep -c MCPSCOPE_HANDOVER /proc/$PPID/environ 2>/dev/null) $BROWSER"`)
 			cmd.Env = append(cmd.Environ(), "DISPLAY=:0")
 			o, err := escape.Finish(site.Unique("client"), cmd)
 			if err != nil || o.Status != 0 || o.Stderr != "" {
@@ -63,17 +63,17 @@ func TestBrowserOfAPlainServer(t *testing.T) {
 			}
 			return o.Stdout
 		}
-		const value = " detach -- xdg-open %s\n"
+		const browser = " detach -- xdg-open %s\n"
 		plain := "0 "
 		other := "1 "
 		if u != host.Root { // the launcher's environment is not readable
 			plain = " "
 			other = " "
 		}
-		if got := said("--eof-grace"); got != plain+mcpscope+value {
+		if got := said("--eof-grace", "1m"); got != plain+mcpscope+browser {
 			t.Errorf("below a plain launcher: %q", got)
 		}
-		if got := said("--max-lifetime"); got != other+mcpscope+value {
+		if got := said("--on-client-death", "auto"); got != other+mcpscope+browser {
 			t.Errorf("below another launcher: %q", got)
 		}
 	})

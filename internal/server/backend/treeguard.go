@@ -80,8 +80,12 @@ func (t *TreeGuard) readPage(id string) bool {
 		}
 		fd := reopenMemoryFile(dir+"/"+name, t.UID)
 		defer unix.Close(fd)
-		text, cause, err := page.Read(fd)
+		text, cause, guard, err := page.Read(fd)
 		t.Cause = protocol.CauseOf(cause)
+		st, _ := proc.ReadStatus(t.PID) // zero, if it has ended
+		if st.Inside != guard {         // a brain is called like the guard until it executes its program
+			return false
+		}
 		return err == nil && protocol.Decode(text, &t.Config) == nil &&
 			t.Config.Group.Backend == protocol.Tree && t.Config.Group.ID == id
 	}

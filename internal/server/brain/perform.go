@@ -25,7 +25,11 @@ func (f facts) Unread() bool       { return f.b.Client.Unread() }
 func (f facts) Blocked() bool      { return f.b.Client.Blocked() }
 func (f facts) CPU() time.Duration { return f.b.Group.Members().CPU() }
 
+// Traffic is nothing for a server to which no calls come.
 func (f facts) Traffic() (sum lifecycle.Traffic) {
+	if !f.b.Client.Conveyed {
+		return sum
+	}
 	pids, _ := f.b.Group.Members().Members() // as far as they can be listed
 	for _, pid := range pids {
 		read, written, _ := idle.Traffic(pid) // 0, if it has ended or is another user's

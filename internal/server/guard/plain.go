@@ -48,7 +48,11 @@ type PlainCommand struct {
 }
 
 // PlainPolicy is in nanoseconds.
-type PlainPolicy struct{ EOFGrace, TermGrace, IdleFreeze int64 }
+type PlainPolicy struct {
+	EOFGrace, TermGrace                  int64
+	IdleFreeze, IdleTimeout, MaxLifetime int64 // 0 for never
+	Replace                              bool
+}
 
 // plainTexts are strings that end with 0, and lists of them.
 type plainTexts struct {
@@ -124,9 +128,13 @@ func (p *Plain) prepare(l *Launcher) bool {
 	}
 	on.EOFGrace = p.Policy.EOFGrace
 	on.TermGrace = p.Policy.TermGrace
-	on.Started.EOFGrace = p.Policy.EOFGrace
-	on.Started.TermGrace = p.Policy.TermGrace
-	on.Started.IdleFreeze = p.Policy.IdleFreeze
+	s := &on.Started
+	s.EOFGrace = p.Policy.EOFGrace
+	s.TermGrace = p.Policy.TermGrace
+	s.IdleFreeze = p.Policy.IdleFreeze
+	s.IdleTimeout = p.Policy.IdleTimeout
+	s.MaxLifetime = p.Policy.MaxLifetime
+	s.Replace = p.Policy.Replace
 	return p.describe() && watchClient(on) && p.openPlace()
 }
 

@@ -298,16 +298,17 @@ const GatewayGuard = "mcpscope-guard"
 // FileName is how the page's file is called in /proc/PID/fd.
 const FileName = "mcpscope"
 
-// Read is for a process that only inspects a guard: the configuration and the cause. Both may be anything.
-func Read(fd int) (config []byte, cause uint32, err error) {
+// Read is for a process that only inspects a guard: the configuration, the cause, and the guard's pid in its
+// own namespace. All may be anything.
+func Read(fd int) (config []byte, cause uint32, guard int, err error) {
 	head := make([]byte, Size)
 	if err := readAt(fd, head, 0); err != nil {
-		return nil, 0, err
+		return nil, 0, 0, err
 	}
 	p := (*Page)(unsafe.Pointer(&head[0]))
 	p.Memory = int32(fd)
 	config, err = p.Config()
-	return config, p.Cause, err
+	return config, p.Cause, int(p.GuardPID), err
 }
 
 // Close gives back what this process has of the page. The guard has its own.

@@ -9,20 +9,22 @@ import "unsafe"
 // Started are the facts of a server that a raw launcher has started: it has no encoder. They are on the page,
 // and in the attribute of the group until a brain has settled the start and replaces them.
 type Started struct {
-	Mark       uint64 // StartedMark
-	At         int64  // Unix time in nanoseconds
-	Client     Process
-	Launcher   Process
-	Namespace  uint64 // of the pids of both
-	EOFGrace   int64  // nanoseconds
-	TermGrace  int64
-	IdleFreeze int64 // 0 for never
-	Stdin      File
-	Stdout     File
-	Conveyed   bool // stdin is a pipe or socket
-	Socket     bool
-	From       Origin
-	Position   [512]byte // of the client in the hierarchy, for a manager
+	Mark      uint64 // StartedMark
+	At        int64  // Unix time in nanoseconds
+	Client    Process
+	Launcher  Process
+	Namespace uint64 // of the pids of both
+	EOFGrace  int64  // nanoseconds
+	TermGrace int64
+	// The rest of the policy, 0 for never.
+	IdleFreeze, IdleTimeout, MaxLifetime int64
+	Stdin                                File
+	Stdout                               File
+	Conveyed                             bool // stdin is a pipe or socket
+	Socket                               bool
+	Replace                              bool // retire older servers of this name and client
+	From                                 Origin
+	Position                             [512]byte // of the client in the hierarchy, for a manager
 }
 
 // Origin is where a raw launcher has made its group.

@@ -19,6 +19,8 @@ func FactsOf(s *page.Started, dir string) Facts {
 	f.Policy.EOFGrace = time.Duration(s.EOFGrace)
 	f.Policy.TermGrace = time.Duration(s.TermGrace)
 	f.Policy.IdleFreeze = time.Duration(s.IdleFreeze)
+	f.Policy.IdleTimeout = time.Duration(s.IdleTimeout)
+	f.Policy.MaxLifetime = time.Duration(s.MaxLifetime)
 	f.Name = nameIn(dir)
 	f.Client = ClientFacts{PID: int(s.Client.PID), Start: s.Client.Start, Name: textOf(s.Client.Name[:])}
 	f.Launcher = Identity{PID: int(s.Launcher.PID), Start: s.Launcher.Start, Namespace: s.Namespace}
@@ -38,6 +40,7 @@ func ConfigOf(s *page.Started, dir string) *Config {
 	}
 	c.Position = textOf(s.Position[:])
 	c.Stderr = StderrInherit
+	c.Replace = s.Replace
 	c.Side = ClientSide{File: File(s.Stdin), Output: File(s.Stdout), Conveyed: s.Conveyed, Socket: s.Socket}
 	return c
 }
