@@ -126,7 +126,7 @@ func TestNobodyWitnessesTheKill(t *testing.T) {
 	}
 }
 
-// A member with root's rights may leave the guard without descriptors. The launcher checks before it returns.
+// A member of the same user may leave the guard without descriptors. The launcher checks before it returns.
 func TestGuardWithoutDescriptors(t *testing.T) {
 	t.Parallel()
 	s := startServer(newWorld(t), []string{"--group"}, []string{"--eof-grace", soon, "--term-grace", soon}, binaries.Zoo, "ignore-both")

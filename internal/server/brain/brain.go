@@ -30,13 +30,14 @@ type Brain struct {
 
 	generation uint32 // the page's, when this brain began
 	forwarded  uint32
-	Held       int       // stdin, where that can be watched only by holding it; or -1
-	Events     int       // of the group, or -1
-	lookAt     time.Time // the next look whether the group is empty
-	pause      time.Duration
-	quits      bool // another process ends the server
-	inputCame  bool // the present event is input for a server that is frozen
-	helpless   bool // it could not kill the members, for lack of descriptors for example
+	Held       int // stdin, where that can be watched only by holding it; or -1
+	Events     int // of the group, or -1
+	// emptyCheckAt is the next check whether the group is empty.
+	emptyCheckAt time.Time
+	pause        time.Duration
+	quits        bool // another process ends the server
+	inputCame    bool // the present event is input for a server that is frozen
+	helpless     bool // it could not kill the members, for lack of descriptors for example
 
 	endingNoted bool // in the group's attribute
 }
@@ -82,8 +83,8 @@ func (b *Brain) Live() {
 		b.publish()
 		b.handle(b.Loop.Next(b.deadline()))
 		b.perform(b.life.HandleTime(time.Now()))
-		b.lookAtRest()
-		b.look()
+		b.checkIdle()
+		b.checkEmpty()
 	}
 	if !b.replaced() {
 		b.publish()
@@ -116,8 +117,8 @@ func (b *Brain) goRest() {
 
 func (b *Brain) deadline() time.Time {
 	due := b.life.Due()
-	if b.life.State >= lifecycle.Terminating && (due.IsZero() || b.lookAt.Before(due)) {
-		return b.lookAt
+	if b.life.State >= lifecycle.Terminating && (due.IsZero() || b.emptyCheckAt.Before(due)) {
+		return b.emptyCheckAt
 	}
 	if b.rest != nil && (due.IsZero() || b.rest.Due.Before(due)) {
 		return b.rest.Due
@@ -146,7 +147,7 @@ func (b *Brain) handle(t loop.Token) {
 		var text [256]byte
 		_, _ = unix.Pread(b.Events, text[:], 0) // before that there is no further event
 		b.Loop.Again(b.Events, loop.TokenEvents)
-		b.lookAt = time.Now()
+		b.emptyCheckAt = time.Now()
 		b.lookForRequest()
 	case loop.TokenAdopted:
 		b.adopted()
@@ -211,7 +212,7 @@ func (b *Brain) readPage() {
 		b.perform(all)
 	}
 	gone := p.Exited() || p.Happened[page.MainExited] != 0 || p.FailedStep == page.StepFork
-	if gone && !b.isHandled(page.Events) {
+	if gone && !b.replaced() && p.Handled&page.HandledLeftOvers == 0 {
 		event := lifecycle.MainExited
 		if b.killedForMemory() {
 			event = lifecycle.MemoryExhausted
@@ -220,7 +221,7 @@ func (b *Brain) readPage() {
 		if !b.publish() {
 			return
 		}
-		p.Handled |= 1<<page.Events | 1<<page.MainExited
+		p.Handled |= page.HandledLeftOvers | 1<<page.MainExited
 		b.perform(all)
 	}
 }
@@ -244,7 +245,7 @@ func (b *Brain) report(e lifecycle.Event) { b.perform(b.life.Handle(e, time.Now(
 
 // handleExit omits the steps of a stop if no member is left.
 func (b *Brain) handleExit(e lifecycle.Event) []lifecycle.Action {
-	empty := b.lookAgain()
+	empty := b.expectEmpty()
 	all := b.life.Handle(e, time.Now())
 	if b.life.State == lifecycle.Terminating && empty {
 		return b.life.Handle(lifecycle.GroupEmptied, time.Now())

@@ -66,10 +66,10 @@ func (b *Brain) performAs(all []lifecycle.Action, mainHas bool) {
 			b.recordOthers()
 			b.signalMembers(a.Signal, mainHas)
 			b.Page.Asked = true
-			b.lookAgain()
+			b.expectEmpty()
 		case lifecycle.ThawMembers:
 			_ = b.Group.Members().Thaw() // it was removed
-			b.lookAgain()
+			b.expectEmpty()
 		case lifecycle.KillMembers:
 			b.recordOthers()
 			b.kill()
@@ -115,26 +115,26 @@ func (o others) Members() ([]int, error) {
 }
 
 const (
-	emptyWithin = 3 * time.Millisecond // the kernel delays a notification for up to 10 ms
-	lookFirst   = 5 * time.Millisecond
-	lookMost    = 100 * time.Millisecond // a delayed notification can be lost; no event for a tree
+	emptyWithin     = 3 * time.Millisecond // the kernel delays a notification for up to 10 ms
+	emptyCheckFirst = 5 * time.Millisecond
+	emptyCheckMost  = 100 * time.Millisecond // a delayed notification can be lost; no event for a tree
 )
 
-// lookAgain: the group may be empty soon.
-func (b *Brain) lookAgain() (empty bool) {
+// expectEmpty: the group may be empty soon.
+func (b *Brain) expectEmpty() (empty bool) {
 	empty, _ = freeze.AwaitEmpty(b.Group.Members(), time.Now().Add(emptyWithin))
 	empty = empty || b.isChildlessTree()
-	b.pause, b.lookAt = lookFirst, time.Now()
+	b.pause, b.emptyCheckAt = emptyCheckFirst, time.Now()
 	return empty
 }
 
-func (b *Brain) look() {
+func (b *Brain) checkEmpty() {
 	state := b.life.State
-	if state < lifecycle.Terminating || state == lifecycle.Emptied || time.Now().Before(b.lookAt) {
+	if state < lifecycle.Terminating || state == lifecycle.Emptied || time.Now().Before(b.emptyCheckAt) {
 		return
 	}
-	b.pause = min(2*max(b.pause, lookFirst), lookMost)
-	b.lookAt = time.Now().Add(b.pause)
+	b.pause = min(2*max(b.pause, emptyCheckFirst), emptyCheckMost)
+	b.emptyCheckAt = time.Now().Add(b.pause)
 	if !b.mayBePopulated() {
 		b.report(lifecycle.GroupEmptied)
 	}
@@ -188,8 +188,8 @@ func (b *Brain) beginRest(kept bool) {
 	}
 }
 
-// lookAtRest is for when nothing else has happened. A server that is being stopped is not frozen again.
-func (b *Brain) lookAtRest() {
+// checkIdle is for when nothing else has happened. A server that is being stopped is not frozen again.
+func (b *Brain) checkIdle() {
 	if b.life.State > lifecycle.Idle {
 		b.rest = nil
 	}

@@ -57,7 +57,7 @@ func (p *serverGuard) neededBy() int64 {
 		}
 		switch event {
 		case page.StdinClosed, page.StdoutClosed, page.MainExited: // the launcher sees the last one, too
-			at += endsWithin
+			at += quietAfterHangUp
 		}
 		first = min(first, at)
 	}
@@ -76,7 +76,7 @@ func (p *serverGuard) callBrain() {
 	switch {
 	case p.launcherEnds():
 		p.page.Wake = 0
-		p.callBy(now() + endsWithin)
+		p.callBy(now() + quietAfterHangUp)
 	case p.startBrain():
 	case p.page.Pending() || p.page.Phase > page.Idle:
 		p.endWithoutBrain()

@@ -28,10 +28,10 @@ import (
 )
 
 // Most servers end by themselves in that time after a hang-up of stdin, or after a first signal. Then no
-// brain is needed. All graces count from the event.
+// brain is needed. The graces of a brain count from the event.
 const (
-	endsWithin  = 100e6
-	reactWithin = 25e6
+	quietAfterHangUp = 100e6
+	reactWithin      = 25e6
 )
 
 // After Page.Due a brain is continued, and after another time it is replaced: it may have no processor.

@@ -122,7 +122,7 @@ type Decided struct {
 	Until       int64  // end of the phase
 	Due         int64  // by then a brain that reacts has changed it. Guard.Look announces a change
 	Wake        int64  // when the guard starts a brain; the launcher writes the first one
-	Handled     uint32 // bit n: event n of Seen.Happened; bit Events: LeftOvers
+	Handled     uint32 // bit n: event n of Seen.Happened; and HandledLeftOvers
 	SignalsRead uint32
 	Ender       Ender
 	Asked       bool // the members have got the signal of the stop
@@ -134,6 +134,9 @@ type Decided struct {
 	EndNotes [2048]byte // lines for people, as they are printed
 	Left     [2048]byte // members that could not be ended, a line each
 }
+
+// HandledLeftOvers is the bit of Handled for LeftOvers.
+const HandledLeftOvers = 1 << Events
 
 // Looks are the observations of a server that may be idle, from one brain for the next: see idle.Policy.
 type Looks struct {
@@ -354,7 +357,7 @@ func (p *Page) Pending() bool {
 			return true
 		}
 	}
-	return p.LeftOvers && p.Handled&(1<<Events) == 0 || p.SignalsGot != p.SignalsRead
+	return p.LeftOvers && p.Handled&HandledLeftOvers == 0 || p.SignalsGot != p.SignalsRead
 }
 
 // SetConfig writes what a brain has to know, behind the page. It is called once, before there is a
