@@ -184,10 +184,13 @@ func stuck(g Target) (left []Stuck) {
 	pids, _ := g.Members() // a partial list is better than none
 	for _, pid := range pids {
 		st, err := proc.ReadStat(pid)
-		if err != nil || zombie(st) {
+		if err != nil && proc.Exited(pid) || zombie(st) {
 			continue
 		}
 		text := "not ended by SIGKILL"
+		if err != nil { // with hidepid it may be another user's
+			st.Comm = "hidden"
+		}
 		if st.State == 'D' {
 			text = "sleeping uninterruptibly"
 			if in := proc.Wchan(pid); in != "" {

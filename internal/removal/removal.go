@@ -59,7 +59,7 @@ func Report(own bool, to cli.Stdio) int {
 			err = f.addOwn()
 		}
 		passwd, errRead := os.ReadFile("/etc/passwd")
-		err = errors.Join(err, errRead, f.addUsers(string(passwd)))
+		err = errors.Join(err, errRead, f.addUsers(string(passwd)+homesBelow("/home", true)))
 	} else {
 		err = f.addOwn()
 		if !own { // otherwise root lists the gateways of all users
@@ -234,6 +234,28 @@ var ownUnits = []string{"mcpscope-metrics.service", "mcpscope-sweep.service"}
 
 // searchWithin bounds the search of one user's files.
 const searchWithin = 10 * time.Second
+
+// homesBelow has a line as in passwd(5) for each home in a directory: users of a network, and of
+// systemd-homed, are in no file. With deep it looks into directories of root, too (/home/example.com/ann).
+func homesBelow(dir string, deep bool) (passwd string) {
+	entries, _ := os.ReadDir(dir) // none, without the directory
+	for _, e := range entries {
+		info, err := e.Info()
+		name := e.Name()
+		if err != nil || !info.IsDir() || strings.ContainsAny(name, ":\n") {
+			continue
+		}
+		path := filepath.Join(dir, name)
+		of := info.Sys().(*syscall.Stat_t)
+		switch {
+		case of.Uid != 0:
+			passwd += fmt.Sprintf("%s:x:%d:%d::%s:\n", name, of.Uid, of.Gid, path)
+		case deep:
+			passwd += homesBelow(path, false)
+		}
+	}
+	return passwd
+}
 
 // addUsers starts a process of each user whose home belongs to them. passwd is passwd(5).
 func (f *finding) addUsers(passwd string) (err error) {

@@ -5,6 +5,7 @@ package removal
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -26,6 +27,26 @@ func TestAnUnsearchedUserIsAnError(t *testing.T) {
 	passwd := fmt.Sprintf("ann:x:%d:%d:Ann:%s:/bin/sh\n", os.Getuid(), os.Getgid(), t.TempDir())
 	if err := (&finding{}).addUsers(passwd); err == nil || !strings.Contains(err.Error(), "ann") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// Homes of users that are in no file are searched.
+func TestHomesBelow(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root may give a directory away")
+	}
+	dir := t.TempDir()
+	for path, uid := range map[string]int{"ann": 1234, "domain": 0, "domain/ben": 1235, "domain/of": 0, "domain/of/cy": 1236} {
+		if err := os.MkdirAll(filepath.Join(dir, path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chown(filepath.Join(dir, path), uid, 77); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := fmt.Sprintf("ann:x:1234:77::%s/ann:\nben:x:1235:77::%[1]s/domain/ben:\n", dir)
+	if got := homesBelow(dir, true); got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 

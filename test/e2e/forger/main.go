@@ -18,20 +18,24 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/server/page"
 )
 
 func main() {
 	uid, err := strconv.Atoi(os.Args[1])
 	must(err)
 	begin(os.Args[3:])
-	comm, page := genuine(uid, os.Args[2])
+	comm, text := genuine(uid, os.Args[2])
+	(*page.Page)(unsafe.Pointer(&text[0])).GuardPID = int32(os.Getpid())
 	must(syscall.Setuid(uid))
 	must(unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0)) // as one that was this user from the start
 	fd, err := unix.MemfdCreate("mcpscope", 0)
 	must(err)
-	_, err = unix.Write(fd, page)
+	_, err = unix.Write(fd, text)
 	must(err)
 	must(os.WriteFile("/proc/self/comm", []byte(comm), 0))
 	fmt.Println("ready", os.Getpid())
