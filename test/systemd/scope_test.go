@@ -16,6 +16,7 @@ import (
 	"github.com/mcpscope/mcpscope/test/escape"
 	"github.com/mcpscope/mcpscope/test/facts"
 	"github.com/mcpscope/mcpscope/test/host"
+	"github.com/mcpscope/mcpscope/test/pace"
 )
 
 func backendOf(u host.User) string {
@@ -123,6 +124,32 @@ func TestSweepRemovesAForgottenScope(t *testing.T) {
 		}
 		live.lives()
 		live.ends()
+	})
+}
+
+// When scopes have their guards, the leaf beside them is empty. A member may remove it, and kill the guard.
+func TestRemovedGuards(t *testing.T) {
+	host.BothAtOnce(t, func(t *testing.T, u host.User) {
+		c := newEarlyYard(t, u).launch(t, u.Slice(), "leafless", "--backend", "auto") // whose guard is not the manager's first
+		c.awaitScope()
+		removed := func() bool { // another server may be starting in it
+			err := unix.Rmdir(filepath.Join(u.Slice(), "guards"))
+			return err == nil || err == unix.ENOENT
+		}
+		if !pace.Eventually(patience, removed) {
+			t.Fatal("the leaf is in use")
+		}
+		first := c.guard
+		first.Signal(unix.SIGKILL)
+		renewed := func() bool {
+			pids, _ := escape.GroupPids(filepath.Join(c.scope, "guards")) // none yet
+			return len(pids) == 1 && pids[0] != first.PID
+		}
+		if !pace.Eventually(patience, renewed) {
+			t.Error("there is no other guard")
+		}
+		c.client.Server.Signal(unix.SIGKILL)
+		c.wantGone("launcher killed")
 	})
 }
 
