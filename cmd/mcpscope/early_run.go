@@ -91,6 +91,7 @@ func splitRun(args []uintptr) (given string, command []uintptr) {
 		switch flag {
 		case "--name":
 			given = value
+			ok = value != ""
 		case "--backend":
 			plain.Chosen = value == "cgroup"
 			ok = plain.Chosen || value == "auto"

@@ -8,8 +8,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/escape"
@@ -91,6 +94,23 @@ func TestVariablesOfTheRuntime(t *testing.T) {
 	cmd.Env = append(cmd.Environ(), "GODEBUG=inittrace=1")
 	if o := w.run(cmd); o.Status != 0 || o.Stdout != "inittrace=1\n" || o.Stderr != "" {
 		t.Errorf("status %v, %q, stderr: %s", o.Status, o.Stdout, o.Stderr)
+	}
+}
+
+// A plain start that is left to main changes nothing, and refuses what main refuses.
+func TestPlainStartGivesBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	inner := []string{binaries.mcpscope, "run", "--name", "inner", "--", "grep", "SigIgn", "/proc/self/status"}
+	line := append([]string{"env", "--ignore-signal=CHLD", binaries.mcpscope, "run", "--name", "outer", "--"}, inner...)
+	o := w.run(w.Command(line...))
+	mask, err := strconv.ParseUint(strings.TrimSpace(strings.TrimPrefix(o.Stdout, "SigIgn:")), 16, 64)
+	if err != nil || mask&(1<<(unix.SIGCHLD-1)) == 0 {
+		t.Errorf("%q, %v; stderr: %s", o.Stdout, err, o.Stderr)
+	}
+	o = w.run(w.mcpscope("run", "--name", "", "--", "true"))
+	if o.Status.ExitStatus() != 125 || !strings.Contains(o.Stderr, "empty") {
+		t.Errorf("an empty name: %v, %q", o.Status, o.Stderr)
 	}
 }
 

@@ -153,6 +153,28 @@ func TestRemovedGuards(t *testing.T) {
 	})
 }
 
+// A member may freeze the leaf of guards in its scope. The launcher thaws it when it returns, and a sweep, when the
+// launcher is dead.
+func TestFrozenGuardsOfAScope(t *testing.T) {
+	host.BothAtOnce(t, func(t *testing.T, u host.User) {
+		for _, end := range []string{"TERM", "kill"} {
+			c := launch(t, u, "frozen-"+strings.ToLower(end), "plain", "--eof-grace", "1m")
+			escape.AwaitSettled(c.guard)
+			if err := os.WriteFile(filepath.Join(c.scope, "guards", "cgroup.freeze"), []byte("1"), 0); err != nil {
+				t.Fatal(err)
+			}
+			if end == "TERM" {
+				c.client.Server.Signal(unix.SIGTERM)
+			} else {
+				c.client.Server.Signal(unix.SIGKILL)
+				c.client.Server.Ended(patience)
+				host.Must(t, host.Current(t).Command(u, mcpscope, "sweep"))
+			}
+			c.wantGone(end)
+		}
+	})
+}
+
 // A frozen server can be ended, no matter what has frozen it. systemd 257 refuses to stop a unit that it
 // has frozen itself, 252 thaws it: so mcpscope sends it no request.
 func TestEndOfAFrozenScope(t *testing.T) {

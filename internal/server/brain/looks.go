@@ -24,7 +24,7 @@ func (b *Brain) keepLooks() {
 	looks.CheckCPU = int64(check.CPU)
 	looks.CheckRead = check.Traffic.Read
 	looks.CheckWritten = check.Traffic.Written
-	looks.CheckAsked = check.Asked
+	looks.CheckAsked = monotonic(check.Asked, time.Now())
 	looks.Kept = true
 }
 
@@ -39,7 +39,7 @@ func (b *Brain) resumeLooks() {
 		b.life.ResumeCheck(lifecycle.Check{
 			At: fromMonotonic(p.Looks.CheckAt), CPU: time.Duration(p.Looks.CheckCPU),
 			Traffic: lifecycle.Traffic{Read: p.Looks.CheckRead, Written: p.Looks.CheckWritten},
-			Asked:   p.Looks.CheckAsked,
+			Asked:   fromMonotonic(p.Looks.CheckAsked),
 		})
 	}
 	roused := p.Roused

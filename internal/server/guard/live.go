@@ -52,6 +52,7 @@ func (l *Launcher) finish() bool {
 		on.Returned = !on.Awaits && !l.keeper.lasting.near && !endedWithin(int32(l.keeper.guard.PIDFD), 0)
 		l.leaveToBrain()
 		if on.Returned {
+			l.group.thawGuard() // a member may have frozen it
 			exitAs(on)
 		}
 		return false

@@ -103,7 +103,7 @@ func (p *Plain) Run(l *Launcher) bool {
 	p.undo(l)
 	sys(unix.SYS_PRCTL, unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 	sys(unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, dumpable, 0, 0, 0)
-	setMask(&l.signals.Blocked, nil)
+	l.signals.giveBack()
 	return false
 }
 

@@ -122,6 +122,15 @@ func (s *launcherSignals) take() {
 	setMask(&now, nil)
 }
 
+// giveBack undoes block and take.
+func (s *launcherSignals) giveBack() {
+	action := [4]uint64{ignored}
+	if s.Ignored&(1<<(unix.SIGCHLD-1)) != 0 {
+		sys(unix.SYS_RT_SIGACTION, uintptr(unix.SIGCHLD), uintptr(unsafe.Pointer(&action)), 0, 8, 0)
+	}
+	setMask(&s.Blocked, nil)
+}
+
 func (s *launcherSignals) launcherMask() uint64 { return s.Blocked | s.read | jobSignals }
 
 // open has the signals reported by a descriptor.

@@ -122,8 +122,11 @@ type Check struct {
 	At      time.Time // of the next one
 	CPU     time.Duration
 	Traffic Traffic
-	Asked   bool // the server has read a message, and has written none since
+	Asked   time.Time // when the server had read a message, and has written none since; zero for never
 }
+
+// callMost is how long a server may be in a call: a notification has no answer, and a start reads files.
+const callMost = time.Hour
 
 // Action is a task for the caller.
 type Action struct {
@@ -155,7 +158,7 @@ type Lifecycle struct {
 	until      time.Time         // the most that unread input or output delays the EOF grace
 	cpu        time.Duration     // at the last check
 	traffic    Traffic           // the same
-	inCall     bool              // Check.Asked
+	called     time.Time         // Check.Asked
 	clientDead bool
 	asked      bool      // the members have got the signal of a stop
 	slow       time.Time // until then the server reads its memory back
@@ -205,14 +208,14 @@ func (l *Lifecycle) Resume(from Left) {
 
 // Check is for the next process, which goes on with ResumeCheck.
 func (l *Lifecycle) Check() Check {
-	return Check{l.due[idleChecked], l.cpu, l.traffic, l.inCall}
+	return Check{l.due[idleChecked], l.cpu, l.traffic, l.called}
 }
 
 func (l *Lifecycle) ResumeCheck(from Check) {
 	l.due[idleChecked] = from.At
 	l.cpu = from.CPU
 	l.traffic = from.Traffic
-	l.inCall = from.Asked
+	l.called = from.Asked
 }
 
 func (l *Lifecycle) Handle(e Event, now time.Time) []Action {
@@ -362,8 +365,14 @@ func (l *Lifecycle) checkIdle(e Event, now time.Time) {
 	l.traffic = l.facts.Traffic()
 	hasRead := l.traffic.Read-before.Read >= message
 	hasWritten := l.traffic.Written-before.Written >= message
-	l.inCall = !hasWritten && (hasRead || l.inCall)
-	if l.worked() || l.facts.Unread() || hasRead || l.inCall {
+	switch {
+	case hasWritten:
+		l.called = time.Time{}
+	case hasRead:
+		l.called = now
+	}
+	isInCall := !l.called.IsZero() && now.Sub(l.called) < callMost
+	if l.worked() || l.facts.Unread() || hasRead || isInCall {
 		l.due[idleChecked] = now.Add(l.policy.IdleTimeout)
 		return
 	}

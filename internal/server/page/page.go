@@ -160,7 +160,7 @@ type Looks struct {
 	CheckAt                 int64 // of an idle timeout
 	CheckCPU                int64 // nanoseconds
 	CheckRead, CheckWritten int64 // bytes
-	CheckAsked              bool
+	CheckAsked              int64
 }
 
 // Handover is for a launcher that executes its own program again, and has no memory but the page then.

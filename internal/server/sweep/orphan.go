@@ -140,7 +140,24 @@ func look(g *group.ControlGroup, parent *cgroup.Group, seen *census) (orphaned, 
 // container that is paused.
 func halted(g *group.ControlGroup, parent *cgroup.Group, guard int) bool {
 	st, _ := proc.ReadStat(guard) // zero, if it has exited
-	return st.Stopped() || g.Managed && group.Frozen(g.Top) && !group.Frozen(parent)
+	if st.Stopped() {
+		return true
+	}
+	frozen := group.Frozen(g.Top)
+	if leaf := guardsIn(g); leaf != nil {
+		frozen = frozen || group.Frozen(leaf)
+		_ = leaf.Close() // a directory
+	}
+	return g.Managed && frozen && !group.Frozen(parent)
+}
+
+// guardsIn opens the leaf of guards in a scope. It is nil for any other group.
+func guardsIn(g *group.ControlGroup) *cgroup.Group {
+	if !g.Managed {
+		return nil
+	}
+	leaf, _ := g.Top.Child(protocol.GuardsName) // nil, if it was removed
+	return leaf
 }
 
 // launcher does not rely on attributes alone: a launcher that lives has locked the payload, and a later
@@ -231,7 +248,11 @@ func End(g *group.ControlGroup, grace time.Duration) (Swept, error) {
 		return s, err
 	}
 	if guard := g.OpenGuard(); guard >= 0 { // it was halted, and exits when it runs
-		_ = g.Top.Thaw()                                      // it was removed
+		_ = g.Top.Thaw() // it was removed
+		if leaf := guardsIn(g); leaf != nil {
+			_ = leaf.ThawAlone() // as above
+			_ = leaf.Close()     // a directory
+		}
 		_ = unix.PidfdSendSignal(guard, unix.SIGCONT, nil, 0) // as above
 		linux.AwaitEnd(guard, unix.POLLIN, protocol.ReactWithin)
 		_ = unix.Close(guard)
