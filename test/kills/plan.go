@@ -3,7 +3,6 @@
 package kills
 
 import (
-	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -125,11 +124,12 @@ func (table *Table) newPlan(seed uint64) *plan {
 		hit:   map[cellKey]int{},
 		swept: map[cellKey]int{},
 	}
+	only := os.Getenv("MCPSCOPE_KILLS_CELL")
 	for _, row := range rows {
 		for _, moment := range append(slices.Clone(moments), starting) {
 			c := cell{strings.Fields(row), moment}
 			frozen := moment == frozenIdle && table.Backend.Groups == nil // without a group nothing is frozen
-			chosen := cmp.Or(os.Getenv("MCPSCOPE_KILLS_CELL"), c.String()) == c.String()
+			chosen := only == "" || only == c.String()
 			if c.allowed() && !frozen && chosen {
 				p.cells = append(p.cells, c)
 			}

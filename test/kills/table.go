@@ -68,6 +68,9 @@ func (table *Table) number() int {
 // Run deals kills to the cells, and judges each of them.
 func (table *Table) Run(t *testing.T) {
 	p := table.newPlan(seed())
+	if len(p.cells) == 0 {
+		t.Skip("this table has no such cell: ", os.Getenv("MCPSCOPE_KILLS_CELL"))
+	}
 	kills := table.number()
 	t.Run("kills", func(t *testing.T) {
 		for lane := range table.Lanes {

@@ -124,7 +124,8 @@ const (
 func (b *Brain) expectEmpty() (empty bool) {
 	empty, _ = freeze.AwaitEmpty(b.Group.Members(), time.Now().Add(emptyWithin))
 	empty = empty || b.isChildlessTree()
-	b.pause, b.emptyCheckAt = emptyCheckFirst, time.Now()
+	b.pause = emptyCheckFirst
+	b.emptyCheckAt = time.Now()
 	return empty
 }
 

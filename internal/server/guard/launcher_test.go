@@ -157,12 +157,12 @@ func goOn() int {
 		return 99
 	}
 	e := l.Over()
-	on, end := e.Page, e.End
+	on := e.Page
 	text, err := on.Config()
 	check(err)
 	c := &config{}
 	check(json.Unmarshal(text, c))
-	if end == NothingLeft {
+	if e.End == NothingLeft {
 		c.log(on, "nothing left, %d guards replaced", on.Guards)
 		for c.Parent != "" && unix.Rmdir(c.payload()) == unix.EBUSY {
 		}
