@@ -63,6 +63,9 @@ func (k *kill) statuses() []string {
 		// Without a brain a guard may have to kill at once.
 		want = append(want, "signal 15", "signal 9")
 	}
+	if k.ended == "stop" && k.cell.moment == starting { // the server may not have done anything yet
+		want = append(want, "signal 15")
+	}
 	if k.launcherKilled {
 		want = append(want, "signal 9")
 	}

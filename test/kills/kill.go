@@ -34,7 +34,7 @@ type kill struct {
 	missed int          // victims that were not there
 	// The processes that were hit.
 	launcherKilled, guardKilled, clientKilled bool
-	ended                                     string // how the server was asked to end: "EOF", "TERM", or ""
+	ended                                     string // how the server was asked to end: "EOF", "TERM", "stop", or ""
 	swept                                     bool
 	lost                                      bool     // launcher and guard of a tree were dead
 	story                                     []string // for the message of a failure
@@ -170,6 +170,8 @@ func (k *kill) strike(victim string) {
 		k.guardKilled = k.guardKilled || hit
 	case brain:
 		hit = k.killBrain()
+	case "stop":
+		hit = k.stop()
 	case "client":
 		k.client.Own.Signal(unix.SIGKILL)
 		k.clientKilled = true
@@ -184,11 +186,36 @@ func (k *kill) strike(victim string) {
 		k.clientKilled = true
 	}
 	if hit {
-		k.note("SIGKILL of " + victim)
+		k.note("it met " + victim)
 	} else {
 		k.note("no " + victim)
 		k.missed++
 	}
+}
+
+// stop has an operator stop the server. When that has returned, no member is left. It reports whether there
+// was a server.
+func (k *kill) stop() bool {
+	k.t.Helper()
+	o, err := escape.Finish(k.site.Dir, k.site.Command(k.table.Program, "stop", k.name))
+	left := k.ofKind(member)
+	switch {
+	case err != nil:
+		k.t.Error(err)
+	case strings.Contains(o.Stderr, "there is no server"):
+		return false
+	case o.Status != 0 || o.Stderr != "":
+		k.t.Errorf("stop: %v", o)
+	}
+	for _, p := range left {
+		if p.marked {
+			k.t.Errorf("stop returned before a member was dead: %s", p)
+		}
+	}
+	if k.ended == "" {
+		k.ended = "stop"
+	}
+	return true
 }
 
 // killBrain waits for a brain, which comes some time after the event that it decides about.

@@ -77,13 +77,17 @@ type cell struct {
 	moment  string
 }
 
-func (c cell) String() string { return strings.Join(c.victims, "+") + "/" + c.moment }
+func (c cell) String() string { return c.victimNames() + "/" + c.moment }
 
-// The victims, alone and in pairs. "guard guard" kills the next one, too.
+func (c cell) victimNames() string { return strings.Join(c.victims, "+") }
+
+// The victims, alone and in pairs. "guard guard" kills the next one, too. "stop" is no kill: an operator stops
+// the server.
 var rows = []string{
 	"launcher", "guard", "brain", "client", "group", "tree",
 	"guard launcher", "launcher guard", "launcher brain", "brain launcher", "guard brain", "brain guard",
 	"guard guard", "brain brain", "guard client", "client guard", "client brain", "guard tree", "group guard",
+	"stop", "guard stop", "brain stop", "launcher stop",
 }
 
 // allowed: there is a brain only where an event calls for a decision, and only one launcher to kill.
@@ -129,7 +133,7 @@ func (table *Table) newPlan(seed uint64) *plan {
 		for _, moment := range append(slices.Clone(moments), starting) {
 			c := cell{strings.Fields(row), moment}
 			frozen := moment == frozenIdle && table.Backend.Groups == nil // without a group nothing is frozen
-			chosen := only == "" || only == c.String()
+			chosen := only == "" || only == c.String() || only == c.victimNames()
 			if c.allowed() && !frozen && chosen {
 				p.cells = append(p.cells, c)
 			}

@@ -9,7 +9,7 @@
 //
 // The seed and the number of a kill decide all that is drawn, so one kill can be repeated:
 // MCPSCOPE_KILLS_SEED=N go test -run 'TestKillTable/cgroup/.*/.*/^17$' ./test/kills, with the same MCPSCOPE_KILLS.
-// MCPSCOPE_KILLS_CELL=guard+guard/start makes all kills those of one cell.
+// MCPSCOPE_KILLS_CELL=guard+guard/start makes all kills those of one cell, guard+guard those of a row.
 package kills
 
 import (
