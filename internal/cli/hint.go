@@ -12,10 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
+	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
+
+// inFrontOfSandbox is for a process in the sandbox of an agent, which lets it reach no manager.
+const inFrontOfSandbox = "put mcpscope in front of the sandbox, as in: mcpscope run -- bwrap …"
 
 // Hint returns a remedy for an error of a backend or of auto, or "".
 func Hint(b protocol.Backend, err error) string {
@@ -36,14 +40,17 @@ func Hint(b protocol.Backend, err error) string {
 	case is(backend.ErrNoBackend) && uid == 0:
 		return "provide systemd, a delegated cgroup (Delegate=yes), or a writable cgroup2 hierarchy"
 	case is(backend.ErrNoBackend) && unix.Access("/run/systemd/system", unix.F_OK) == nil: // sd_booted(3)
-		return "start a systemd user manager: " + EnableLinger()
+		if err := systemd.Reach(systemd.User); err != nil {
+			return Hint(protocol.SystemdUser, err)
+		}
+		return inFrontOfSandbox
 	case is(backend.ErrNoBackend):
 		return delegateHint()
 	case is(proc.ErrNoCgroup2):
 		return "it needs a cgroup2 mount"
 	case is(unix.EROFS):
 		return "mount /sys/fs/cgroup read-write " +
-			"(docker: --security-opt writable-cgroups=true, podman: --systemd=always)"
+			"(docker: --security-opt writable-cgroups=true, podman: --systemd=always), or " + inFrontOfSandbox
 	case is(unix.EAGAIN):
 		return "raise the limit of processes (ulimit -u, or pids.max of the cgroup)"
 	case is(unix.ENOSYS):
@@ -54,14 +61,18 @@ func Hint(b protocol.Backend, err error) string {
 	case errors.Is(hierarchyErr, errors.ErrUnsupported):
 		return "give the container its own cgroup namespace, without a bind mount of /sys/fs/cgroup " +
 			"(docker, podman: --cgroupns=private)"
+	case is(systemd.ErrOutside):
+		return inFrontOfSandbox
 	case (user || system) && is(errors.ErrUnsupported):
 		return "boot with systemd (WSL: systemd=true in /etc/wsl.conf; " +
 			"podman: --systemd=always with an image that starts it)"
 	case user && is(fs.ErrNotExist):
 		return EnableLinger()
-	case user && is(unix.EPERM):
+	case user && is(systemd.ErrNotOurs):
 		return fmt.Sprintf("restore its owner, uid %[1]d: "+
 			"sudo systemctl restart user-runtime-dir@%[1]d.service user@%[1]d.service", uid)
+	case (user || system) && is(unix.EPERM): // a manager's own refusal is EACCES
+		return inFrontOfSandbox
 	case user && is(unix.ECONNREFUSED, os.ErrDeadlineExceeded):
 		return fmt.Sprintf("sudo systemctl restart user@%d.service", uid)
 	case system && is(unix.ECONNREFUSED, os.ErrDeadlineExceeded):

@@ -102,9 +102,53 @@ func Processes(n uint64) Kind {
 func refusing(name string, call int, errno unix.Errno) Kind {
 	return Kind{
 		Name: name + " " + unix.ErrnoName(errno),
-		plan: poorPlan{Refuse: refusal{Call: uint32(call), Errno: uint32(errno)}},
+		plan: poorPlan{Refuse: refuse(errno, call)},
 	}
 }
+
+func refuse(errno unix.Errno, calls ...int) []refusal {
+	var all []refusal
+	for _, call := range calls {
+		all = append(all, refusal{Call: uint32(call), Errno: uint32(errno)})
+	}
+	return all
+}
+
+// The filters of agents' sandboxes and of containers, as they were in November 2026, without what no program
+// here calls.
+var (
+	// CodexFilter is that of codex-linux-sandbox for commands without network.
+	CodexFilter = Kind{Name: "filter of Codex", plan: poorPlan{
+		NoNewPrivs: true,
+		Refuse: append(refuse(unix.EPERM,
+			unix.SYS_CONNECT, unix.SYS_ACCEPT, unix.SYS_ACCEPT4, unix.SYS_BIND, unix.SYS_LISTEN,
+			unix.SYS_GETPEERNAME, unix.SYS_GETSOCKNAME, unix.SYS_SHUTDOWN, unix.SYS_SENDTO, unix.SYS_SENDMMSG,
+			unix.SYS_RECVMMSG, unix.SYS_GETSOCKOPT, unix.SYS_SETSOCKOPT, unix.SYS_PTRACE, unix.SYS_IO_URING_SETUP,
+			unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER, unix.SYS_PROCESS_VM_READV,
+			unix.SYS_PROCESS_VM_WRITEV),
+			refusal{Call: unix.SYS_SOCKET, Errno: uint32(unix.EPERM), Except: unix.AF_UNIX},
+			refusal{Call: unix.SYS_SOCKETPAIR, Errno: uint32(unix.EPERM), Except: unix.AF_UNIX}),
+	}}
+	// ClaudeFilter is that of Claude Code's sandbox-runtime: no sockets but those of the network. AF_UNIX is
+	// 1, and no other family that a program here opens is an odd number.
+	ClaudeFilter = Kind{Name: "filter of Claude Code", plan: poorPlan{
+		NoNewPrivs: true,
+		Refuse: append(refuse(unix.EPERM,
+			unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER),
+			refusal{Call: unix.SYS_SOCKET, Errno: uint32(unix.EPERM), Only: unix.AF_UNIX}),
+	}}
+	// DockerFilter is the default one of docker and podman, for a container without capabilities.
+	DockerFilter = Kind{Name: "filter of docker", plan: poorPlan{
+		NoNewPrivs: true,
+		Refuse: append(refuse(unix.EPERM,
+			unix.SYS_PIDFD_GETFD, unix.SYS_KCMP, unix.SYS_PROCESS_MADVISE, unix.SYS_MOUNT, unix.SYS_UMOUNT2,
+			unix.SYS_MOVE_MOUNT, unix.SYS_OPEN_TREE, unix.SYS_UNSHARE, unix.SYS_SETNS, unix.SYS_CHROOT,
+			unix.SYS_PIVOT_ROOT, unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN, unix.SYS_KEYCTL, unix.SYS_ADD_KEY,
+			unix.SYS_USERFAULTFD, unix.SYS_OPEN_BY_HANDLE_AT, unix.SYS_FANOTIFY_INIT),
+			refusal{Call: unix.SYS_CLONE3, Errno: uint32(unix.ENOSYS)},
+			refusal{Call: unix.SYS_CLONE, Errno: uint32(unix.EPERM), Only: 0x7e020000}), // CLONE_NEW*
+	}}
+)
 
 // Kinds are all of them.
 func Kinds() []Kind {
@@ -116,5 +160,6 @@ func Kinds() []Kind {
 		NoNewPrivs, ReadOnlyRoot, Files(8), Processes(20),
 		NoClone3, Clone3Denied, NoPidfdOpen, PidfdOpenDenied,
 		NoPidfdSignal, PidfdSignalDenied, NoCloseRange, CloseRangeDenied, NoExecveat,
+		CodexFilter, ClaudeFilter, DockerFilter,
 	}
 }

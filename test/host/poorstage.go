@@ -27,7 +27,7 @@ type poorPlan struct {
 	NoNewPrivs bool
 	Files      uint64
 	Processes  uint64
-	Refuse     refusal
+	Refuse     []refusal
 }
 
 const keepRun = "keep"

@@ -11,13 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A refusal is a system call that fails with an errno.
-type refusal struct{ Call, Errno uint32 }
+// A refusal is a system call that fails with an errno. If Except is not zero, it is let pass where the first
+// argument is that. If Only is not zero, it fails only where the first argument has one of these bits.
+type refusal struct{ Call, Errno, Except, Only uint32 }
 
 // Offsets in struct seccomp_data.
 const (
-	seccompCall = 0
-	seccompArch = 4
+	seccompCall     = 0
+	seccompArch     = 4
+	seccompArgument = 16 // the low half of the first one
 )
 
 var auditArch = map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}
@@ -26,26 +28,46 @@ var auditArch = map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix
 // comes before becomeUser. All else passes, and all that programs for other architectures do: the numbers
 // mean other calls there.
 func (p poorPlan) refuse() error {
-	if p.Refuse.Errno == 0 {
+	if len(p.Refuse) == 0 {
 		return nil
 	}
 	arch, ok := auditArch[runtime.GOARCH]
 	if !ok {
 		return fmt.Errorf("no seccomp filter for %s", runtime.GOARCH)
 	}
-	load, unless, answer := uint16(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS), uint16(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K), uint16(unix.BPF_RET|unix.BPF_K)
 	filter := []unix.SockFilter{
-		{Code: load, K: seccompArch},
-		{Code: unless, K: arch, Jf: 3},
-		{Code: load, K: seccompCall},
-		{Code: unless, K: p.Refuse.Call, Jf: 1},
-		{Code: answer, K: unix.SECCOMP_RET_ERRNO | p.Refuse.Errno},
+		{Code: loadWord, K: seccompArch},
+		{Code: ifEqual, K: arch, Jt: 1},
 		{Code: answer, K: unix.SECCOMP_RET_ALLOW},
 	}
+	for _, r := range p.Refuse {
+		filter = append(filter, r.instructions()...)
+	}
+	filter = append(filter, unix.SockFilter{Code: answer, K: unix.SECCOMP_RET_ALLOW})
 	prog := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
 	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&prog)))
 	if errno != 0 {
 		return os.NewSyscallError("seccomp", errno)
 	}
 	return nil
+}
+
+const (
+	loadWord  = uint16(unix.BPF_LD | unix.BPF_W | unix.BPF_ABS)
+	ifEqual   = uint16(unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K)
+	ifHasBits = uint16(unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K)
+	answer    = uint16(unix.BPF_RET | unix.BPF_K)
+)
+
+// instructions fall through where the call is another one, or passes.
+func (r refusal) instructions() []unix.SockFilter {
+	refuse := unix.SockFilter{Code: answer, K: unix.SECCOMP_RET_ERRNO | r.Errno}
+	load, argument := unix.SockFilter{Code: loadWord, K: seccompCall}, unix.SockFilter{Code: loadWord, K: seccompArgument}
+	switch {
+	case r.Except != 0:
+		return []unix.SockFilter{load, {Code: ifEqual, K: r.Call, Jf: 3}, argument, {Code: ifEqual, K: r.Except, Jt: 1}, refuse}
+	case r.Only != 0:
+		return []unix.SockFilter{load, {Code: ifEqual, K: r.Call, Jf: 3}, argument, {Code: ifHasBits, K: r.Only, Jf: 1}, refuse}
+	}
+	return []unix.SockFilter{load, {Code: ifEqual, K: r.Call, Jf: 1}, refuse}
 }

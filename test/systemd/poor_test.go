@@ -20,43 +20,49 @@ type verdict struct {
 
 // verdicts has every kind of host. The best backend that works is taken, and a server never runs uncontained.
 var verdicts = map[string]verdict{
-	"read-only cgroupfs":                   {"tree", "read-only file system", "cgroup: writable-cgroups=true"},
-	"no cgroupfs":                          {"tree", "no cgroup2 hierarchy", "cgroup: a cgroup2 mount"},
-	"own cgroupfs":                         {"cgroup", "", "systemd-system: boot with systemd"},
-	"host's cgroupfs":                      {"tree", "shows another part", "cgroup: --cgroupns=private"},
-	"own subtree only":                     {"tree", "shows another part", "cgroup: --cgroupns=private"},
-	"cgroup v1":                            {"tree", "no cgroup2 hierarchy", "cgroup: a cgroup2 mount"},
-	"hybrid":                               {"cgroup", "", ""},
-	"fake root":                            {"tree", "is not delegated to us", "cgroup: root of a user namespace is not enough"},
-	"unprivileged":                         {"tree", "is not delegated to us", "delegated: chown 65533"},
-	"delegated":                            {"delegated", "", ""},
-	"dead bus":                             {"tree", "connection refused", "systemd-user: systemctl restart user@65533.service"},
-	"foreign bus":                          {"tree", "is not a directory of ours", "systemd-user: user-runtime-dir@65533.service"},
-	"hanging bus":                          {"tree", "i/o timeout", "systemd-user: systemctl restart user@65533.service"},
-	"hanging system manager":               {"cgroup", "", "systemd-system: systemctl is-system-running"},
-	"hidepid":                              {"tree", "permission denied", ""},
-	"no /proc":                             {"", "/proc/self/exe", ""},
-	"PID 1":                                {"cgroup", "", ""},
-	"no reaper":                            {"cgroup", "", ""},
-	"no_new_privs":                         {"cgroup", "", ""},
-	"read-only root":                       {"cgroup", "", ""},
-	"8 files":                              {"", "limit of open files is too low", "cgroup: ulimit -n"},
-	"20 processes":                         {"tree", "", ""},
-	"clone3 ENOSYS":                        {"cgroup", "", ""},
-	"clone3 EPERM":                         {"cgroup", "", ""},
-	"pidfd_open ENOSYS":                    {"", "open pidfd: function not implemented", "cgroup: let seccomp allow"},
-	"pidfd_open EPERM":                     {"", "open pidfd: operation not permitted", ""},
-	"pidfd_send_signal ENOSYS":             {"cgroup", "", ""},
-	"pidfd_send_signal EPERM":              {"cgroup", "", ""},
-	"close_range ENOSYS":                   {"cgroup", "", ""},
-	"close_range EPERM":                    {"cgroup", "", ""},
-	"execveat EPERM":                       {"cgroup", "", ""},
-	"hanging bus and delegated":            {"delegated", "", ""},
-	"dead bus and delegated":               {"delegated", "", ""},
-	"clone3 EPERM as tester with managers": {"systemd-user", "", ""},
-	"hidepid as tester with managers":      {"systemd-user", "", ""},
-	"clone3 EPERM with managers":           {"systemd-system", "", ""},
-	"unprivileged with managers":           {"tree", "is not delegated to us", "systemd-user: sudo loginctl enable-linger 65533"},
+	"read-only cgroupfs":       {"tree", "read-only file system", "cgroup: writable-cgroups=true"},
+	"no cgroupfs":              {"tree", "no cgroup2 hierarchy", "cgroup: a cgroup2 mount"},
+	"own cgroupfs":             {"cgroup", "", "systemd-system: boot with systemd"},
+	"host's cgroupfs":          {"tree", "shows another part", "cgroup: --cgroupns=private"},
+	"own subtree only":         {"tree", "shows another part", "cgroup: --cgroupns=private"},
+	"cgroup v1":                {"tree", "no cgroup2 hierarchy", "cgroup: a cgroup2 mount"},
+	"hybrid":                   {"cgroup", "", ""},
+	"fake root":                {"tree", "is not delegated to us", "cgroup: root of a user namespace is not enough"},
+	"unprivileged":             {"tree", "is not delegated to us", "delegated: chown 65533"},
+	"delegated":                {"delegated", "", ""},
+	"dead bus":                 {"tree", "connection refused", "systemd-user: systemctl restart user@65533.service"},
+	"foreign bus":              {"tree", "is not a directory of ours", "systemd-user: user-runtime-dir@65533.service"},
+	"hanging bus":              {"tree", "i/o timeout", "systemd-user: systemctl restart user@65533.service"},
+	"hanging system manager":   {"cgroup", "", "systemd-system: systemctl is-system-running"},
+	"hidepid":                  {"tree", "permission denied", ""},
+	"no /proc":                 {"", "/proc/self/exe", ""},
+	"PID 1":                    {"cgroup", "", ""},
+	"no reaper":                {"cgroup", "", ""},
+	"no_new_privs":             {"cgroup", "", ""},
+	"read-only root":           {"cgroup", "", ""},
+	"8 files":                  {"", "limit of open files is too low", "cgroup: ulimit -n"},
+	"20 processes":             {"tree", "", ""},
+	"clone3 ENOSYS":            {"cgroup", "", ""},
+	"clone3 EPERM":             {"cgroup", "", ""},
+	"pidfd_open ENOSYS":        {"", "open pidfd: function not implemented", "cgroup: let seccomp allow"},
+	"pidfd_open EPERM":         {"", "open pidfd: operation not permitted", ""},
+	"pidfd_send_signal ENOSYS": {"cgroup", "", ""},
+	"pidfd_send_signal EPERM":  {"cgroup", "", ""},
+	"close_range ENOSYS":       {"cgroup", "", ""},
+	"close_range EPERM":        {"cgroup", "", ""},
+	"execveat EPERM":           {"cgroup", "", ""},
+	"filter of Codex":          {"cgroup", "", ""},
+	"filter of Claude Code":    {"cgroup", "", ""},
+	"filter of docker":         {"cgroup", "", ""},
+	"filter of Codex as tester with managers":       {"tree", "operation not permitted", "systemd-user: in front of the sandbox"},
+	"filter of Claude Code as tester with managers": {"tree", "operation not permitted", "systemd-user: in front of the sandbox"},
+	"filter of docker as tester with managers":      {"systemd-user", "", ""},
+	"hanging bus and delegated":                     {"delegated", "", ""},
+	"dead bus and delegated":                        {"delegated", "", ""},
+	"clone3 EPERM as tester with managers":          {"systemd-user", "", ""},
+	"hidepid as tester with managers":               {"systemd-user", "", ""},
+	"clone3 EPERM with managers":                    {"systemd-system", "", ""},
+	"unprivileged with managers":                    {"tree", "is not delegated to us", "systemd-user: sudo loginctl enable-linger 65533"},
 }
 
 // On each kind of host run takes the best backend that works, or refuses, and doctor agrees.
@@ -68,6 +74,9 @@ func TestPoorHostsThatHang(t *testing.T) { tryPoorHosts(t, true) }
 func tryPoorHosts(t *testing.T, hang bool) {
 	kinds := append(host.Kinds(), host.Unprivileged.WithManagers(),
 		host.Clone3Denied.As(host.Tester).WithManagers(), host.Hidepid.As(host.Tester).WithManagers(), host.Clone3Denied.WithManagers())
+	for _, k := range []host.Kind{host.CodexFilter, host.ClaudeFilter, host.DockerFilter} {
+		kinds = append(kinds, k.As(host.Tester).WithManagers())
+	}
 	for _, k := range kinds {
 		if strings.HasPrefix(k.Name, "hanging") != hang {
 			continue
@@ -80,6 +89,9 @@ func tryPoorHosts(t *testing.T, hang bool) {
 			took := runs(t, k, want)
 			if took != want.backend && !unasked(k, took) {
 				t.Errorf("run takes %q, want %q", took, want.backend)
+			}
+			if !hang { // a gateway does not wait for a manager: it runs, and its log has the reason
+				gatewaySaysSo(t, k)
 			}
 			d := diagnose(t, host.Poor(t, k, mcpscope, "doctor", "--json"))
 			if d.Backend != want.backend && !unasked(k, took) {
@@ -126,6 +138,31 @@ func runs(t *testing.T, k host.Kind, want verdict) string {
 		escape.WantNoServers(t, u.Slice(), "true", patience) // systemd removes the scope a moment later
 	}
 	return report.Backend
+}
+
+// gatewaySaysSo: a gateway that contains nothing says so on stderr, however it is started.
+func gatewaySaysSo(t *testing.T, k host.Kind) {
+	t.Helper()
+	const line = `true | /usr/bin/cat /proc/self/cgroup | cat; cat /proc/self/cgroup; exit 5`
+	c := host.Poor(t, k, mcpscope, "gateway", "--match", "/usr/bin/cat /proc*", "--", "sh", "-c", line)
+	var said strings.Builder
+	c.Stderr = &said
+	out, err := c.Output()
+	if c.ProcessState.ExitCode() != 5 {
+		t.Fatalf("the gateway: %v, stderr %q", err, said.String())
+	}
+	contained := strings.Contains(string(out), "/mcp-cat-")
+	c = host.Poor(t, k, mcpscope, "gateway", "--", "true")
+	var saidEarly strings.Builder
+	c.Stderr = &saidEarly
+	if err := c.Run(); err != nil {
+		t.Errorf("a gateway without flags: %v, stderr %q", err, saidEarly.String())
+	}
+	for how, text := range map[string]string{"flags": said.String(), "no flags": saidEarly.String()} {
+		if noted := strings.Contains(text, "NOT contained"); noted == contained {
+			t.Errorf("with %s: contained %v, and it says %q", how, contained, text)
+		}
+	}
 }
 
 // unasked: a server that ends before the request for its scope is in a directory of the manager, hung or not.

@@ -91,23 +91,40 @@ func (g *Gateway) exec() {
 		if errno == 0 {
 			_, _, _ = unix.RawSyscall(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(death), 0)
 			_, _, _ = unix.RawSyscall(unix.SYS_EXECVE, g.Path, uintptr(unsafe.Pointer(&g.Args[0])), env)
-			done := uintptr(unsafe.Pointer(&[1]byte{page.WordDone})) // no watcher for it
-			_, _, _ = unix.RawSyscall6(unix.SYS_SENDTO, uintptr(watch.Sock), done, 1, unix.MSG_NOSIGNAL, 0, 0)
+			watch.SendWord(page.WordDone) // no watcher for it
 		}
 	})
 	_, _, _ = unix.RawSyscall(unix.SYS_CLOSE, uintptr(watch.Sock), 0, 0) // the guard ends with it
 }
 
-// mayContain is a cheap search for a service manager, or for root for a hierarchy to write to. Main checks
-// more.
+// mayContain finds out, as cheaply as that can be, whether servers can be contained: main checks more, and
+// says on stderr why not. There has to be a hierarchy to write to and, except for root, a service manager.
 func mayContain() bool {
-	uid := unix.Geteuid()
-	if uid != 0 {
-		return exists(managerOf(uid), unix.F_OK)
+	if !procIsOurs() {
+		return false
 	}
-	return exists(address("/run/systemd/private\x00"), unix.F_OK) ||
-		exists(address("/sys/fs/cgroup/cgroup.procs\x00"), unix.W_OK) ||
-		exists(address("/sys/fs/cgroup/unified/cgroup.procs\x00"), unix.W_OK)
+	hierarchy := address("/sys/fs/cgroup/unified\x00")
+	writable := address("/sys/fs/cgroup/unified/cgroup.procs\x00")
+	if !exists(hierarchy, unix.F_OK) {
+		hierarchy, writable = address("/sys/fs/cgroup\x00"), address("/sys/fs/cgroup/cgroup.procs\x00")
+	}
+	var mount unix.Statfs_t
+	_, _, errno := unix.RawSyscall(unix.SYS_STATFS, hierarchy, uintptr(unsafe.Pointer(&mount)), 0)
+	if errno != 0 || mount.Type != unix.CGROUP2_SUPER_MAGIC || mount.Flags&unix.ST_RDONLY != 0 {
+		return false
+	}
+	uid := unix.Geteuid()
+	return reaches(managerOf(uid)) || uid == 0 && exists(writable, unix.W_OK)
+}
+
+// procIsOurs is proc.Ours.
+func procIsOurs() bool {
+	var text [16]byte
+	here, link := unix.AT_FDCWD, address("/proc/self\x00")
+	at := uintptr(unsafe.Pointer(&text))
+	n, _, errno := unix.RawSyscall6(unix.SYS_READLINKAT, uintptr(here), link, at, unsafe.Sizeof(text), 0, 0)
+	own, first := decimal(unix.Getpid())
+	return errno == 0 && string(text[:n]) == string(own[first:])
 }
 
 func exists(path uintptr, mode uintptr) bool {
@@ -116,22 +133,59 @@ func exists(path uintptr, mode uintptr) bool {
 	return errno == 0
 }
 
-// managerPath has room for "/run/user/UID/systemd/private".
-var managerPath [48]byte
+// A socketAddress is a struct sockaddr_un.
+type socketAddress struct {
+	family uint16
+	path   [108]byte
+}
 
-// managerOf is the path of the socket of a user's manager.
-func managerOf(uid int) uintptr {
-	var digits [10]byte
-	first := len(digits)
-	for first > 0 && (uid > 0 || first == len(digits)) {
-		first--
-		digits[first] = byte('0' + uid%10)
-		uid /= 10
+// managerAddress is written by managerOf.
+var managerAddress socketAddress
+
+// managerOf is the address of the manager of a user.
+func managerOf(uid int) *socketAddress {
+	a := &managerAddress
+	a.family = unix.AF_UNIX
+	n := copy(a.path[:], "/run/")
+	if uid != 0 {
+		digits, first := decimal(uid)
+		n += copy(a.path[n:], "user/")
+		n += copy(a.path[n:], digits[first:])
+		n += copy(a.path[n:], "/")
 	}
-	n := copy(managerPath[:], "/run/user/")
-	n += copy(managerPath[n:], digits[first:])
-	copy(managerPath[n:], "/systemd/private\x00")
-	return uintptr(unsafe.Pointer(&managerPath))
+	copy(a.path[n:], "systemd/private\x00")
+	return a
+}
+
+// decimal writes a number to the end of the text.
+func decimal(number int) (text [10]byte, first int) {
+	first = len(text)
+	for first > 0 && (number > 0 || first == len(text)) {
+		first--
+		text[first] = byte('0' + number%10)
+		number /= 10
+	}
+	return text, first
+}
+
+// reaches reports whether this process can connect to a manager in its own pid namespace.
+func reaches(manager *socketAddress) bool {
+	const kind = unix.SOCK_STREAM | unix.SOCK_CLOEXEC | unix.SOCK_NONBLOCK
+	fd, _, errno := unix.RawSyscall(unix.SYS_SOCKET, unix.AF_UNIX, kind, 0)
+	if errno != 0 {
+		return false
+	}
+	at := uintptr(unsafe.Pointer(manager))
+	_, _, errno = unix.RawSyscall(unix.SYS_CONNECT, fd, at, unsafe.Sizeof(*manager))
+	var peer unix.Ucred
+	size := uint32(unsafe.Sizeof(peer))
+	to, with := uintptr(unsafe.Pointer(&peer)), uintptr(unsafe.Pointer(&size))
+	if errno == 0 {
+		const what = unix.SO_PEERCRED
+		_, _, errno = unix.RawSyscall6(unix.SYS_GETSOCKOPT, fd, unix.SOL_SOCKET, what, to, with, 0)
+	}
+	_, _, _ = unix.RawSyscall(unix.SYS_CLOSE, fd, 0, 0)
+	return errno == 0 && peer.Pid != 0
 }
 
 // needsNote reports whether main has to say on a terminal that setuid programs do not work.

@@ -37,34 +37,70 @@ const (
 	User   Kind = "user"
 )
 
+// ErrOutside: the manager is outside of a sandbox that this process is in, and can't do anything for it.
+var ErrOutside = errors.New("the manager is outside of our namespaces")
+
+// ErrNotOurs follows the name of a runtime directory that belongs to another user.
+var ErrNotOurs = errors.New("is not a directory of ours")
+
 const manager = "org.freedesktop.systemd1.Manager"
 
 // Dial connects to the private socket of a manager that is Present. systemctl uses it as well. It needs no
 // bus, and delivers signals without a match rule. All calls have to end within that time together.
 func Dial(kind Kind, within time.Duration) (*Manager, error) {
-	path := "/run/systemd/private"
-	if kind == User {
-		path = runtimeDir() + "/systemd/private"
-	}
 	deadline := time.Now().Add(within)
-	c, err := (&net.Dialer{Deadline: deadline}).Dial("unix", path)
+	c, err := connect(kind, deadline)
 	if err != nil {
-		return nil, fmt.Errorf("connect to the %s manager: %w", kind, err)
+		return nil, err
 	}
 	_ = c.SetDeadline(deadline) // a socket has deadlines; godbus ends all calls when a read fails
 	selected := &selective{Conn: c}
 	conn, _ := godbus.NewConn(selected) // only an option can fail
-	if err = checkPIDs(c); err == nil {
-		err = conn.Auth([]godbus.Auth{godbus.AuthExternal(strconv.Itoa(os.Getuid()))})
-	}
+	err = conn.Auth([]godbus.Auth{godbus.AuthExternal(strconv.Itoa(os.Getuid()))})
 	if err != nil {
 		_ = conn.Close() // and c
-		return nil, fmt.Errorf("connect to the %s manager: %s: %w", kind, path, err)
+		return nil, cannotConnect(kind, fmt.Errorf("%s: %w", socketOf(kind), err))
 	}
 	m := &Manager{conn: conn, gone: make(chan *godbus.Signal, 64)}
 	m.object = conn.Object("org.freedesktop.systemd1", "/org/freedesktop/systemd1")
 	conn.Signal(m.gone)
 	return m, nil
+}
+
+// Reach returns why this process can't connect to a manager that is Present. One that hangs can be connected
+// to.
+func Reach(kind Kind) error {
+	c, err := connect(kind, time.Now().Add(reachWithin))
+	if err == nil {
+		_ = c.Close() // nothing was written
+	}
+	return err
+}
+
+const reachWithin = time.Second // for a manager with too many connections that it has not accepted
+
+func connect(kind Kind, deadline time.Time) (net.Conn, error) {
+	path := socketOf(kind)
+	c, err := (&net.Dialer{Deadline: deadline}).Dial("unix", path)
+	if err != nil {
+		return nil, cannotConnect(kind, err)
+	}
+	if err = checkPIDs(c); err != nil {
+		_ = c.Close()
+		return nil, cannotConnect(kind, fmt.Errorf("%s: %w", path, err))
+	}
+	return c, nil
+}
+
+func cannotConnect(kind Kind, why error) error {
+	return fmt.Errorf("connect to the %s manager: %w", kind, why)
+}
+
+func socketOf(kind Kind) string {
+	if kind == User {
+		return runtimeDir() + "/systemd/private"
+	}
+	return "/run/systemd/private"
 }
 
 func runtimeDir() string { return "/run/user/" + strconv.Itoa(os.Getuid()) }
@@ -78,7 +114,7 @@ func checkPIDs(c net.Conn) error {
 	failed := raw.Control(func(fd uintptr) {
 		peer, unknown := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
 		if unknown != nil || peer.Pid == 0 {
-			err = fmt.Errorf("the manager is in another pid namespace: %w", errors.ErrUnsupported)
+			err = fmt.Errorf("%w: it is in another pid namespace", ErrOutside)
 		}
 	})
 	return cmp.Or(failed, err)
@@ -109,7 +145,7 @@ func Present(kind Kind) error {
 		return fmt.Errorf("find the user manager: %s: %w", dir, err)
 	}
 	if int(st.Uid) != os.Getuid() || st.Mode&unix.S_IFMT != unix.S_IFDIR { // the sockets of another manager
-		return fmt.Errorf("find the user manager: %s is not a directory of ours: %w", dir, unix.EPERM)
+		return fmt.Errorf("find the user manager: %s %w", dir, ErrNotOurs)
 	}
 	return nil
 }

@@ -48,7 +48,7 @@ func checkManager(kind systemd.Kind) error {
 		return err
 	}
 	if there, err := proc.ReadCgroup(1); err == nil && strings.HasPrefix(there, "/..") {
-		return fmt.Errorf("the manager is outside of our cgroup namespace: %w", errors.ErrUnsupported)
+		return fmt.Errorf("%w: it is in another cgroup namespace", systemd.ErrOutside)
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
+	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
@@ -119,6 +120,11 @@ func (p Place) CanTake() error {
 	var mount unix.Statfs_t
 	if err := unix.Fstatfs(p.Root.FD(), &mount); err == nil && mount.Flags&unix.ST_RDONLY != 0 {
 		return fmt.Errorf("%s: %w", p.Root.Path(), unix.EROFS) // a manager makes the group, but no leaf in it
+	}
+	if p.kind() != "" {
+		if err := systemd.Reach(p.kind()); err != nil {
+			return err
+		}
 	}
 	if p.Above == nil {
 		return nil

@@ -210,9 +210,7 @@ func (p *gateGuard) receiveServer(word byte) {
 			closeKept(kept)
 		}
 	}
-	answer := [1]byte{byte(e)}
-	const how = unix.MSG_DONTWAIT | unix.MSG_NOSIGNAL // the watcher waits for it, so there is room
-	sys(unix.SYS_SENDTO, uintptr(p.called.sock), uintptr(unsafe.Pointer(&answer)), 1, how, 0)
+	sendWord(p.called.sock, byte(e)) // the watcher waits for it, so there is room
 }
 
 // keepServer keeps the descriptors of a server in the place of those that had its number. Descriptors 0 to 2
