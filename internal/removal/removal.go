@@ -59,7 +59,7 @@ func Report(own bool, to cli.Stdio) int {
 			err = f.addOwn()
 		}
 		passwd, errRead := os.ReadFile("/etc/passwd")
-		err = errors.Join(err, errRead, f.addUsers(string(passwd)+homesBelow("/home", true)))
+		err = errors.Join(err, errRead, f.addUsers(string(passwd), homesBelow("/home", true)))
 	} else {
 		err = f.addOwn()
 		if !own { // otherwise root lists the gateways of all users
@@ -240,12 +240,12 @@ const searchWithin = 10 * time.Second
 func homesBelow(dir string, deep bool) (passwd string) {
 	entries, _ := os.ReadDir(dir) // none, without the directory
 	for _, e := range entries {
-		info, err := e.Info()
 		name := e.Name()
+		path := filepath.Join(dir, name)
+		info, err := os.Stat(path) // it may be a link to another disk
 		if err != nil || !info.IsDir() || strings.ContainsAny(name, ":\n") {
 			continue
 		}
-		path := filepath.Join(dir, name)
 		of := info.Sys().(*syscall.Stat_t)
 		switch {
 		case of.Uid != 0:
@@ -257,17 +257,17 @@ func homesBelow(dir string, deep bool) (passwd string) {
 	return passwd
 }
 
-// addUsers starts a process of each user whose home belongs to them. passwd is passwd(5).
-func (f *finding) addUsers(passwd string) (err error) {
+// addUsers starts a process of each user whose home belongs to them. Each passwd is as in passwd(5).
+func (f *finding) addUsers(passwd ...string) (err error) {
 	seen := map[uint64]bool{}
-	for line := range strings.Lines(passwd) {
+	for line := range strings.Lines(strings.Join(passwd, "\n")) { // the last line of a file may be open
 		fields := strings.Split(line, ":")
 		if len(fields) < 7 {
 			continue
 		}
 		uid, errU := strconv.ParseUint(fields[2], 10, 32)
 		gid, errG := strconv.ParseUint(fields[3], 10, 32)
-		home, errH := os.Lstat(fields[5])
+		home, errH := os.Stat(fields[5])
 		if errors.Join(errU, errG, errH) != nil || seen[uid] || !home.IsDir() ||
 			uint64(home.Sys().(*syscall.Stat_t).Uid) != uid {
 			continue

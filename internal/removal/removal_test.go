@@ -24,9 +24,17 @@ func TestMain(m *testing.M) {
 
 // A package must not be removed if the files of one user could not be searched.
 func TestAnUnsearchedUserIsAnError(t *testing.T) {
-	passwd := fmt.Sprintf("ann:x:%d:%d:Ann:%s:/bin/sh\n", os.Getuid(), os.Getgid(), t.TempDir())
-	if err := (&finding{}).addUsers(passwd); err == nil || !strings.Contains(err.Error(), "ann") {
-		t.Errorf("error %v", err)
+	home := t.TempDir()
+	link := filepath.Join(t.TempDir(), "ann") // to another disk
+	if err := os.Symlink(home, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, home := range []string{home, link} {
+		ann := fmt.Sprintf("ann:x:%d:%d:Ann:%s:/bin/sh\n", os.Getuid(), os.Getgid(), home)
+		err := (&finding{}).addUsers("nobody:x:9:9::/nonexistent:/bin/sh", ann) // the last line is open
+		if err == nil || !strings.Contains(err.Error(), "ann") {
+			t.Errorf("home %s: error %v", home, err)
+		}
 	}
 }
 
@@ -44,7 +52,10 @@ func TestHomesBelow(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := fmt.Sprintf("ann:x:1234:77::%s/ann:\nben:x:1235:77::%[1]s/domain/ben:\n", dir)
+	if err := os.Symlink(filepath.Join(dir, "domain/of/cy"), filepath.Join(dir, "cy")); err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("ann:x:1234:77::%s/ann:\ncy:x:1236:77::%[1]s/cy:\nben:x:1235:77::%[1]s/domain/ben:\n", dir)
 	if got := homesBelow(dir, true); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}

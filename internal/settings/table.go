@@ -55,7 +55,7 @@ var table = [...]Row{
 		}},
 	{Name: "idle-timeout", For: both, Where: Everywhere, Arg: "D",
 		Values: []string{"10m", "1h", "infinity"},
-		Help:   "stop the server after D without CPU use and unread input (default infinity)",
+		Help:   "stop the server after D without CPU use, call and unread input (default infinity)",
 		parse: func(v *Values, s string) error {
 			return keep(&v.Policy.IdleTimeout, s, cli.ParseLimit)
 		}},

@@ -24,6 +24,7 @@ func (b *Brain) keepLooks() {
 	looks.CheckCPU = int64(check.CPU)
 	looks.CheckRead = check.Traffic.Read
 	looks.CheckWritten = check.Traffic.Written
+	looks.CheckMembers = check.Traffic.Members
 	looks.CheckAsked = monotonic(check.Asked, time.Now())
 	looks.Kept = true
 }
@@ -38,8 +39,10 @@ func (b *Brain) resumeLooks() {
 	if kept {
 		b.life.ResumeCheck(lifecycle.Check{
 			At: fromMonotonic(p.Looks.CheckAt), CPU: time.Duration(p.Looks.CheckCPU),
-			Traffic: lifecycle.Traffic{Read: p.Looks.CheckRead, Written: p.Looks.CheckWritten},
-			Asked:   fromMonotonic(p.Looks.CheckAsked),
+			Traffic: lifecycle.Traffic{
+				Read: p.Looks.CheckRead, Written: p.Looks.CheckWritten, Members: p.Looks.CheckMembers,
+			},
+			Asked: fromMonotonic(p.Looks.CheckAsked),
 		})
 	}
 	roused := p.Roused

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/kernel/loop"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/container"
 	"github.com/mcpscope/mcpscope/internal/server/group"
@@ -35,6 +36,9 @@ func (f facts) Traffic() (sum lifecycle.Traffic) {
 		read, written, _ := idle.Traffic(pid) // 0, if it has ended or is another user's
 		sum.Read += read
 		sum.Written += written
+		if st, err := proc.ReadStat(pid); err == nil { // or it has ended
+			sum.Members += st.StartTime<<22 | uint64(pid) // no pid is larger
+		}
 	}
 	return sum
 }

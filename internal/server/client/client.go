@@ -263,8 +263,12 @@ const (
 )
 
 // newWatch registers the open file of fd, which may be closed afterwards. It returns -1 without an error
-// for a file or /dev/null, which have no events.
+// for a file or /dev/null, which have no events. Those of /sys and of cgroup2 do, which are no client's.
 func newWatch(fd int, events uint32) (Watch, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG {
+		return -1, nil
+	}
 	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
 		return -1, fmt.Errorf("create epoll set: %w", err)

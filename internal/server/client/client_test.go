@@ -134,6 +134,14 @@ func TestNothingToWatch(t *testing.T) {
 	if w, err := newWatch(9999, hangUp); w != -1 || err != nil || w.Fired() || w.Readable() || w.Full() || w.Unheld() {
 		t.Errorf("%v, %v", w, err)
 	}
+	file, err := os.Open("/sys/kernel/uevent_seqnum") // it has events, all the time
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if w, err := newWatch(int(file.Fd()), hangUp); w != -1 || err != nil {
+		t.Errorf("a file of /sys: %v, %v", w, err)
+	}
 }
 
 // On a socket the kernel counts unread input, whatever has become of the other end.

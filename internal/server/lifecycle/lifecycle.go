@@ -111,8 +111,12 @@ type Facts interface {
 	Traffic() Traffic
 }
 
-// Traffic counts the bytes that the members have read and written, of files too.
-type Traffic struct{ Read, Written int64 }
+// Traffic counts the bytes that the members have read and written, of files too. The counts of a member go
+// with it. So they are comparable only while Members, which depends on all of them, is the same.
+type Traffic struct {
+	Read, Written int64
+	Members       uint64
+}
 
 // message is in bytes: no message of MCP is shorter.
 const message = 32
@@ -358,12 +362,13 @@ func (l *Lifecycle) worked() bool {
 }
 
 // checkIdle: a call may take long, and need no processor. So a message that was read is use, and for as long
-// as nothing is written after it the server is in a call. Of messages that were read between the same two
-// checks the last one may be unanswered: that is not seen.
+// as nothing is written after it the server is in a call. A member that has ended may have read one, or hide
+// that by its own bytes. Of messages that were read between the same two checks the last one may be
+// unanswered: that is not seen.
 func (l *Lifecycle) checkIdle(e Event, now time.Time) {
 	before := l.traffic
 	l.traffic = l.facts.Traffic()
-	hasRead := l.traffic.Read-before.Read >= message
+	hasRead := l.traffic.Read-before.Read >= message || l.traffic.Members != before.Members
 	hasWritten := l.traffic.Written-before.Written >= message
 	switch {
 	case hasWritten:

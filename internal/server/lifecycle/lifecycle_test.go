@@ -156,6 +156,12 @@ func TestWhenAServerIsKilled(t *testing.T) {
 			events: []event{{0, unread}}, want: time.Hour + s, cause: protocol.LifetimeOver},
 		"nor is one in a call": {policy: idleOrOld, traffic: func(since time.Duration) Traffic { return Traffic{Read: 100} },
 			want: time.Hour + s, cause: protocol.LifetimeOver},
+		"nor one whose helper has ended": {policy: idleOrOld, traffic: func(since time.Duration) Traffic {
+			if since < 15*time.Minute {
+				return Traffic{Read: 1000, Written: 100, Members: 2}
+			}
+			return Traffic{Read: 200, Written: 100, Members: 1} // 100 of them since
+		}, want: time.Hour + s, cause: protocol.LifetimeOver},
 		"not for ever": {policy: func(p *protocol.Policy) { p.IdleTimeout = 10 * time.Minute },
 			traffic: func(time.Duration) Traffic { return Traffic{Read: 100} }, want: 70*time.Minute + s, cause: protocol.IdleTooLong},
 		"but one that has answered": {policy: idleOrOld, traffic: func(since time.Duration) Traffic {

@@ -160,6 +160,7 @@ type Looks struct {
 	CheckAt                 int64 // of an idle timeout
 	CheckCPU                int64 // nanoseconds
 	CheckRead, CheckWritten int64 // bytes
+	CheckMembers            uint64
 	CheckAsked              int64
 }
 
