@@ -3,8 +3,10 @@
 package gateway
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"sync"
@@ -75,6 +77,7 @@ type starters struct {
 	session int // of the gateway
 	mu      sync.Mutex
 	called  string           // the gateway's name when it was last seen, "" if it had ended
+	image   []byte           // of the gateway at that time
 	leaders map[int]bool     // pids of those that executed a program below it, in a session of their own
 	others  map[int]*starter // by pid; the pidfd of one that has ended stays open, for servers may have it
 }
@@ -176,10 +179,12 @@ func (all *starters) saw(pid int) {
 		return
 	}
 	called := nameOf(all.gateway.PID, "")
+	image := imageOf(all.gateway.PID)
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if called != "" {
 		all.called = called
+		all.image = image
 	}
 	for known := range all.leaders {
 		if len(all.leaders) >= leadersMost && proc.Exited(known) {
@@ -195,17 +200,24 @@ func (all *starters) saw(pid int) {
 const leadersMost = 4096
 
 // isFrom reports whether a process that may be a daemon is from this gateway: it was seen, or is a copy of
-// the gateway that has executed nothing yet.
-func (all *starters) isFrom(pid int, gatewayArgv []string) bool {
+// the gateway that has executed nothing yet. Another gateway can have the same command line.
+func (all *starters) isFrom(pid int) bool {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	return all.leaders[pid] || len(gatewayArgv) > 0 && slices.Equal(arguments(pid), gatewayArgv)
+	return all.leaders[pid] || len(all.image) > 0 && bytes.Equal(imageOf(pid), all.image)
+}
+
+// imageOf is the same for a process and its copies until one executes a program: the addresses in the
+// auxiliary vector are random. It is empty if it can't be read.
+func imageOf(pid int) []byte {
+	vector, _ := os.ReadFile(fmt.Sprintf("/proc/%d/auxv", pid)) // as it says
+	return vector
 }
 
 // followDaemons looks for daemons that have started no server yet.
 func (w *watcher) followDaemons() {
 	_ = proc.Each(func(pid int) bool { // none, without /proc
-		if w.starters.living(pid) == nil && w.isDaemon(pid) && w.starters.isFrom(pid, w.argv) {
+		if w.starters.living(pid) == nil && w.isDaemon(pid) && w.starters.isFrom(pid) {
 			w.addStarter(pid, true)
 		}
 		return true

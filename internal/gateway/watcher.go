@@ -44,8 +44,7 @@ type watcher struct {
 	*config
 	Watching
 	starters   starters
-	cgroup     string   // in which the gateway was when this watcher began
-	argv       []string // of the gateway at that time
+	cgroup     string // in which the gateway was when this watcher began
 	page       *page.Page
 	guard      *page.Guard
 	held       int // the listener's descriptor
@@ -94,9 +93,9 @@ func attach(args []string, by Watching) (*watcher, error) {
 	}
 	gateway.given = nameOf(gateway.PID, args[1]) // before the gateway sets its title
 	w.starters = starters{
-		gateway: gateway, called: gateway.given, leaders: map[int]bool{}, others: map[int]*starter{},
+		gateway: gateway, called: gateway.given, image: imageOf(gateway.PID),
+		leaders: map[int]bool{}, others: map[int]*starter{},
 	}
-	w.argv = arguments(gateway.PID)
 	if self, err := group.Identify(gateway.PID); err == nil { // or it has ended
 		gateway.Identity = self
 		gateway.stdin = fileAt(self.PID, 0)

@@ -96,6 +96,27 @@ func TestDaemon(t *testing.T) {
 	w.empty(filepath.Join(w.Dir, filepath.Base(g.Group)), "the daemon was killed")
 }
 
+// Two gateways with the same command line, each in a session of its own, are no daemons of each other.
+func TestTwins(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	line := append([]string{"setsid"}, w.line([]string{binaries.like, "gateway", "run"}, "--match", "zoo")...)
+	first := w.start(line)
+	second := w.start(line)
+	own := w.serve(first, "own")
+	kept := w.serve(second, "kept")
+	first.Own.Signal(unix.SIGKILL)
+	own.Gone(t)
+	if !pace.Eventually(escape.Patience, func() bool { return len(w.watchers()) == 1 && len(w.guards()) == 1 }) {
+		t.Errorf("watcher and guard of the first one stay: %s", w.notes("ls"))
+	}
+	second.Answers("kept")
+	second.Own.Signal(unix.SIGKILL)
+	kept.Gone(t)
+	w.clean()
+	w.empty(filepath.Join(w.Dir, filepath.Base(second.Group)), "both were killed")
+}
+
 // Each gateway below another one is the client of its servers, three deep. The end of the outer one leaves
 // those of the inner ones alone.
 func TestNested(t *testing.T) {
