@@ -38,7 +38,14 @@ func TestSweepOfManyTrees(t *testing.T) {
 		c.Server.Ended(escape.Patience)
 		all = append(all, m)
 	}
-	o := w.run(w.Command(as(user, program, "sweep")...))
+	o := w.run(w.Command(as(user, program, "sweep", "--dry-run")...))
+	if n := strings.Count(o.Stdout, "would stop server"); n != trees {
+		t.Errorf("%d trees would be swept: %s%s", n, o.Stdout, o.Stderr)
+	}
+	if o = w.run(w.Command(as(user, program, "ls")...)); strings.Count(o.Stdout, " orphan ") != trees {
+		t.Errorf("ls has not as many orphans: %s", o.Stdout)
+	}
+	o = w.run(w.Command(as(user, program, "sweep")...))
 	if n := strings.Count(o.Stdout, "stopped server"); o.Status != 0 || n != trees {
 		t.Errorf("%d trees were swept: status %v, %s%s", n, o.Status, o.Stdout, o.Stderr)
 	}

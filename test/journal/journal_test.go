@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -150,6 +151,24 @@ func TestOutOfMemory(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	_ = s.Cmd.Wait() // it was killed
+}
+
+// A gateway's server whose limit is its own has no status for mcpscope. The kernel says why it ended.
+func TestOutOfMemoryBelowAGateway(t *testing.T) {
+	bed.Require(t, bed.Controller("memory"))
+	f := system.events(t, "hungry")
+	program := filepath.Join(t.TempDir(), "hungry")
+	if err := escape.WriteProgram(program, "#!/bin/sh\nsetsid sleep 1000 &\nread -r line\ntail /dev/zero\n"); err != nil {
+		t.Fatal(err)
+	}
+	const line = `mkfifo "$0.in"; "$0" <"$0.in" | cat & exec 3>"$0.in"; echo eat >&3; wait`
+	out := output(t, system.command(t, "gateway", "--match", program, "--memory-max", "20M", "--", "sh", "-c", line, program))
+	if out.status != 0 {
+		t.Errorf("the gateway: %+v", out)
+	}
+	if e := f.event("ended"); e.Cause != "out-of-memory" || e.OOMKills == "" || e.OOMKills == "0" {
+		t.Errorf("%+v", e)
+	}
 }
 
 // One user's events are not another's, however they are called.

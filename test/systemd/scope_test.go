@@ -94,6 +94,16 @@ func TestSweepOfAScope(t *testing.T) {
 	})
 }
 
+// A scope that its manager has not removed yet, after the return of its launcher, is no orphan.
+func TestSweepAfterTheEnd(t *testing.T) {
+	host.BothAtOnce(t, func(t *testing.T, u host.User) {
+		const line = "for i in 1 2 3 4 5 6 7 8 9 10; do $0 run --verbose -- true 2>&-; $0 sweep --dry-run; $0 sweep --json; done"
+		if out := host.Must(t, host.Current(t).Command(u, "sh", "-c", line, mcpscope)); out != "" {
+			t.Errorf("sweep says %s", out)
+		}
+	})
+}
+
 // systemd 252 forgets a scope that it fails to stop, and leaves its directories. A sweep may have removed a part of them before.
 func TestSweepRemovesAForgottenScope(t *testing.T) {
 	host.BothAtOnce(t, func(t *testing.T, u host.User) {

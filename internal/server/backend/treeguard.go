@@ -153,3 +153,10 @@ func (t *TreeGuard) LauncherLives() bool {
 	elsewhere := id.Namespace != group.PIDNamespace()
 	return id.PID > 0 && group.Alive(id) && (elsewhere || !group.TagOf(t.Config.Group.ID).On(id.PID))
 }
+
+// Abandoned reports whether the guard is stopped, and there is no launcher that would continue it. A sweep
+// stops such a tree.
+func (t *TreeGuard) Abandoned() bool {
+	st, _ := proc.ReadStat(t.PID) // zero, if it has exited
+	return st.Stopped() && !t.LauncherLives()
+}

@@ -142,7 +142,7 @@ func (b *Brain) handle(t loop.Token) {
 		b.inputCame = false
 	case loop.TokenMain:
 		b.CloseHeld()
-		b.perform(b.handleExit(lifecycle.MainExited)) // without the status, which only its parent gets
+		b.perform(b.handleExit()) // without the status, which only its parent gets
 	case loop.TokenEvents:
 		var text [256]byte
 		_, _ = unix.Pread(b.Events, text[:], 0) // before that there is no further event
@@ -213,11 +213,7 @@ func (b *Brain) readPage() {
 	}
 	gone := p.Exited() || p.Happened[page.MainExited] != 0 || p.FailedStep == page.StepFork
 	if gone && !b.replaced() && p.Handled&page.HandledLeftOvers == 0 {
-		event := lifecycle.MainExited
-		if b.killedForMemory() {
-			event = lifecycle.MemoryExhausted
-		}
-		all := b.handleExit(event)
+		all := b.handleExit()
 		if !b.publish() {
 			return
 		}
@@ -243,8 +239,12 @@ func (b *Brain) CloseHeld() {
 
 func (b *Brain) report(e lifecycle.Event) { b.perform(b.life.Handle(e, time.Now())) }
 
-// handleExit omits the steps of a stop if no member is left.
-func (b *Brain) handleExit(e lifecycle.Event) []lifecycle.Action {
+// handleExit is for the end of the main process. It omits the steps of a stop if no member is left.
+func (b *Brain) handleExit() []lifecycle.Action {
+	e := lifecycle.MainExited
+	if b.killedForMemory() {
+		e = lifecycle.MemoryExhausted
+	}
 	empty := b.expectEmpty()
 	all := b.life.Handle(e, time.Now())
 	if b.life.State == lifecycle.Terminating && empty {

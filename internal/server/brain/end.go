@@ -55,6 +55,9 @@ func (b *Brain) end() {
 		b.Group.Nudge() // the scope's first process has ended long before
 	}
 	b.Guard.Send(page.WordDone)
+	if b.swept != nil {
+		b.swept.Await() // the launcher does not wait for directories of nested servers
+	}
 }
 
 // awaitStatus waits for the status of the main process, which the launcher may reap after the group is empty.

@@ -40,6 +40,8 @@ type Server struct {
 	killedTotal int    // members that had to be killed
 	sentence    string // about the end; "" if there is no report, and without -v
 	stuck       []freeze.Stuck
+	last        readings
+	swept       *sweep.Begun // nil, unless nested servers may have been left
 }
 
 // Outcome is how a server ended.
@@ -100,7 +102,7 @@ func (s *Server) EndPlainly() {
 		s.writeReport(s.causeSeen())
 	}
 	if !s.Page.Settled {
-		sweep.BeginSweep(s.Group.Beside())()
+		sweep.BeginSweep(s.Group.Beside()).Await()
 	}
 	s.publishEnd()
 	_ = s.Group.Remove() // a sweep removes what can't be removed now
@@ -142,9 +144,25 @@ func (s *Server) causeSeen() (protocol.Cause, unix.Signal) {
 }
 
 // killedForMemory: the sender of a SIGKILL is unknown; but a kernel that kills whole groups has killed the
-// main process.
+// main process. Of a server that its client has started only the client has the status.
 func (s *Server) killedForMemory() bool {
-	return unix.WaitStatus(s.Page.Status()).Signal() == unix.SIGKILL && s.Group.Figures().Exhausted()
+	killed := s.Config.Taken || unix.WaitStatus(s.Page.Status()).Signal() == unix.SIGKILL
+	return killed && s.measure().Exhausted()
+}
+
+// readings are figures that a manager removes with the group, as soon as that is empty: a server that its
+// client has started has no guard in its scope. So they are read before, too.
+type readings struct {
+	protocol.Figures
+	cpu time.Duration
+}
+
+func (s *Server) measure() readings {
+	now := readings{s.Group.Figures(), s.Group.Members().CPU()}
+	if now.cpu >= s.last.cpu { // otherwise the group was removed
+		s.last = now
+	}
+	return s.last
 }
 
 // causeOn reads the cause that a brain has written to the page.
@@ -191,7 +209,8 @@ func (s *Server) endLeftOvers() {
 	}
 	if !alone {
 		s.killAll(below, elsewhere)
-		sweep.BeginSweep(s.Group.Beside())() // guards of nested servers may be among them
+		s.swept = sweep.BeginSweep(s.Group.Beside()) // guards of nested servers may be among them
+		s.swept.AwaitDeaths()
 	}
 	if !alone || s.Config.Taken {
 		s.killAll(s.Group.Tagged(), elsewhere)
@@ -243,6 +262,7 @@ func (s *Server) recordOthers() {
 // error.
 func (s *Server) killAll(members freeze.Target, failed string) {
 	frozen := func() {
+		s.measure()
 		s.takeOutLauncher(members)
 		s.inspect(members)
 	}
@@ -314,9 +334,10 @@ func (s *Server) describeEnd(why protocol.Cause, sig unix.Signal) *report.Report
 	} else if status := ws.ExitStatus(); s.Page.Exited() {
 		r.ExitStatus = &status
 	}
-	cpu := s.Group.Members().CPU().Round(time.Millisecond).Seconds()
+	now := s.measure()
+	cpu := now.cpu.Round(time.Millisecond).Seconds()
 	r.CPUSeconds = &cpu
-	r.Figures = s.Group.Figures()
+	r.Figures = now.Figures
 	r.Stopped = s.others
 	r.StoppedTotal = s.othersTotal
 	r.Killed = s.killed

@@ -51,7 +51,7 @@ func (b *Brain) beginSweep() {
 	parent, own := b.Group.Beside()
 	b.Page.Sweeping = true
 	b.sweep.Go(func() {
-		sweep.BeginSweep(parent, own)()
+		sweep.BeginSweep(parent, own).Await()
 		b.Page.Sweeping = false
 	})
 	b.beside.Go(b.sweep.Wait)

@@ -32,7 +32,7 @@ const (
 // Stop requests a stop of the guard, and after the term grace it stops the server itself. It waits until
 // nothing is left. A grace can only shorten the server's own, which AsConfigured is.
 func (s *Listed) Stop(grace time.Duration) error {
-	if s.State == Orphaned {
+	if s.State == Orphaned && s.group != nil {
 		if grace == AsConfigured {
 			grace = sweep.SweepGrace
 		}
@@ -76,7 +76,7 @@ func stuckError(left string) error { return fmt.Errorf("not all has ended: %s", 
 
 // sweep stops a group whose launcher and guard are dead, or did not stop it in time.
 func (s *Listed) sweep(grace time.Duration) error {
-	swept, err := sweep.End(s.group, grace)
+	swept, err := sweep.End(s.group, grace, func() {})
 	if err == nil && swept.Stuck != "" {
 		return stuckError(swept.Stuck)
 	}

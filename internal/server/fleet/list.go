@@ -97,6 +97,9 @@ func List(uid int) ([]*Listed, error) {
 			Placed: t.Config.Group, UID: t.UID, Cause: t.Cause, Guard: t.PID, members: t.Tree(), tree: t,
 		}
 		s.describe(t.Config.Facts)
+		if t.Abandoned() {
+			s.State = Orphaned
+		}
 		all = append(all, s)
 	})
 	err := group.InParents(uid, func(above string, parent *cgroup.Group, dirs []string) error {

@@ -217,11 +217,11 @@ func isGatewayGuard(g *group.ControlGroup, pid int) bool {
 	return (called || hidden) && !group.TagOf(g.ID).On(pid)
 }
 
-// End stops an orphan and removes its group. It calls a container engine as the calling user.
+// End stops an orphan, calls dead, and removes its group. It calls a container engine as the calling user.
 //
 // The kernel delays the notification of an empty group for 10 ms, and much longer on a busy machine. A
 // removal drops it, and systemd keeps the scope. So systemd gets the time to remove the scope itself.
-func End(g *group.ControlGroup, grace time.Duration) (Swept, error) {
+func End(g *group.ControlGroup, grace time.Duration, dead func()) (Swept, error) {
 	of, engine, empty := g.Facts(), g.Engine(), !group.Populated(g.Top)
 	s := Swept{ID: g.ID, Name: of.Name, Dir: g.Dir}
 	command := []string{engine, "run"}
@@ -257,6 +257,7 @@ func End(g *group.ControlGroup, grace time.Duration) (Swept, error) {
 		linux.AwaitEnd(guard, unix.POLLIN, protocol.ReactWithin)
 		_ = unix.Close(guard)
 	}
+	dead()
 	if g.Nudge(); g.Managed && g.AwaitRemoval() {
 		return s, nil
 	}

@@ -16,7 +16,6 @@ import (
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
-	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
@@ -42,6 +41,7 @@ const (
 	sweepParallel = 64
 	sweepFinish   = 5 * time.Second // the longest wait for the sweep of a start
 	aloneWithin   = time.Second     // the longest wait for another sweep
+	exitWithin    = 200 * time.Millisecond
 	pause         = 10 * time.Millisecond
 )
 
@@ -60,7 +60,7 @@ func Sweep(f SweepFilter) ([]Swept, error) {
 		uid = group.Everyone
 	}
 	var trees sync.WaitGroup
-	if f.Unit == "" && !f.DryRun {
+	if f.Unit == "" {
 		trees.Go(func() { s.sweepTrees(uid) })
 	}
 	s.sweepAll(uid)
@@ -68,11 +68,33 @@ func Sweep(f SweepFilter) ([]Swept, error) {
 	return s.done, errors.Join(s.errs...)
 }
 
-// BeginSweep is the sweep of a start, in the directory of its group, which it closes. finish waits for the
-// orphans that are being stopped. Of servers that start together one sweeps.
-func BeginSweep(parent *cgroup.Group, except string) (finish func()) {
+// Begun is a sweep that goes on. Neither wait takes longer than sweepFinish.
+type Begun struct {
+	dead    chan struct{} // no orphan has a process any more
+	removed chan struct{} // nor a directory
+}
+
+// AwaitDeaths waits until no process is left of any orphan.
+func (b *Begun) AwaitDeaths() { b.await(b.dead) }
+
+// Await waits until nothing is left of any orphan. A manager may take seconds to remove an empty scope.
+func (b *Begun) Await() { b.await(b.removed) }
+
+func (b *Begun) await(event chan struct{}) {
+	select {
+	case <-event:
+	case <-time.After(sweepFinish):
+	}
+}
+
+// BeginSweep is the sweep of a start, in the directory of its group, which it closes. Of servers that start
+// together one sweeps.
+func BeginSweep(parent *cgroup.Group, except string) *Begun {
+	b := &Begun{dead: make(chan struct{}), removed: make(chan struct{})}
 	if parent == nil {
-		return func() {}
+		close(b.dead)
+		close(b.removed)
+		return b
 	}
 	var found []string
 	if parent.TryLock(unix.LOCK_EX) == nil {
@@ -90,20 +112,22 @@ func BeginSweep(parent *cgroup.Group, except string) (finish func()) {
 	}
 	if len(found) == 0 { // a server may have used up all process numbers, and a thread needs one
 		_ = parent.Close() // a directory
-		return func() {}
+		close(b.dead)
+		close(b.removed)
+		return b
 	}
-	done := make(chan struct{})
+	var alive sync.WaitGroup
+	alive.Add(len(found))
 	go func() {
-		defer close(done)
+		defer close(b.removed)
 		defer parent.Close()
-		(&sweeper{}).sweep(parent, found)
+		(&sweeper{}).sweep(parent, found, alive.Done)
 	}()
-	return func() {
-		select {
-		case <-done:
-		case <-time.After(sweepFinish):
-		}
-	}
+	go func() {
+		alive.Wait()
+		close(b.dead)
+	}()
+	return b
 }
 
 // A sweeper stops many orphans at a time.
@@ -123,7 +147,7 @@ func (s *sweeper) sweepAll(uid int) {
 		for parent.TryLock(unix.LOCK_EX) != nil && time.Until(until) > 0 {
 			time.Sleep(pause)
 		}
-		s.sweep(parent, dirs)
+		s.sweep(parent, dirs, func() {})
 		return nil
 	})
 	s.mu.Lock()
@@ -131,8 +155,9 @@ func (s *sweeper) sweepAll(uid int) {
 	s.errs = append(s.errs, err)
 }
 
-// sweep returns when none of these groups is an orphan any more.
-func (s *sweeper) sweep(parent *cgroup.Group, dirs []string) {
+// sweep returns when none of these groups is an orphan any more. It calls dead for each that has no process
+// left.
+func (s *sweeper) sweep(parent *cgroup.Group, dirs []string, dead func()) {
 	slots := make(chan struct{}, sweepParallel)
 	seen := takeCensus(parent)
 	var all sync.WaitGroup
@@ -140,7 +165,9 @@ func (s *sweeper) sweep(parent *cgroup.Group, dirs []string) {
 		all.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			swept, err := s.one(parent, dir, seen)
+			dead := sync.OnceFunc(dead)
+			defer dead()
+			swept, err := s.one(parent, dir, seen, dead)
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			if err != nil {
@@ -154,7 +181,9 @@ func (s *sweeper) sweep(parent *cgroup.Group, dirs []string) {
 }
 
 // one stops a group if it is an orphan and the filter selects it.
-func (s *sweeper) one(parent *cgroup.Group, dir string, seen *census) (Swept, error) {
+func (s *sweeper) one(
+	parent *cgroup.Group, dir string, seen *census, dead func(),
+) (Swept, error) {
 	suspect, err := findOrphan(parent, dir, 0, seen)
 	if suspect == nil {
 		continueAsked(parent, dir)
@@ -166,13 +195,36 @@ func (s *sweeper) one(parent *cgroup.Group, dir string, seen *census) (Swept, er
 		return Swept{}, err
 	}
 	defer g.Close()
-	switch of := g.Facts(); {
-	case s.filter.Unit != "" && s.filter.Unit != of.Client.Unit:
+	of := g.Facts()
+	if s.filter.Unit != "" && s.filter.Unit != of.Client.Unit {
+		return Swept{}, nil
+	}
+	over := isOver(g)
+	switch {
+	case over && s.filter.DryRun:
 		return Swept{}, nil
 	case s.filter.DryRun:
 		return Swept{ID: g.ID, Name: of.Name, Dir: g.Dir}, nil
 	}
-	return End(g, SweepGrace)
+	swept, err := End(g, SweepGrace, dead)
+	if over && swept.Stuck == "" {
+		return Swept{}, err
+	}
+	return swept, err
+}
+
+// isOver reports whether no process is left of a server, so that only directories are removed. Its guard may
+// be about to exit.
+func isOver(g *group.ControlGroup) bool {
+	if group.Populated(g.Payload) {
+		return false
+	}
+	empty, err := freeze.AwaitEmpty(g.Top, time.Now().Add(exitWithin))
+	if err != nil || !empty {
+		return false
+	}
+	tagged, err := g.Tagged().Members()
+	return err == nil && len(tagged) == 0
 }
 
 // sweepTrees stops the servers below guards that are stopped and have no launcher.
@@ -182,14 +234,20 @@ func (s *sweeper) sweepTrees(uid int) {
 	left := 0
 	var all sync.WaitGroup
 	backend.EachTree(uid, func(t *backend.TreeGuard) {
-		continueLauncher(t.Config.Launcher, t.UID, askedToEnd)
-		st, _ := proc.ReadStat(t.PID) // zero, if it has exited
-		abandoned := st.Stopped() && !t.LauncherLives()
+		if !s.filter.DryRun {
+			continueLauncher(t.Config.Launcher, t.UID, askedToEnd)
+		}
+		abandoned := t.Abandoned()
 		others := t.UID != os.Getuid() && time.Now().After(until)
 		if abandoned && others {
 			left++
 		}
 		if !abandoned || others {
+			t.Close()
+			return
+		}
+		if s.filter.DryRun {
+			s.add(treeOf(t))
 			t.Close()
 			return
 		}
@@ -215,9 +273,16 @@ func (s *sweeper) endTree(t *backend.TreeGuard) {
 	_, _ = below.Run()                                      // the next sweep tries again
 	_ = unix.PidfdSendSignal(t.PIDFD, unix.SIGCONT, nil, 0) // gone is as good
 	if linux.AwaitEnd(t.PIDFD, unix.POLLIN, protocol.DoubtMost) {
-		one := Swept{Name: t.Config.Name, ID: t.Config.Group.ID, Dir: strconv.Itoa(t.PID)}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.done = append(s.done, one)
+		s.add(treeOf(t))
 	}
+}
+
+func treeOf(t *backend.TreeGuard) Swept {
+	return Swept{Name: t.Config.Name, ID: t.Config.Group.ID, Dir: strconv.Itoa(t.PID)}
+}
+
+func (s *sweeper) add(one Swept) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.done = append(s.done, one)
 }
