@@ -122,7 +122,7 @@ func (v *gatewayRun) note(text string) {
 
 func (v *gatewayRun) fail(operands []string, err error) int {
 	text := fmt.Sprintf("cannot contain the servers of %q: %v", operands[0], err)
-	hint := ""
+	hint := cli.Hint(protocol.Auto, err)
 	if errors.Is(err, unix.EBUSY) { // of seccomp(2)
 		hint = "start it outside of mcpscope gateway, LXD and other programs with a seccomp listener"
 	}

@@ -21,7 +21,8 @@ const overviewExamples = `  mcpscope run -- npx -y @modelcontextprotocol/server-
 `
 
 // helpTemplate prints examples first, and the flags of the command without --help.
-const helpTemplate = `Usage: mcpscope {{if .HasParent}}{{.Use}}{{else}}COMMAND [ARG…]{{end}}
+const helpTemplate = `Usage: {{if .HasParent}}{{.Parent.CommandPath}} {{.Use}}
+{{- else}}mcpscope COMMAND [ARG…]{{end}}
 
 {{if .HasExample}}{{.Example}}
 {{end}}{{.Long}}

@@ -51,7 +51,7 @@ func TestAskedFor(t *testing.T) {
 	for line, want := range map[string]string{
 		"": "Usage: mcpscope COMMAND", "help": "Usage: mcpscope COMMAND", "--help": "Usage: mcpscope COMMAND", "help run": "--eof-grace D",
 		"sweep --help": "Usage: mcpscope sweep",
-		"unwrap -h":    "Usage: mcpscope unwrap", "completion --help": "Usage: mcpscope completion",
+		"unwrap -h":    "Usage: mcpscope unwrap", "completion --help": "Usage: mcpscope completion", "completion bash --help": "Usage: mcpscope completion bash",
 		"help help": "Usage: mcpscope help", "version": "mcpscope ",
 	} {
 		if s := say(strings.Fields(line)...); s.status != 0 || s.err != "" || !strings.Contains(s.out, want) {
@@ -69,6 +69,7 @@ func TestMistakes(t *testing.T) {
 	}{
 		{[]string{"rum"}, cli.ExitUsage, "mcpscope: unknown command \"rum\"\nmcpscope: hint: mcpscope run\n"},
 		{[]string{"npx"}, cli.ExitUsage, "mcpscope: unknown command \"npx\"\nmcpscope: hint: mcpscope run -- npx …, or mcpscope help\n"},
+		{[]string{"completion", "nope"}, cli.ExitUsage, "mcpscope: completion: there is no script for the shell \"nope\"\nmcpscope: hint: mcpscope help completion\n"},
 		{[]string{"help", "nope"}, cli.ExitUsage, "mcpscope: help: unknown command \"nope\"\nmcpscope: hint: mcpscope help\n"},
 		{[]string{"set", "demo", "foo=1"}, cli.ExitUsage, "mcpscope: set: \"foo\" is not a file of a cgroup, such as memory.max\nmcpscope: hint: mcpscope help set\n"},
 		{[]string{"wrap", "--list", "nope"}, cli.ExitFailure, "mcpscope: cannot find configurations: there is no client and no file \"nope\"; clients are claude-code, claude-desktop, codex, cursor, vscode, devcontainer, windsurf, zed, gemini, qwen, mcporter, copilot, goose, hermes, cline, continue, librechat, opencode, crush, kiro, lmstudio, amp, vibe, 1mcp, antigravity, kilo, kimi, factory, qoder, trae, openclaw, augment, junie, jetbrains, jan, roo, zoo\n"},

@@ -5,6 +5,8 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
@@ -36,5 +38,12 @@ func newRoot(io cli.Stdio) *cobra.Command {
 	root.InitDefaultCompletionCmd("completion")
 	completion, _, _ := root.Find([]string{"completion"}) // made above
 	completion.Short = "print a completion script for a shell"
+	completion.Args = func(_ *cobra.Command, shells []string) error {
+		if len(shells) > 0 { // those that are known are commands below this one
+			return fmt.Errorf("there is no script for the shell %q", shells[0])
+		}
+		return nil
+	}
+	completion.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 	return root
 }

@@ -38,9 +38,13 @@ func (d *diagnosis) advise() (all []advice) {
 		})
 	}
 	if !h.Init.Reaps {
+		then := "the next sweep stops the server"
+		if d.Backend == protocol.Tree {
+			then = "nothing stops the rest of the server"
+		}
 		all = append(all, advice{
 			Reason: "PID 1 (" + cmp.Or(h.Init.Name, "unknown") + ") may not reap orphans, so a client that " +
-				"kills its process tree kills launcher and guard, and the next sweep stops the server",
+				"kills its process tree kills launcher and guard, and " + then,
 			Command: "docker run --init, podman run --init",
 		})
 	}

@@ -201,12 +201,13 @@ func (p Place) handsDown(above *cgroup.Group) bool {
 		cgroup.HandsDown(above, wanted)
 }
 
-// ownedBy: to root every directory is writable, so for root only the mark counts that
-// systemd puts on delegated directories.
+// ownedBy: to root every directory is writable, unless it is root of a user namespace. So for root the mark
+// counts, too, that systemd puts on delegated directories.
 func ownedBy(g *cgroup.Group, uid int) error {
 	var st unix.Stat_t
 	_ = unix.Fstat(g.FD(), &st) // it can't fail: the directory is open
-	if uid == 0 && delegation(g) || uid != 0 && int(st.Uid) == uid {
+	ofRoot := uid == 0 && delegation(g) && unix.Faccessat(g.FD(), ".", unix.W_OK, 0) == nil
+	if ofRoot || uid != 0 && int(st.Uid) == uid {
 		return nil
 	}
 	return fmt.Errorf("%s is not delegated to us: %w", g.Path(), unix.EACCES)

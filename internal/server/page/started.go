@@ -49,7 +49,7 @@ type Process struct {
 
 // ReapingInits are programs that are made to be PID 1 of a container, and reap orphans.
 const ReapingInits = " systemd init tini docker-init dumb-init catatonit s6-svscan runit openrc-init " +
-	"busybox podman-init mcpscope "
+	"busybox podman-init bwrap mcpscope "
 
 // File identifies an open file.
 type File struct{ Dev, Ino uint64 }
