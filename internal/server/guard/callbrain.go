@@ -77,6 +77,7 @@ func (p *serverGuard) callBrain() {
 	case p.launcherEnds():
 		p.page.Wake = 0
 		p.callBy(now() + quietAfterHangUp)
+	case p.postponeSettling():
 	case p.startBrain():
 	case p.page.Pending() || p.page.Phase > page.Idle:
 		p.endWithoutBrain()

@@ -40,8 +40,7 @@ func (k *guardKeeper) continueGuard() { signalBy(k.guard.PIDFD, unix.SIGCONT) }
 // hasReacted: the guard has read all news and, once, started the brain that settles the start. Without that
 // no manager knows the server.
 func (k *guardKeeper) hasReacted() bool {
-	settles := k.page.Wake != 0 && k.page.Generation == 0
-	return k.page.NewsRead == k.page.News && !settles
+	return k.page.NewsRead == k.page.News && !k.page.Unsettled()
 }
 
 // thawAt is when a guard that has not reacted may be frozen.

@@ -92,14 +92,15 @@ type keepList struct {
 
 // call is the brain that the guard has started, or is about to.
 type call struct {
-	sock     int32 // the guard's end of its socket, or -1 without a brain
-	end      int32 // the brain's end, until it executes its program
-	pid      int32
-	deaths   int               // of brains, one after the other
-	at       int64             // when a brain is started, or 0
-	patience int64             // when a brain that was continued is killed, or 0
-	dueSeen  int64             // Page.Due that had passed
-	digits   [numbers][11]byte // arguments
+	sock      int32 // the guard's end of its socket, or -1 without a brain
+	end       int32 // the brain's end, until it executes its program
+	pid       int32
+	deaths    int               // of brains, one after the other
+	at        int64             // when a brain is started, or 0
+	patience  int64             // when a brain that was continued is killed, or 0
+	dueSeen   int64             // Page.Due that had passed
+	postponed int64             // for how long at the last time: see postponeSettling
+	digits    [numbers][11]byte // arguments
 }
 
 // reception has the descriptors that came with the last word.

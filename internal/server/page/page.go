@@ -351,6 +351,9 @@ func (p *Page) IsRepeated() bool {
 	return p.SignalsGot > 1 && p.Signals[0].Number == p.Signals[1].Number
 }
 
+// Unsettled reports whether no brain has been called yet, for the tasks that a start leaves.
+func (p *Page) Unsettled() bool { return p.Wake != 0 && p.Generation == 0 }
+
 // Pending reports whether something has happened that no brain has handled.
 func (p *Page) Pending() bool {
 	for event := range Events {
