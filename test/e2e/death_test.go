@@ -161,10 +161,19 @@ func TestFrozenGuards(t *testing.T) {
 	w := newWorld(t)
 	s := startServer(w, []string{"--group"}, []string{"--eof-grace", soon, "--term-grace", soon}, binaries.Zoo, "ignore-both")
 	escape.AwaitSettled(s.guard)
-	if err := bed.Write(filepath.Join(rootsSlice(w.Site), "guards", "cgroup.freeze"), "1"); err != nil {
+	guards := filepath.Join(rootsSlice(w.Site), "guards")
+	if err := bed.Write(guards+"/cgroup.freeze", "1"); err != nil {
 		t.Fatal(err)
 	}
 	s.Tell("close")
+	thawed := func(events string) bool { return strings.Contains(events, "frozen 0") }
+	err := escape.AwaitText(guards+"/cgroup.events", escape.Patience, thawed)
+	if err == nil {
+		err = bed.Write(guards+"/cgroup.freeze", "1")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	s.dead()
 }
 

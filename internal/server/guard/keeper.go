@@ -15,8 +15,9 @@ type guardKeeper struct {
 	page    *page.Page
 	guard   page.Guard
 	lasting lasting
-	reactBy int64 // when a guard that has not read the news is killed, or 0
-	thawed  bool  // its group was, meanwhile
+	reactBy int64 // when a guard that has not reacted is killed, or 0
+	thawAt  int64 // when it may be frozen
+	thawed  bool  // it was thawed since it has to react
 	retryAt int64 // when a guard is forked that could not be forked before, or 0
 }
 
@@ -31,47 +32,53 @@ func (k *guardKeeper) announce() {
 	k.continueGuard()
 	sendWord(int32(k.guard.Sock), page.WordLook)
 	if k.reactBy == 0 {
-		k.reactBy = now() + startWithin
+		k.expect(now())
 	}
 }
 
-func (k *guardKeeper) continueGuard() { signalBy(k.guard.PIDFD, unix.SIGCONT) }
-
-// hasReacted: the guard has read all news and, once, started the brain that settles the start. Without that
-// no manager knows the server.
-func (k *guardKeeper) hasReacted() bool {
-	return k.page.NewsRead == k.page.News && !k.page.Unsettled()
+// expect has the guard react from that time on.
+func (k *guardKeeper) expect(since int64) {
+	k.reactBy = since + startWithin
+	k.thawAt = since + thawAfter
+	k.thawed = false
 }
 
-// thawAt is when a guard that has not reacted may be frozen.
-func (k *guardKeeper) thawAt() int64 { return k.reactBy - startWithin + thawAfter }
+func (k *guardKeeper) continueGuard() { signalBy(k.guard.PIDFD, unix.SIGCONT) }
 
 // deadline is when check, or replace, has something to do; 0 for never.
 func (k *guardKeeper) deadline() int64 {
 	switch {
 	case k.retryAt != 0:
 		return k.retryAt
-	case k.reactBy != 0 && !k.thawed:
-		return k.thawAt()
+	case k.reactBy != 0:
+		return k.thawAt
 	}
-	return k.reactBy
+	return 0
 }
 
-// check kills a guard that does not react. A traced one does not run after SIGCONT, and one that was frozen
-// with its scope runs after the thaw.
+// check kills a guard that does not react: that has not read all news or, once, has not called the brain that
+// settles the start, without which no manager knows the server. A traced one does not run after SIGCONT, and
+// one that was frozen runs after a thaw. A member may freeze it again.
 func (k *guardKeeper) check(g *serverGroup) {
+	at := now()
+	hasRead := k.page.NewsRead == k.page.News
 	switch {
-	case k.hasReacted():
+	case k.reactBy == 0:
+	case hasRead && !k.page.Unsettled():
 		k.reactBy = 0
-		k.thawed = false
-	case k.reactBy != 0 && !k.thawed && now() >= k.thawAt():
-		k.thawed = true
-		k.reactBy = now() + startWithin // this process may have been frozen, too
-		g.thawGuard()
-		k.continueGuard()
-	case k.reactBy != 0 && now() >= k.reactBy:
+	case hasRead && at < k.page.Wake:
+		k.expect(k.page.Wake)
+	case k.thawed && at >= k.reactBy:
 		k.reactBy = 0
 		signalBy(k.guard.PIDFD, unix.SIGKILL)
+	case at >= k.thawAt:
+		if !k.thawed { // this process may have been frozen, too
+			k.reactBy = at + startWithin
+		}
+		k.thawed = true
+		k.thawAt = at + thawAfter
+		g.thawGuard()
+		k.continueGuard()
 	}
 }
 
