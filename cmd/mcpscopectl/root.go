@@ -39,7 +39,7 @@ func newRoot(io cli.Stdio) *cobra.Command {
 	completion, _, _ := root.Find([]string{"completion"}) // made above
 	completion.Short = "print a completion script for a shell"
 	completion.Args = func(_ *cobra.Command, shells []string) error {
-		if len(shells) > 0 { // those that are known are commands below this one
+		if len(shells) > 0 { // known shells are commands of their own
 			return fmt.Errorf("there is no script for the shell %q", shells[0])
 		}
 		return nil

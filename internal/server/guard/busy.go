@@ -34,7 +34,7 @@ func isBusy() bool {
 	return running() > processors()
 }
 
-// running is the number of threads on this host that run or could, with this one; 0 if it is unknown.
+// running is the number of threads on this host that run or could, with our own; 0 if it is unknown.
 func running() (count int) {
 	fd, e := openAt(unix.AT_FDCWD, "/proc/loadavg\x00", 0)
 	if e != 0 {

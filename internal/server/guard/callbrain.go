@@ -201,13 +201,13 @@ func (p *serverGuard) receiveBrain() {
 		p.forgetBrain()
 		p.called.deaths = 0
 		if p.page.Phase == page.Idle {
-			sendWord(p.launcher, page.WordLook) // it polls the input as well
+			sendWord(p.launcherSock, page.WordLook) // it polls the input as well
 		}
 	case dead:
 		p.forgetBrain()
 		p.brainDied()
 	case word == page.WordLook && p.page.Stuck:
-		sendWord(p.launcher, page.WordLook)
+		sendWord(p.launcherSock, page.WordLook)
 	}
 }
 
@@ -240,8 +240,8 @@ func (p *serverGuard) stopping() bool {
 	return p.page.Phase >= page.Terminating || p.page.Happened[page.LauncherDied] != 0
 }
 
-// brainDied starts the next brain. One after another may die for the same reason: then the guard ends the
-// server, and at last does without a report.
+// brainDied calls the next brain. One after another may die for the same reason: then the guard ends the
+// server, and does without a report.
 func (p *serverGuard) brainDied() {
 	p.called.deaths++
 	if p.called.deaths >= deathsMost && !p.stopping() && !p.page.Pending() {
@@ -274,18 +274,19 @@ func (p *serverGuard) checkBrain(at int64) {
 	}
 }
 
-// endWithoutBrain ends a server where no brain can start, for lack of processes or memory.
+// endWithoutBrain ends a server where no brain can start, for lack of processes or memory. It does not
+// return.
 func (p *serverGuard) endWithoutBrain() {
 	if p.launcherLives() && p.page.Phase < page.Terminating {
 		p.awaitOwnEnd()
 		if p.page.SignalsGot == 0 { // otherwise the main process has got one from the client
-			sendWord(p.launcher, page.WordTerminate)
+			sendWord(p.launcherSock, page.WordTerminate)
 		}
 		p.awaitEnd(now(), p.page.TermGrace, true)
 	}
 	p.killAll()
 	if p.launcherLives() { // members that left the group descend from it
-		sendWord(p.launcher, page.WordKill)
+		sendWord(p.launcherSock, page.WordKill)
 		p.awaitLauncher()
 	}
 	if !p.launcherLives() { // it may have died meanwhile

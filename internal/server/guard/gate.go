@@ -56,7 +56,7 @@ func (p *gateGuard) keepGate() {
 	for fd := uintptr(0); fd <= 2; fd++ { // a watcher's are not to be those of a server
 		sys(unix.SYS_DUP3, uintptr(p.signals), fd, unix.O_CLOEXEC, 0, 0)
 	}
-	p.called.sock = p.launcher
+	p.called.sock = p.launcherSock
 	for i := range p.polls {
 		p.polls[i] = unix.PollFd{Fd: -1, Events: unix.POLLIN}
 	}

@@ -46,7 +46,7 @@ const (
 	pollSignals
 	pollBrain
 	pollMain
-	pollStdin // and the others of page.Seen.Happened: see watched
+	pollStdin // and the others of page.Seen.Happened, in their order: see receiveEnd
 	pollStdout
 	pollClient
 	pollInput // while the members are idle and there is no brain
@@ -77,7 +77,7 @@ func (p *serverGuard) guardMain() {
 	p.files = groupFiles{-1, -1, -1}
 	p.watchClient()
 	if p.replaces {
-		p.replace()
+		p.takeOver()
 	} else {
 		p.awaitGroup()
 	}
@@ -158,7 +158,7 @@ func (p *serverGuard) watchClient() {
 	for i := range p.polls {
 		p.polls[i] = unix.PollFd{Fd: -1, Events: unix.POLLIN}
 	}
-	p.polls[pollLauncher].Fd = p.launcher
+	p.polls[pollLauncher].Fd = p.launcherSock
 	p.polls[pollSignals].Fd = p.signals
 	p.watchEnd(pollStdin, page.StdinClosed, p.page.Stdin)
 	p.watchEnd(pollStdout, page.StdoutClosed, p.page.Stdout)
@@ -172,9 +172,9 @@ func (p *serverGuard) watchEnd(poll, event int, fd int32) {
 	}
 }
 
-// replace is for a guard in the place of one that was killed. A brain of the guard before exits: another one
+// takeOver is for a guard in the place of one that was killed. A brain of the guard before exits: another one
 // goes on.
-func (p *serverGuard) replace() {
+func (p *serverGuard) takeOver() {
 	p.page.Generation++
 	p.files.open(p.page.Payload)
 	p.watchMain()
@@ -199,7 +199,7 @@ func (p *serverGuard) enterScope() {
 // awaitGroup receives the group, and the leaf where the guard is from then on or -1. If the launcher dies
 // first, there is no server.
 func (p *serverGuard) awaitGroup() {
-	word, _ := p.receiveFrom(p.launcher, 0)
+	word, _ := p.receiveFrom(p.launcherSock, 0)
 	if word != page.WordGo || p.received.truncated {
 		p.removeDirectories()
 		exit(0)
@@ -220,8 +220,7 @@ func (p *process) poll(limit int64) (events uintptr, errno syscall.Errno) {
 	return sys(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&p.polls)), uintptr(len(p.polls)), timeout, 0, 0)
 }
 
-// watch does not return. It says that news are read when it has reacted to them, and need not call a brain: a
-// member may stop it again and again.
+// watch does not return.
 func (p *serverGuard) watch() {
 	p.heard = p.page.NewsRead
 	for {
@@ -255,9 +254,15 @@ func (p *serverGuard) watch() {
 			p.receiveBrain()
 		}
 		p.react()
-		if p.called.at == 0 {
-			p.page.NewsRead = p.heard
-		}
+		p.confirmNews()
+	}
+}
+
+// confirmNews has the launcher see that this guard has reacted. Before it has called the brain that it needs,
+// it has not: a member may stop it again and again, and the launcher continues it until then.
+func (p *serverGuard) confirmNews() {
+	if p.called.at == 0 {
+		p.page.NewsRead = p.heard
 	}
 }
 
@@ -354,7 +359,7 @@ func sendWord(sock int32, word byte) {
 }
 
 func (p *serverGuard) receiveLauncher() {
-	word, dead := p.receiveFrom(p.launcher, unix.MSG_DONTWAIT)
+	word, dead := p.receiveFrom(p.launcherSock, unix.MSG_DONTWAIT)
 	switch {
 	case dead:
 		p.polls[pollLauncher].Fd = -1

@@ -139,7 +139,7 @@ func (l *Launcher) ContinueInGo(memory int, env []string, r Runtime) bool {
 		for l.waits() {
 			l.react(r.Poll(l.pollArguments()))
 		}
-		if l.finish() {
+		if l.exitOrLeave() {
 			l.over = true
 			return true
 		}

@@ -178,7 +178,8 @@ func (l *Launcher) mainEnded() {
 		return
 	}
 	for try := int64(0); try < 16; try++ {
-		if l.page.Childless && l.isEmpty() {
+		// Without a guard there may be no descriptor to read that. Then a group is empty that can be removed.
+		if l.page.Childless && (!l.group.populated() || l.keeper.isMissing() && l.group.remove()) {
 			if claimEnd(l.page) || l.keeper.isMissing() {
 				l.end = NothingLeft
 			}
@@ -197,12 +198,6 @@ func (l *Launcher) mainEnded() {
 // claimEnd has the launcher end the server. It fails if a brain does.
 func claimEnd(on *page.Page) bool {
 	return atomic.CompareAndSwapUint32(&on.Ender, page.NotEnding, page.EndedByLauncher)
-}
-
-// isEmpty reports whether the group is. Without a guard there may be no descriptor to read that. Then it is
-// if it can be removed.
-func (l *Launcher) isEmpty() bool {
-	return !l.group.populated() || l.keeper.isMissing() && l.group.remove()
 }
 
 func (l *Launcher) receiveGuard() {

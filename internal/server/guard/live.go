@@ -22,17 +22,17 @@ func (l *Launcher) live() {
 			_, e := sys(unix.SYS_PPOLL, polls, count, timeout, 0, 0)
 			l.react(e)
 		}
-		if l.finish() {
+		if l.exitOrLeave() {
 			l.over = true
 			return
 		}
 	}
 }
 
-// finish ends the process as the main process has ended, when nothing is left of the server. It returns true
-// where main has to do that, and false where a brain has to end something first. Where no guard can be
-// forked, there is no brain either: a sweep removes the group.
-func (l *Launcher) finish() bool {
+// exitOrLeave ends the process as the main process has ended, when nothing is left of the server. It returns
+// where main has to do that, or a brain has to end something first: then the loop goes on. Where no guard can
+// be forked, there is no brain either: a sweep removes the group.
+func (l *Launcher) exitOrLeave() (forMain bool) {
 	on := l.page
 	switch {
 	case on.FailedStep != page.StepNone || l.end == MembersStuck:
@@ -56,7 +56,7 @@ func (l *Launcher) finish() bool {
 			exitAs(on)
 		}
 		return false
-	case on.Awaits: // there is no brain
+	case on.Awaits: // there is no brain: it implies Reports
 		return true
 	case l.group.remove() || l.keeper.isMissing():
 		l.keeper.dismiss(page.WordDone, startWithin)

@@ -17,7 +17,9 @@ import (
 
 // Options are those of Fork.
 type Options struct {
-	Name string   // the guard's comm, at most 15 bytes, and its command line
+	// Name is the guard's comm, at most 15 bytes, and its command line; that of a server is guard-ID, which
+	// tag reads.
+	Name string
 	Argv []string // of a brain; the numbers of the page's file and of its socket follow
 	Env  []string // of a brain
 	// Hide is where the arguments of this process begin and end: the guard has another command line. Some
@@ -60,14 +62,14 @@ type process struct {
 	lasting
 	replaces bool // it has the group from the launcher, by inheritance
 
-	launcher int32 // socket of the process that has forked it
-	signals  int32 // signalfd
-	keeps    keepList
-	called   call
-	polls    [pollCount]unix.PollFd
-	received reception
-	info     [16]uint64 // the last signal
-	buf      [512]byte
+	launcherSock int32 // of the process that has forked it
+	signals      int32 // signalfd
+	keeps        keepList
+	called       call
+	polls        [pollCount]unix.PollFd
+	received     reception
+	info         [16]uint64 // the last signal
+	buf          [512]byte
 }
 
 // serverGuard is the guard of a server.
@@ -254,7 +256,7 @@ func (l *lasting) newProcess(on *page.Page, gate *Gate, sock int32) (*process, s
 	p.page = on
 	p.lasting = *l
 	p.cgroup = on.Leaf
-	p.launcher = sock
+	p.launcherSock = sock
 	p.called.sock = -1
 	p.signals = int32(signals)
 	for _, fd := range on.Descriptors() {
@@ -262,7 +264,7 @@ func (l *lasting) newProcess(on *page.Page, gate *Gate, sock int32) (*process, s
 	}
 	p.keeps.add(on.Memory)
 	p.keeps.shared = p.keeps.count
-	p.keeps.add(p.launcher)
+	p.keeps.add(p.launcherSock)
 	p.keeps.add(p.signals)
 	return p, 0
 }
