@@ -106,8 +106,21 @@ func (f *wrapFlags) run(operands []string, io cli.Stdio) int {
 	status := r.run(operands)
 	if status == cli.ExitOK && !f.check && !f.dryRun {
 		f.advise(io)
+		f.noteSwap(io)
 	}
 	return status
+}
+
+// noteSwap says where frozen servers keep their memory.
+func (f *wrapFlags) noteSwap(io cli.Stdio) {
+	freezes := f.idleFreeze != "" && f.idleFreeze != "infinity"
+	if !freezes || diagnose.Swap() != "" {
+		return
+	}
+	io.Note("this host has no swap, so a frozen server keeps its memory")
+	if remedy := diagnose.ZramCommand(); remedy != "" {
+		io.Hint(remedy)
+	}
 }
 
 // advise prints the memory of servers that run without mcpscope until their clients start them again.

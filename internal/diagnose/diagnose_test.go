@@ -186,3 +186,20 @@ func TestDoctorChecksSettings(t *testing.T) {
 		t.Errorf("status %d, no %q in\n%s", d.Status(), want, text)
 	}
 }
+
+// The command depends on the distribution, and on those that it is like.
+func TestZramPackage(t *testing.T) {
+	for release, want := range map[string]string{
+		"PRETTY_NAME=\"Debian 13\"\nID=debian\n":                   "apt install systemd-zram-generator",
+		"ID=ubuntu\nID_LIKE=debian\n":                              "apt install systemd-zram-generator",
+		"ID=pop\nID_LIKE=\"ubuntu debian\"\n":                      "apt install systemd-zram-generator",
+		"ID=fedora\n":                                              "dnf install zram-generator-defaults",
+		"ID=endeavouros\nID_LIKE='arch'\n":                         "pacman -S zram-generator && echo '[zram0]' >/etc/systemd/zram-generator.conf",
+		"ID=nixos\nVERSION_ID=\"26.05\"\nHOME_URL=\"https://nix\"": "",
+		"": "",
+	} {
+		if got := zramPackage(release); got != want {
+			t.Errorf("%q: %q, want %q", release, got, want)
+		}
+	}
+}

@@ -29,6 +29,8 @@ type host struct {
 	} `json:"init"`
 	Unit *cli.Unit `json:"unit,omitempty"`
 	Swap string    `json:"swap,omitempty"` // zram or disk
+	// SwapRemedy is a command, if there is none.
+	SwapRemedy string `json:"swap_remedy,omitempty"`
 }
 
 // groups is the place of this process in the cgroup2 hierarchy.
@@ -41,6 +43,9 @@ type groups struct {
 
 func readHost() host {
 	h := host{Unit: cli.OwnUnit(), Swap: Swap()}
+	if h.Swap == "" {
+		h.SwapRemedy = ZramCommand()
+	}
 	var name unix.Utsname
 	_ = unix.Uname(&name) // cannot fail
 	h.Kernel = unix.ByteSliceToString(name.Release[:])
@@ -78,6 +83,42 @@ func Swap() string {
 		return "zram"
 	case devices > 0:
 		return "disk"
+	}
+	return ""
+}
+
+// ZramCommand gives this host zram, at once and at each boot: half of its memory. It is "" where that is
+// unknown. Those of Debian 12 and 13 were tried, the others are from their documentation.
+func ZramCommand() string {
+	if unix.Access("/run/systemd/system", unix.F_OK) != nil { // sd_booted(3)
+		return ""
+	}
+	text, _ := os.ReadFile("/etc/os-release") // os-release(5); without it nothing is known
+	install := zramPackage(string(text))
+	if install == "" {
+		return ""
+	}
+	return `sudo sh -c "` + install + ` && systemctl daemon-reload && systemctl start dev-zram0.swap"`
+}
+
+// zramPackage installs the generator of zram units. It does nothing without a configuration, which Arch's has
+// not.
+func zramPackage(release string) string {
+	for line := range strings.Lines(release) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		if key != "ID" && key != "ID_LIKE" {
+			continue
+		}
+		for _, id := range strings.Fields(strings.Trim(value, `"'`)) {
+			switch id {
+			case "debian", "ubuntu":
+				return "apt install systemd-zram-generator"
+			case "fedora":
+				return "dnf install zram-generator-defaults"
+			case "arch":
+				return "pacman -S zram-generator && echo '[zram0]' >/etc/systemd/zram-generator.conf"
+			}
+		}
 	}
 	return ""
 }

@@ -56,8 +56,11 @@ func (d *diagnosis) Print(to io.Writer) {
 	line("swap", map[string]string{
 		"zram": "zram: the memory of idle servers can be reclaimed (run --idle-freeze)",
 		"disk": "a disk: the memory of idle servers can be reclaimed (run --idle-freeze); zram is faster",
-		"":     "none, so a frozen server keeps its memory: apt install systemd-zram-generator, or its like",
+		"":     "none, so a frozen server keeps its memory",
 	}[h.Swap])
+	if h.SwapRemedy != "" {
+		line("", "→ "+h.SwapRemedy)
+	}
 	if h.Unit != nil {
 		line("unit", fmt.Sprintf("%s of the %s manager", h.Unit.Name, h.Unit.Manager))
 	}
