@@ -29,7 +29,7 @@ type host struct {
 	} `json:"init"`
 	Unit *cli.Unit `json:"unit,omitempty"`
 	Swap string    `json:"swap,omitempty"` // zram or disk
-	// SwapRemedy is a command, if there is none.
+	// SwapRemedy is a command for a host without swap.
 	SwapRemedy string `json:"swap_remedy,omitempty"`
 }
 

@@ -155,6 +155,27 @@ func TestGuardWithoutDescriptorsOrLauncher(t *testing.T) {
 	s.members.WantDead(t)
 }
 
+// systemd-oomd leaves a mark on the group that it kills. Another SIGKILL leaves no mark.
+func TestKilledBySystemdOOMD(t *testing.T) {
+	t.Parallel()
+	for want, marked := range map[string]bool{`"cause":"out-of-memory"`: true, `"cause":"main-exited"`: false} {
+		report := filepath.Join(t.TempDir(), "report")
+		s := startServer(newWorld(t), []string{"--group"}, []string{"--report", report}, binaries.Zoo, "plain")
+		if marked {
+			if err := unix.Setxattr(s.group, "user.oomd_ooms", []byte("1"), 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		main, _ := s.members.Main()
+		main.Signal(unix.SIGKILL)
+		s.dead()
+		text, err := os.ReadFile(report)
+		if err != nil || !strings.Contains(string(text), want) || strings.Contains(string(text), `"oomd":true`) != marked {
+			t.Errorf("marked %v: %s, %v", marked, text, err)
+		}
+	}
+}
+
 // A member may freeze the leaf of the guards.
 func TestFrozenGuards(t *testing.T) {
 	t.Parallel()

@@ -99,10 +99,22 @@ func (g *ControlGroup) Figures() (f protocol.Figures) {
 	whole := g.Payload.Number("memory.oom.group")
 	f.EndsWhole = whole != nil && *whole == 1
 	f.OOMKills, _ = g.counted("memory.events", "oom_kill")
+	f.ByOOMD = g.killedByOOMD()
 	var at *cgroup.Group
 	f.PIDsRefused, at = g.counted("pids.events", "max")
 	f.PIDsMax = at.Number("pids.max")
 	return f
+}
+
+// killedByOOMD: systemd-oomd counts its kills of a group in an attribute, and begins with that. It kills
+// groups without others in them, or with memory.oom.group.
+func (g *ControlGroup) killedByOOMD() bool {
+	for _, at := range []*cgroup.Group{g.Payload, g.whole()} {
+		if _, counted, _ := at.Attr("user.oomd_ooms"); counted { // not, if it can't be read
+			return true
+		}
+	}
+	return false
 }
 
 // counted reads the file of the payload or, without that controller, of the directory above it. It is 0 if

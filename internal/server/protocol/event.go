@@ -52,13 +52,14 @@ type Figures struct {
 	MemoryMax   *uint64           `json:"memory_max_bytes,omitempty"`
 	OOMKills    uint64            `json:"oom_kills,omitempty"`    // members, for lack of memory
 	EndsWhole   bool              `json:"-"`                      // the kernel kills the whole group then
+	ByOOMD      bool              `json:"oomd,omitempty"`         // systemd-oomd has killed the whole group
 	PIDsRefused uint64            `json:"pids_refused,omitempty"` // failed forks
 	PIDsMax     *uint64           `json:"pids_max,omitempty"`
 	Limits      map[string]string `json:"limits,omitempty"` // that were set, by their files
 }
 
-// Exhausted reports whether the kernel has killed the whole group.
-func (f Figures) Exhausted() bool { return f.EndsWhole && f.OOMKills > 0 }
+// Exhausted reports whether the kernel or systemd-oomd has killed the whole group.
+func (f Figures) Exhausted() bool { return f.EndsWhole && f.OOMKills > 0 || f.ByOOMD }
 
 type Event string
 

@@ -50,6 +50,9 @@ func (r *Report) reason() string {
 	case protocol.Signalled:
 		return "it received " + r.Signal
 	case protocol.MemoryExhausted:
+		if r.ByOOMD {
+			return "out of memory or swap, systemd-oomd killed it"
+		}
 		return "out of memory" + r.memory() + ", the kernel killed all of it"
 	}
 	if text := reasons[r.Cause]; text != "" {

@@ -34,6 +34,9 @@ func TestSentence(t *testing.T) {
 		"ended after 10s: out of memory (its limit is 1024 MB), the kernel killed all of it": {
 			Seconds: 10, Cause: protocol.MemoryExhausted, Figures: protocol.Figures{MemoryMax: &limit},
 		},
+		"ended after 10s: out of memory or swap, systemd-oomd killed it": {
+			Seconds: 10, Cause: protocol.MemoryExhausted, Figures: protocol.Figures{ByOOMD: true},
+		},
 	} {
 		r.Ended = r.Started.Add(time.Duration(r.Seconds * float64(time.Second)))
 		if got := r.Sentence(); got != want {
