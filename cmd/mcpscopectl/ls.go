@@ -69,6 +69,9 @@ func (f *lsFlags) note(servers []*fleet.Listed, io cli.Stdio) {
 	for _, line := range containment.DaemonLines(servers) {
 		io.Note(line)
 	}
+	for _, line := range show.HeldLines(servers) {
+		io.Note(line)
+	}
 }
 
 // uncovered returns lines about configured servers that run without mcpscope, where others are wrapped.

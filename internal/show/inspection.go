@@ -22,7 +22,9 @@ type Inspection struct {
 	Ancestry []Process         `json:"ancestry"` // of the client, itself first
 	Tree     []fleet.Member    `json:"tree"`
 	Stdio    map[string]string `json:"stdio,omitempty"` // of the main process
-	Notes    []string          `json:"notes,omitempty"`
+	// HeldBy are the first processes that hold the other end of stdin after the client's death.
+	HeldBy []Process `json:"stdin_held_by,omitempty"`
+	Notes  []string  `json:"notes,omitempty"`
 }
 
 // InspectAll leaves out what has ended meanwhile.
@@ -57,6 +59,9 @@ func inspect(s *fleet.Listed) (Inspection, error) {
 	if found.Tree, err = s.Tree(); len(found.Tree) > 0 {
 		found.Stdio = fleet.Stdio(found.Tree[0].PID)
 	}
+	for _, p := range fleet.Holders([]*fleet.Listed{s})[s.ID] {
+		found.HeldBy = append(found.HeldBy, Process{p.PID, p.Comm})
+	}
 	for _, p := range fleet.Ancestry(s.Client.PID) {
 		if p.PID == s.Client.PID {
 			p.Comm = s.Client.Name
@@ -88,7 +93,11 @@ func (i *Inspection) write(out io.Writer) {
 		ancestors = append(ancestors, p.Text())
 	}
 	some("client's unit", i.ClientUnit)
+	if len(ancestors) == 0 && i.Client.PID != 0 {
+		ancestors = append(ancestors, i.Client.Text()+", which has ended")
+	}
 	line("client", "%s", strings.Join(ancestors, " ← "))
+	some("stdin held by", processes(i.HeldBy))
 	some("project", i.Project)
 	some("session", i.Session)
 	if i.Started != nil {
@@ -135,6 +144,14 @@ func (v *Server) MemoryLine() string {
 		text += ", a sum over its processes: the kernel has not counted it from the start"
 	}
 	return text
+}
+
+func processes(all []Process) string {
+	var texts []string
+	for _, p := range all {
+		texts = append(texts, p.Text())
+	}
+	return strings.Join(texts, ", ")
 }
 
 func joined(texts ...string) string {

@@ -155,6 +155,26 @@ func TestGuardWithoutDescriptorsOrLauncher(t *testing.T) {
 	s.members.WantDead(t)
 }
 
+// A server whose stdin another process holds runs on without its client. People learn which process that is.
+func TestHolderOfStdinIsNamed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const line = `mkfifo in && (exec sleep 1000 >in) & holder=$!
+		until [ -p in ]; do :; done
+		sh -c '"$0" run --on-client-death ignore --name held -- sh -c "touch up; exec cat" <in >/dev/null & wait' "$0" & client=$!
+		until [ -e up ]; do :; done
+		kill -KILL $client; wait $client
+		"$0" ls 2>&1; "$0" inspect held; "$0" stop held
+		kill $holder`
+	o := w.run(w.Command("env", "-C", t.TempDir(), "sh", "-c", line, binaries.mcpscope))
+	for _, want := range []string{"its stdin is still held by sleep[", "stdin held by", "which has ended", "stopped held"} {
+		if !strings.Contains(o.Stdout, want) {
+			t.Errorf("no %q in %s%s", want, o.Stdout, o.Stderr)
+		}
+	}
+	w.clean()
+}
+
 // systemd-oomd leaves a mark on the group that it kills. Another SIGKILL leaves no mark.
 func TestKilledBySystemdOOMD(t *testing.T) {
 	t.Parallel()

@@ -103,6 +103,9 @@ func EndOpposite(f protocol.File, socket bool) End {
 	return End{file: f, socket: true, known: s.peer != 0}
 }
 
+// In reports whether a process with these ends has this one.
+func (e End) In(ends Ends) bool { return e.known && ends[e.file] }
+
 // HasEnds reports whether a process can write to one end, and read from another one. An unknown end
 // counts as had: it may be a socket of another kind.
 func HasEnds(pid int, in, out End) (writes, reads bool, err error) {

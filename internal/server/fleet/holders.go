@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"os"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
+	"github.com/mcpscope/mcpscope/internal/server/client"
+	"github.com/mcpscope/mcpscope/internal/server/group"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
+)
+
+// holdersMost is how many are found for one server: they are for people.
+const holdersMost = 3
+
+// Holders finds, by the ids of servers whose client is dead, the processes that have the other end of their
+// stdin: such a server gets no EOF, and stays as long as it works. Others of another user are not found.
+func Holders(servers []*Listed) map[string][]proc.Stat {
+	ends := map[string]client.End{}
+	members := map[int]bool{}
+	for _, s := range servers {
+		if s.Client.PID == 0 || group.Alive(clientOf(s)) {
+			continue
+		}
+		pids, _ := s.Processes() // as far as they can be listed
+		for _, pid := range append(pids, s.Launcher, s.Guard) {
+			members[pid] = true
+		}
+		if end, found := stdinOf(pids); found {
+			ends[s.ID] = end
+		}
+	}
+	all := map[string][]proc.Stat{}
+	if len(ends) == 0 {
+		return all
+	}
+	_ = proc.Each(func(pid int) bool { // none, if they can't be listed
+		if members[pid] || pid == os.Getpid() {
+			return true
+		}
+		held, _ := client.EndsOf(pid) // none of another user's process
+		for id, end := range ends {
+			if st, err := proc.ReadStat(pid); end.In(held) && err == nil && len(all[id]) < holdersMost {
+				all[id] = append(all[id], st)
+			}
+		}
+		return true
+	})
+	return all
+}
+
+// stdinOf returns the other end of the stdin of the first process, which is the main one.
+func stdinOf(pids []int) (end client.End, found bool) {
+	if len(pids) == 0 {
+		return end, false
+	}
+	main := slices.Min(pids)
+	file, kind := client.Identify(unix.AT_FDCWD, proc.DescriptorPath(main, 0))
+	isSocket := kind == unix.S_IFSOCK
+	if !isSocket && kind != unix.S_IFIFO {
+		return end, false
+	}
+	return client.EndOpposite(file, isSocket), true
+}
+
+// clientOf is in the pid namespace of its launcher.
+func clientOf(s *Listed) protocol.Identity {
+	return protocol.Identity{PID: s.Client.PID, Start: s.Client.Start, Namespace: s.Facts.Launcher.Namespace}
+}
