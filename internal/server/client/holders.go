@@ -103,7 +103,7 @@ func EndOpposite(f protocol.File, socket bool) End {
 	return End{file: f, socket: true, known: s.peer != 0}
 }
 
-// In reports whether a process with these ends has this one.
+// In reports whether the end is among these.
 func (e End) In(ends Ends) bool { return e.known && ends[e.file] }
 
 // HasEnds reports whether a process can write to one end, and read from another one. An unknown end
