@@ -4,5 +4,5 @@
 
 package guard
 
-// copiesAll: a main process that is forked before its start needs a copy of all memory, which takes time.
+// copiesAll: a child that is forked needs a copy of all memory, which takes time.
 const copiesAll = false

@@ -274,6 +274,10 @@ func (l *lasting) newProcess(on *page.Page, gate *Gate, sock int32) (*process, s
 // range do no harm (ENOMEM). The kernel leaves 128 MB or more between the stack and all other mappings.
 // Processes that execute something borrow the memory and copy nothing.
 func (p *process) leaveOut() {
+	if p.near && copiesAll {
+		keepInForks(ownMemory()) // an earlier guard may have left it out
+		return
+	}
 	at, size := ownMemory()
 	sys(unix.SYS_MADVISE, at, size, unix.MADV_DONTFORK, 0, 0)
 	keepInForks(uintptr(unsafe.Pointer(p)), p.size)
