@@ -12,18 +12,20 @@ import (
 
 // guardKeeper is the guard as its launcher has it, which replaces one that is dead or does not react.
 type guardKeeper struct {
-	page    *page.Page
-	guard   page.Guard
-	lasting lasting
-	reactBy int64 // when a guard that has not reacted is killed, or 0
-	thawAt  int64 // when it may be frozen
-	thawed  bool  // it was thawed since it has to react
-	retryAt int64 // when a guard is forked that could not be forked before, or 0
+	page       *page.Page
+	guard      page.Guard
+	lasting    lasting
+	reactBy    int64 // when a guard that has not reacted is killed, or 0
+	thawAt     int64 // when it may be frozen
+	thawed     bool  // it was thawed since it has to react
+	retryAt    int64 // when a guard is forked that could not be forked before, or 0
+	replacedAt int64 // when the last one was forked in the place of another
 }
 
 const (
-	retryAfter = 100e6
-	thawAfter  = 250e6
+	replaceEvery = 5e6 // guards that die at once, one after the other, would take a processor
+	retryAfter   = 100e6
+	thawAfter    = 250e6
 )
 
 // announce sends news of the page. A member may have stopped the guard.
@@ -99,6 +101,8 @@ func (k *guardKeeper) forget() {
 // gets would be lost.
 func (k *guardKeeper) replace() bool {
 	k.retryAt = 0
+	sleep(max(k.replacedAt+replaceEvery-now(), 0))
+	k.replacedAt = now()
 	k.lasting.near = true
 	none := Gate{}
 	g, e := k.lasting.fork(k.page, &none, true)
