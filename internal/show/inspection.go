@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/figures"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
 )
@@ -24,7 +26,10 @@ type Inspection struct {
 	Stdio    map[string]string `json:"stdio,omitempty"` // of the main process
 	// HeldBy are the first processes that hold the other end of stdin after the client's death.
 	HeldBy []Process `json:"stdin_held_by,omitempty"`
-	Notes  []string  `json:"notes,omitempty"`
+	// CPUTime and MemoryParts are of a server of the calling user; nil where the kernel does not count them.
+	CPUTime     *figures.CPU    `json:"cpu_time,omitempty"`
+	MemoryParts *figures.Memory `json:"memory_parts,omitempty"`
+	Notes       []string        `json:"notes,omitempty"`
 }
 
 // InspectAll leaves out what has ended meanwhile.
@@ -59,6 +64,7 @@ func inspect(s *fleet.Listed) (Inspection, error) {
 	if found.Tree, err = s.Tree(); len(found.Tree) > 0 {
 		found.Stdio = fleet.Stdio(found.Tree[0].PID)
 	}
+	found.count(s)
 	for _, p := range fleet.Holders([]*fleet.Listed{s})[s.ID] {
 		found.HeldBy = append(found.HeldBy, Process{p.PID, p.Comm})
 	}
@@ -69,6 +75,23 @@ func inspect(s *fleet.Listed) (Inspection, error) {
 		found.Ancestry = append(found.Ancestry, Process{p.PID, p.Comm})
 	}
 	return found, err
+}
+
+// count reads what the kernel counts in detail. The groups of another user are not opened by path.
+func (i *Inspection) count(s *fleet.Listed) {
+	members, memory := s.Directories()
+	if members == "" || s.UID != os.Getuid() {
+		return
+	}
+	if cpu, err := figures.ReadCPU(members); err == nil { // or it has ended
+		i.CPUTime = &cpu
+	}
+	if memory == "" {
+		return
+	}
+	if parts, err := figures.ReadMemory(memory); err == nil { // as above
+		i.MemoryParts = &parts
+	}
 }
 
 func (i *Inspection) write(out io.Writer) {
@@ -108,10 +131,11 @@ func (i *Inspection) write(out io.Writer) {
 		line("note", "%s", note)
 	}
 	line("launcher, guard", "%d, %d", i.Launcher, i.Guard)
-	line("CPU", "%s", HumanSeconds(i.CPU))
+	line("CPU", "%s%s", HumanSeconds(i.CPU), i.cpuText())
 	if i.Memory != nil {
 		line("memory", "%s", i.MemoryLine())
 	}
+	some("memory parts", i.memoryText())
 	for _, file := range slices.Sorted(maps.Keys(i.Limits)) {
 		line("limit", "%s=%s", file, i.Limits[file])
 	}
@@ -142,6 +166,30 @@ func (v *Server) MemoryLine() string {
 		text += ", with that of guard and brain"
 	case FromMembers:
 		text += ", a sum over its processes: the kernel has not counted it from the start"
+	}
+	return text
+}
+
+func (i *Inspection) cpuText() string {
+	if i.CPUTime == nil {
+		return ""
+	}
+	text := fmt.Sprintf(", %s of it in the kernel", HumanSeconds(i.CPUTime.System))
+	if throttled := i.CPUTime.Throttled; throttled != nil && *throttled > 0 {
+		text += fmt.Sprintf("; its limit held it up for %s", HumanSeconds(*throttled))
+	}
+	return text
+}
+
+func (i *Inspection) memoryText() string {
+	m := i.MemoryParts
+	if m == nil {
+		return ""
+	}
+	text := fmt.Sprintf("%s anonymous, %s files, %s kernel",
+		HumanBytes(m.Anonymous), HumanBytes(m.Files), HumanBytes(m.Kernel))
+	if m.Swapped != nil {
+		text += ", and " + HumanBytes(*m.Swapped) + " in swap"
 	}
 	return text
 }

@@ -46,6 +46,7 @@ var rules = map[string]rule{
 	room + "report":        {[]string{"internal/kernel/linux", "internal/kernel/systemd", room + "protocol"}, "what is said of an end, and not how it came about"},
 
 	"internal/name":           {nil, "a name is made from words alone, on any system"},
+	"internal/figures":        {nil, "directories in, figures out"},
 	"internal/glob":           {nil, "bytes in, yes or no out"},
 	"internal/kernel/proc":    {nil, "parsers of kernel files serve everyone, so they depend on nobody"},
 	"internal/kernel/linux":   {nil, "one wait for descriptors"},
@@ -68,7 +69,7 @@ var rules = map[string]rule{
 	"internal/clientconfig/known":      {[]string{"internal/clientconfig/splice", "internal/clientconfig/wrapping"}, "where clients have their files; it never looks into one"},
 	"internal/clientconfig/configfile": {[]string{"internal/atomicfile"}, "nobody's work in a file is lost, whatever is in it"},
 	"internal/selection":               {[]string{"internal/cli", room + "fleet", room + "group", room + "protocol"}, "which servers are meant; what is done to them is the caller's"},
-	"internal/show":                    {[]string{"internal/cli", "internal/kernel/proc", room + "fleet", room + "protocol"}, "it measures servers and prints them, and does nothing to them"},
+	"internal/show":                    {[]string{"internal/cli", "internal/figures", "internal/kernel/proc", room + "fleet", room + "protocol"}, "it measures servers and prints them, and does nothing to them"},
 	"internal/show/top":                {[]string{"internal/cli", "internal/selection", "internal/show", room + "fleet"}, "a view on a terminal"},
 	"internal/history":                 {[]string{"internal/cli", "internal/kernel/linux", "internal/selection", "internal/show", "internal/kernel/systemd", room + "protocol"}, "it reads the journal, and never writes to it"},
 	"internal/diagnose":                {[]string{"internal/cli", "internal/clientconfig", "internal/containment", "internal/gateway", "internal/leftover", "internal/name", "internal/selection", "internal/settings", "internal/units", "internal/kernel/proc", "internal/kernel/systemd", room + "backend", room + "fleet", room + "group", room + "protocol"}, "it runs the programs that users run, and reads what they report"},
@@ -97,6 +98,7 @@ var foreign = map[string][]library{
 		{"github.com/pelletier/go-toml/v2", "TOML, with the place of each value"},
 		{"go.yaml.in/yaml/v3", "YAML, with the place of each value"},
 	},
+	"internal/figures":  {{"github.com/containerd/cgroups/v3/cgroup2", "what the kernel counts for a group"}},
 	"internal/show":     {{"github.com/charmbracelet/x/ansi", "how many cells of a terminal a text takes"}},
 	"internal/show/top": {{"charm.land/bubbletea/v2", "a full screen, and keys"}},
 	"internal/metrics": {

@@ -51,8 +51,8 @@ func TestLimitsHold(t *testing.T) {
 			s.Hear(line)
 		}
 		for command, want := range map[string][]string{
-			"inspect " + name:        {"memory", " sh"},
-			"inspect --json " + name: {`"memory.max": "67108864"`, `"pids.max": "60"`},
+			"inspect " + name:        {"memory", "memory parts", " anonymous, ", " sh"},
+			"inspect --json " + name: {`"memory.max": "67108864"`, `"pids.max": "60"`, `"anonymous_bytes": `},
 			"ls --json":              {`"memory.max": "67108864"`, `"pids.max": "60"`},
 			"ls":                     {"/64M"},
 			"metrics": {"mcpscope_server_memory_limit_bytes{", "} 6.7108864e+07\n",

@@ -75,6 +75,18 @@ func (s *Listed) Usage() (u Usage, err error) {
 	return u, err
 }
 
+// Directories are the group of the members, and the one whose memory is the server's since its start. They
+// are "" for a tree, and the second one where the kernel does not count that.
+func (s *Listed) Directories() (members, memory string) {
+	if s.group == nil {
+		return "", ""
+	}
+	if counted := s.group.MemoryGroup(); counted != nil {
+		memory = counted.Path()
+	}
+	return s.group.Payload.Path(), memory
+}
+
 func (s *Listed) Processes() ([]int, error) { return s.members.Members() }
 
 func (s *Listed) Close() {
