@@ -53,6 +53,8 @@ var unsteady = []struct {
 	what *regexp.Regexp
 	with string
 }{
+	{regexp.MustCompile(`(?s),\n      "memory_parts": {.*?\n      }`), ""},
+	{regexp.MustCompile(`,\n *"throttled_seconds": [^\n]*`), ""},
 	{regexp.MustCompile(`(?s)      "(stdio|ancestry)": [{\[].*?\n      [}\]],?\n`), ""},
 	{regexp.MustCompile(` ← .*`), " ← …"},
 	{regexp.MustCompile(`(?m)^ *"memory_((peak_)?bytes|source)": .*\n`), ""},
@@ -60,7 +62,7 @@ var unsteady = []struct {
 	{regexp.MustCompile(`source="[a-z]*"`), `source="WHERE"`},
 	{regexp.MustCompile(`(?m)^mcpscope_server_memory_peak.*\n|^# [A-Z]+ mcpscope_server_memory_peak.*\n`), ""},
 	{regexp.MustCompile(`~?\b\d+(\.\d)?[KMG]\b`), "SIZE"},
-	{regexp.MustCompile(`(?m)^(memory( of members)?|stdin|stdout|stderr) .*\n`), ""},
+	{regexp.MustCompile(`(?m)^(memory( of members| parts)?|stdin|stdout|stderr) .*\n`), ""},
 	{regexp.MustCompile(`"20\d\d-[^"]*"`), `"TIME"`},
 	{regexp.MustCompile(`20\d\d-\d\d-\d\d[T ][^ ]*( [A-Z]+)?`), "TIME"},
 	{regexp.MustCompile(`(_seconds|_pid|pid)":( ?)[0-9.e+-]+`), `$1":${2}0`},
