@@ -180,6 +180,9 @@ func standardAreOpen() bool {
 // hasUserFile reports whether there may be a file of settings.
 func hasUserFile(home, config string) bool {
 	below := ""
+	if home == "" && unix.Getuid() == 0 {
+		home = homeOfRoot()
+	}
 	if !strings.HasPrefix(config, "/") {
 		config = home
 		below = "/.config"
@@ -191,6 +194,37 @@ func hasUserFile(home, config string) bool {
 	}
 	var f file
 	return f.named(settings.System()).exists() || f.named(config, below, settings.UserFile).exists()
+}
+
+// passwd has the beginning of passwd(5).
+var passwd [256]byte
+
+// homeOfRoot is the home in the first line of passwd(5), if that is root's: services of the system have no
+// HOME. It is "" otherwise, and main reads on.
+func homeOfRoot() (home string) {
+	here, name := unix.AT_FDCWD, uintptr(unsafe.Pointer(unsafe.StringData("/etc/passwd\x00")))
+	fd, _, errno := unix.RawSyscall6(unix.SYS_OPENAT, uintptr(here), name, unix.O_CLOEXEC, 0, 0, 0)
+	if errno != 0 {
+		return ""
+	}
+	to := uintptr(unsafe.Pointer(&passwd))
+	size, _, errno := unix.RawSyscall(unix.SYS_READ, fd, to, unsafe.Sizeof(passwd))
+	_, _, _ = unix.RawSyscall(unix.SYS_CLOSE, fd, 0, 0)
+	if errno != 0 || size > unsafe.Sizeof(passwd) {
+		return ""
+	}
+	line, _, whole := strings.Cut(unsafe.String(&passwd[0], size), "\n")
+	if !whole {
+		return ""
+	}
+	const uid, homeField = 2, 5
+	for field := 0; field <= homeField; field++ {
+		home, line, _ = strings.Cut(line, ":")
+		if field == uid && home != "0" {
+			return ""
+		}
+	}
+	return home
 }
 
 // isName reports whether a gateway of that file is called like it, whatever its arguments are.
