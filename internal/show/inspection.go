@@ -34,9 +34,11 @@ type Inspection struct {
 
 // InspectAll leaves out what has ended meanwhile.
 func InspectAll(servers []*fleet.Listed) (all []Inspection, err error) {
+	holders := fleet.Holders(servers)
 	for _, s := range servers {
 		found, err := inspect(s)
 		if err == nil {
+			found.HeldBy = processesOf(holders[s.ID])
 			all = append(all, found)
 		} else if !proc.IsGone(err) {
 			return nil, fmt.Errorf("%s (%s): %w", s.Name, s.ID, err)
@@ -65,9 +67,6 @@ func inspect(s *fleet.Listed) (Inspection, error) {
 		found.Stdio = fleet.Stdio(found.Tree[0].PID)
 	}
 	found.count(s)
-	for _, p := range fleet.Holders([]*fleet.Listed{s})[s.ID] {
-		found.HeldBy = append(found.HeldBy, Process{p.PID, p.Comm})
-	}
 	for _, p := range fleet.Ancestry(s.Client.PID) {
 		if p.PID == s.Client.PID {
 			p.Comm = s.Client.Name

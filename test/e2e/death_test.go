@@ -167,7 +167,7 @@ func TestHolderOfStdinIsNamed(t *testing.T) {
 		"$0" ls 2>&1; "$0" inspect held; "$0" stop held
 		kill $holder`
 	o := w.run(w.Command("env", "-C", t.TempDir(), "sh", "-c", line, binaries.mcpscope))
-	for _, want := range []string{"its stdin is still held by sleep[", "stdin held by", "which has ended", "stopped held"} {
+	for _, want := range []string{"1 server left by sh, which has ended: sleep[", "stdin held by", "which has ended", "stopped held"} {
 		if !strings.Contains(o.Stdout, want) {
 			t.Errorf("no %q in %s%s", want, o.Stdout, o.Stderr)
 		}

@@ -43,8 +43,12 @@ func Holders(servers []*Listed) map[string][]proc.Stat {
 			return true
 		}
 		held, _ := client.EndsOf(pid) // none of another user's process
+		if len(held) == 0 {
+			return true
+		}
+		st, err := proc.ReadStat(pid)
 		for id, end := range ends {
-			if st, err := proc.ReadStat(pid); end.In(held) && err == nil && len(all[id]) < holdersMost {
+			if end.In(held) && err == nil && len(all[id]) < holdersMost {
 				all[id] = append(all[id], st)
 			}
 		}
