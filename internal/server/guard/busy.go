@@ -18,9 +18,10 @@ const (
 	postponeLast  = 320e6
 )
 
-// postponeSettling has a brain come later that would only settle the start. It reports whether it does.
+// postponeSettling has a brain come later that would only settle the start. It reports whether it does. A
+// server that replaces another one may be gone by then.
 func (p *serverGuard) postponeSettling() bool {
-	settles := p.page.Unsettled() && !p.page.Pending()
+	settles := p.page.Unsettled() && !p.page.Pending() && !p.page.Started.Replace
 	if !settles || p.called.postponed >= postponeLast || !isBusy() {
 		return false
 	}
