@@ -21,6 +21,7 @@ func Golden(t *testing.T, s Subject) {
 	for _, line := range []string{"ls", "ls --json", "metrics", "inspect ID", "inspect ID --json"} {
 		g.golden(server, line)
 	}
+	server.settled().Close() // its brain would sweep the orphan
 	orphan := g.plain()
 	orphan.orphaned()
 	for _, line := range []string{"sweep --dry-run", "sweep --dry-run --json", "sweep"} {
@@ -85,6 +86,16 @@ func (g *ground) steady(s *server, text string) string {
 
 // orphaned kills both who guard the server.
 func (s *server) orphaned() {
+	s.ground.T.Helper()
+	guard := s.settled() // a brain that runs would stop the server
+	defer guard.Close()
+	if err := escape.KillTogether(guard, s.Server); err != nil {
+		s.ground.T.Fatal(err)
+	}
+}
+
+// settled returns the guard, when the start of the server was settled.
+func (s *server) settled() *escape.Process {
 	t := s.ground.T
 	t.Helper()
 	listed := s.ground.list("inspect", s.id)
@@ -95,9 +106,6 @@ func (s *server) orphaned() {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer guard.Close()
-	escape.AwaitSettled(guard) // a brain that runs would stop the server
-	if err := escape.KillTogether(guard, s.Server); err != nil {
-		t.Fatal(err)
-	}
+	escape.AwaitSettled(guard)
+	return guard
 }
