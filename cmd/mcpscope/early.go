@@ -202,7 +202,8 @@ var passwd [256]byte
 // homeOfRoot is the home in the first line of passwd(5), if that is root's: services of the system have no
 // HOME. It is "" otherwise, and main reads on.
 func homeOfRoot() (home string) {
-	here, name := unix.AT_FDCWD, uintptr(unsafe.Pointer(unsafe.StringData("/etc/passwd\x00")))
+	here := unix.AT_FDCWD
+	name := uintptr(unsafe.Pointer(unsafe.StringData("/etc/passwd\x00")))
 	fd, _, errno := unix.RawSyscall6(unix.SYS_OPENAT, uintptr(here), name, unix.O_CLOEXEC, 0, 0, 0)
 	if errno != 0 {
 		return ""

@@ -22,7 +22,8 @@ func TestFiguresAreTheKernels(t *testing.T) {
 	group := groups.Directory(t)
 	groups.Member(t, group)
 	dir := group.Path()
-	cpu, user, system := CPU{}, uint64(0), uint64(0)
+	var cpu CPU
+	var user, system uint64
 	for changed := true; changed; { // until the member sleeps
 		before := value(t, dir, "cpu.stat", "usage_usec")
 		user = value(t, dir, "cpu.stat", "user_usec")

@@ -42,7 +42,8 @@ func TestSweepOfManyTrees(t *testing.T) {
 	if n := strings.Count(o.Stdout, "would stop server"); n != trees {
 		t.Errorf("%d trees would be swept: %s%s", n, o.Stdout, o.Stderr)
 	}
-	if o = w.run(w.Command(as(user, program, "ls")...)); strings.Count(o.Stdout, " orphan ") != trees {
+	o = w.run(w.Command(as(user, program, "ls")...))
+	if strings.Count(o.Stdout, " orphan ") != trees {
 		t.Errorf("ls has not as many orphans: %s", o.Stdout)
 	}
 	o = w.run(w.Command(as(user, program, "sweep")...))

@@ -62,7 +62,8 @@ const (
 // instructions fall through where the call is another one, or passes.
 func (r refusal) instructions() []unix.SockFilter {
 	refuse := unix.SockFilter{Code: answer, K: unix.SECCOMP_RET_ERRNO | r.Errno}
-	load, argument := unix.SockFilter{Code: loadWord, K: seccompCall}, unix.SockFilter{Code: loadWord, K: seccompArgument}
+	load := unix.SockFilter{Code: loadWord, K: seccompCall}
+	argument := unix.SockFilter{Code: loadWord, K: seccompArgument}
 	switch {
 	case r.Except != 0:
 		return []unix.SockFilter{load, {Code: ifEqual, K: r.Call, Jf: 3}, argument, {Code: ifEqual, K: r.Except, Jt: 1}, refuse}

@@ -120,7 +120,8 @@ func mayContain() bool {
 // procIsOurs is proc.Ours.
 func procIsOurs() bool {
 	var text [16]byte
-	here, link := unix.AT_FDCWD, address("/proc/self\x00")
+	here := unix.AT_FDCWD
+	link := address("/proc/self\x00")
 	at := uintptr(unsafe.Pointer(&text))
 	n, _, errno := unix.RawSyscall6(unix.SYS_READLINKAT, uintptr(here), link, at, unsafe.Sizeof(text), 0, 0)
 	own, first := decimal(unix.Getpid())

@@ -68,7 +68,7 @@ func (b *Brain) performAs(all []lifecycle.Action, mainHas bool) {
 		case lifecycle.SendSignal:
 			b.leaveClient()
 			b.recordOthers()
-			b.measure()
+			b.measureEarly()
 			b.signalMembers(a.Signal, mainHas)
 			b.Page.Asked = true
 			b.expectEmpty()

@@ -157,6 +157,13 @@ type readings struct {
 	cpu time.Duration
 }
 
+// measureEarly is for the steps of a stop. The guard of any other server holds the scope until the end.
+func (s *Server) measureEarly() {
+	if s.Config.Taken {
+		s.measure()
+	}
+}
+
 func (s *Server) measure() readings {
 	now := readings{s.Group.Figures(), s.Group.Members().CPU()}
 	if now.cpu >= s.last.cpu { // otherwise the group was removed
@@ -262,7 +269,7 @@ func (s *Server) recordOthers() {
 // error.
 func (s *Server) killAll(members freeze.Target, failed string) {
 	frozen := func() {
-		s.measure()
+		s.measureEarly()
 		s.takeOutLauncher(members)
 		s.inspect(members)
 	}
