@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -216,6 +217,34 @@ func TestFrozenGuards(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.dead()
+}
+
+// It may do so at any moment of a stop, as often as it likes.
+func TestFrozenGuardsInAStop(t *testing.T) {
+	t.Parallel()
+	for _, cause := range []string{"close", fmt.Sprintf("signal %d", unix.SIGTERM)} {
+		t.Run(cause, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			s := startServer(w, []string{"--group"}, []string{"--eof-grace", soon, "--term-grace", soon}, binaries.Zoo, "ignore-both")
+			escape.AwaitSettled(s.guard)
+			s.Tell(cause)
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				s.dead()
+			}()
+			freeze := filepath.Join(rootsSlice(w.Site), "guards", "cgroup.freeze")
+			for {
+				select {
+				case <-ended:
+					return
+				case <-time.After(20 * time.Millisecond):
+					_ = bed.Write(freeze, "1") // it may be removed
+				}
+			}
+		})
+	}
 }
 
 // Without a brain the server gets one signal. A repeated signal ends the grace, and if the launcher dies meanwhile

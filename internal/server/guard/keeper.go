@@ -15,6 +15,7 @@ type guardKeeper struct {
 	page       *page.Page
 	guard      page.Guard
 	lasting    lasting
+	announced  int64 // when it was last sent news
 	reactBy    int64 // when a guard that has not reacted is killed, or 0
 	thawAt     int64 // when it may be frozen
 	thawed     bool  // it was thawed since it has to react
@@ -26,6 +27,7 @@ const (
 	replaceEvery = 5e6 // guards that die at once, one after the other, would take a processor
 	retryAfter   = 100e6
 	thawAfter    = 250e6
+	remindAfter  = 1e9 // a step of a stop that is so late
 )
 
 // announce sends news of the page. A member may have stopped the guard.
@@ -33,8 +35,9 @@ func (k *guardKeeper) announce() {
 	k.page.News++
 	k.continueGuard()
 	sendWord(int32(k.guard.Sock), page.WordLook)
+	k.announced = now()
 	if k.reactBy == 0 {
-		k.expect(now())
+		k.expect(k.announced)
 	}
 }
 
@@ -55,7 +58,17 @@ func (k *guardKeeper) deadline() int64 {
 	case k.reactBy != 0:
 		return k.thawAt
 	}
-	return 0
+	return k.remindAt()
+}
+
+// remindAt is when the guard is sent news once more, or 0: a member may freeze or stop it, and its brain, at
+// any moment of a stop.
+func (k *guardKeeper) remindAt() int64 {
+	step := k.page.NextStep()
+	if step == page.NoStep {
+		return 0
+	}
+	return max(step, k.announced) + remindAfter
 }
 
 // check kills a guard that does not react: that has not read all news or, once, has not called the brain that
@@ -64,7 +77,11 @@ func (k *guardKeeper) deadline() int64 {
 func (k *guardKeeper) check(g *serverGroup) {
 	at := now()
 	hasRead := k.page.NewsRead == k.page.News
+	remindAt := k.remindAt()
 	switch {
+	case k.reactBy == 0 && remindAt != 0 && at >= remindAt:
+		g.thawGuard()
+		k.announce()
 	case k.reactBy == 0:
 	case hasRead && !k.page.Unsettled():
 		k.reactBy = 0

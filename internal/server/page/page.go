@@ -10,6 +10,7 @@ package page
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync/atomic"
 	"unsafe"
@@ -362,6 +363,20 @@ func (p *Page) Pending() bool {
 		}
 	}
 	return p.LeftOvers && p.Handled&HandledLeftOvers == 0 || p.SignalsGot != p.SignalsRead
+}
+
+// NoStep is NextStep while there is no stop, or an endless grace.
+const NoStep = math.MaxInt64
+
+// NextStep is when guard or brain have to make the next step of a stop: 0 for at once.
+func (p *Page) NextStep() int64 {
+	switch {
+	case p.Pending() || p.Phase > Terminating:
+		return 0
+	case p.Phase > Idle && p.Until != 0:
+		return p.Until
+	}
+	return NoStep
 }
 
 // SetConfig writes what a brain has to know, behind the page. It is called once, before there is a
