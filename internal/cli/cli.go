@@ -17,6 +17,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/remedy"
 )
 
 // Stdio contains the output streams of a command.
@@ -24,9 +26,10 @@ type Stdio struct {
 	Out, Err io.Writer
 }
 
-// Cannot prints that a command failed, and returns its status.
+// Cannot prints that a command failed, with the remedy of the error, and returns its status.
 func (s Stdio) Cannot(goal string, err error) int {
 	fmt.Fprintf(s.Err, "mcpscope: cannot %s: %s\n", goal, ErrorLine(err))
+	s.Hint(remedy.Of(err))
 	return ExitFailure
 }
 
@@ -37,11 +40,9 @@ func (s Stdio) Mistake(command, mistake string) int {
 	return ExitUsage
 }
 
-// CannotWithHint is Cannot, followed by Hint.
+// CannotWithHint is Cannot with a remedy that the error does not have.
 func (s Stdio) CannotWithHint(goal string, err error, hint string) int {
-	status := s.Cannot(goal, err)
-	s.Hint(hint)
-	return status
+	return s.Cannot(goal, remedy.With(err, hint))
 }
 
 // Hint prints a remedy for the failure that was printed last, unless it is "".

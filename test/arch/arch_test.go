@@ -58,7 +58,8 @@ var rules = map[string]rule{
 	"internal/gateway/notify": {[]string{"internal/kernel/linux"}, "it holds programs until somebody has looked, and does not know what for"},
 	"internal/gateway/early":  {[]string{"internal/gateway/notify", room + "guard", room + "page"}, "it runs where there is no Go runtime yet"},
 	"internal/gateway":        {[]string{"freeze", "internal/glob", "internal/gateway/early", "internal/kernel/linux", "internal/kernel/loop", "internal/gateway/mcp", "internal/name", "internal/gateway/notify", "internal/kernel/proc", "internal/kernel/systemd", "cgroup", room + "client", room + "group", room + "guard", room + "launcher", room + "page", room + "protocol"}, "it decides which child is a server; groups and ladders are scope's"},
-	"internal/cli":            {[]string{"cgroup", "freeze", "internal/kernel/linux", "internal/kernel/proc", "internal/kernel/systemd", room + "backend", room + "group", room + "protocol"}, "what both programs print, and how they end; it is linked into the runner"},
+	"internal/remedy":         {nil, "an error and its next step, for any package"},
+	"internal/cli":            {[]string{"cgroup", "freeze", "internal/kernel/linux", "internal/kernel/proc", "internal/kernel/systemd", "internal/remedy", room + "backend", room + "group", room + "protocol"}, "what both programs print, and how they end; it is linked into the runner"},
 	"internal/settings":       {[]string{"cgroup", "internal/cli", "internal/glob", "internal/name", "internal/kernel/proc", room + "protocol"}, "the table of settings, and the files that have some; it is linked into the runner"},
 
 	"internal/units":                   {[]string{"internal/atomicfile", "internal/cli", "internal/containment", "internal/settings", "internal/kernel/systemd", room + "protocol"}, "files for systemd, and what it says of a service"},

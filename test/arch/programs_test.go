@@ -33,6 +33,7 @@ var linked = map[string]string{
 	room + "report":           "the line that whoever asks for it reads at the end",
 	room + "protocol":         "policy, causes, names",
 	"internal/cli":            "how failures read, and how a process ends as another one did",
+	"internal/remedy":         "the next step after a failure",
 	"internal/kernel/linux":   "one wait for everything; signals are passed on",
 	room + "guard":            "the server is born below a guard",
 	room + "page":             "what launcher and guard share",
