@@ -181,7 +181,8 @@ func lists(g *Group, file, controller string) bool {
 // EnableController enables the controller of a file for g, beginning at the outermost directory that the
 // caller owns.
 func EnableController(g *Group, file string, owned int) error {
-	controller, up := Limit{File: file}.controller(), strings.Repeat("../", owned)
+	controller := Limit{File: file}.controller()
+	up := strings.Repeat("../", owned)
 	if !lists(g, up+"cgroup.controllers", controller) {
 		at := path.Join(g.path, up)
 		return fmt.Errorf("%s has no controller %s: %w", at, controller, errors.ErrUnsupported)

@@ -89,9 +89,11 @@ func awaitAnswers(ctx context.Context, agents []*agent) error {
 			done <- nil
 		}()
 	}
-	end, pause := "\n", 10*time.Second
+	end := "\n"
+	pause := 10 * time.Second
 	if isTerminal(os.Stderr) {
-		end, pause = "\r", time.Second
+		end = "\r"
+		pause = time.Second
 		defer fmt.Fprintln(os.Stderr)
 	}
 	for waiting, shown := len(agents), -1; waiting > 0; {

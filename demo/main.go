@@ -77,7 +77,9 @@ func show(ctx context.Context, mcpscope, clients, file string) (err error) {
 		}
 		agents = append(agents, a)
 	}
-	bare, contained, idle := agents[0], agents[1], agents[2]
+	bare := agents[0]
+	contained := agents[1]
+	idle := agents[2]
 	if err := awaitAnswers(ctx, agents); err != nil {
 		return err
 	}

@@ -46,7 +46,8 @@ func (p panel) lines(title, start string) []string {
 }
 
 func (p picture) columns() (without, with []string) {
-	without, with = p.Without.lines("without mcpscope", "11 MCP servers"), p.With.lines("with mcpscope", "the same 11, wrapped")
+	without = p.Without.lines("without mcpscope", "11 MCP servers")
+	with = p.With.lines("with mcpscope", "the same 11, wrapped")
 	height := max(len(without), len(with)) + 1
 	for len(without) < height {
 		without = append(without, "")
@@ -107,12 +108,15 @@ func (p picture) svg() []byte {
 <title>The same agent is killed: without mcpscope %s are left, with mcpscope %s.</title>
 `, 2*width+margin, height, figures, p.Without.total(), p.With.total())
 	for column, lines := range [][]string{without, with} {
-		panel, x := []panel{p.Without, p.With}[column], column*(width+margin)
+		panel := []panel{p.Without, p.With}[column]
+		x := column * (width + margin)
 		fmt.Fprintf(&b, `<rect x="%d" width="%d" height="%d" rx="8" fill="#1b1f27"/>`+"\n", x, width, height)
 		for i, line := range lines {
-			fill, weight := "#b9c1cf", ""
+			fill := "#b9c1cf"
+			weight := ""
 			if i == 0 {
-				fill, weight = panel.color(), ` font-weight="bold" font-size="17"`
+				fill = panel.color()
+				weight = ` font-weight="bold" font-size="17"`
 			}
 			if line != "" {
 				fmt.Fprintf(&b, `<text x="%d" y="%d" fill="%s"%s xml:space="preserve">%s</text>`+"\n",

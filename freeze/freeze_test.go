@@ -70,7 +70,8 @@ func shell(t *testing.T, g *cgroup.Group, text string) *script {
 		_ = s.Process.Kill()
 		_ = s.Wait()
 	})
-	s.in, s.out = in, bufio.NewReader(out)
+	s.in = in
+	s.out = bufio.NewReader(out)
 	s.await(t)
 	return s
 }
@@ -406,7 +407,8 @@ func TestCPU(t *testing.T) {
 
 // A tag finds the process and all its later descendants.
 func TestTag(t *testing.T) {
-	tagged, beside := NewTag(uint64(os.Getpid())), NewTag(uint64(os.Getpid())+1)
+	tagged := NewTag(uint64(os.Getpid()))
+	beside := NewTag(uint64(os.Getpid()) + 1)
 	for _, tag := range []Tag{tagged, beside} {
 		s := shell(t, nil, `echo; read x; setsid sh -c 'sleep 1000 & echo; exec sleep 1000' & exec sleep 1000`)
 		fd, err := unix.PidfdOpen(s.Process.Pid, 0)

@@ -176,7 +176,8 @@ func Kill(g Target, within time.Duration) ([]Stuck, error) {
 			}
 			return left, signalErr
 		}
-		last, deadline = len(left), time.Now().Add(within)
+		last = len(left)
+		deadline = time.Now().Add(within)
 	}
 }
 

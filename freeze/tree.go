@@ -172,7 +172,8 @@ func (t *Tree) killAtHome() {
 		pids, _ := proc.Orphans(t.Root.PID) // none, if it has exited
 		for _, pid := range pids {
 			if !killed[pid] {
-				killed[pid], quiet = true, 0
+				killed[pid] = true
+				quiet = 0
 				t.killChild(pid)
 			}
 		}

@@ -130,7 +130,8 @@ func (c *Cmd) Output() ([]byte, error) {
 // CombinedOutput runs the server and returns its stdout and stderr.
 func (c *Cmd) CombinedOutput() ([]byte, error) {
 	var out bytes.Buffer
-	c.Stdout, c.Stderr = &out, &out
+	c.Stdout = &out
+	c.Stderr = &out
 	err := c.Run()
 	return out.Bytes(), err
 }

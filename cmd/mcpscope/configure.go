@@ -20,7 +20,8 @@ const (
 func (v *invocation) configure() {
 	c := settings.ReadFiles()
 	v.values.FromFile(c.For(v.values.Name))
-	v.Quiet, v.Verbose = v.values.Quiet, v.values.Verbose
+	v.Quiet = v.values.Quiet
+	v.Verbose = v.values.Verbose
 	v.notes = configurationNotes(c.Problems)
 }
 

@@ -31,7 +31,8 @@ func begin(argv, stack uintptr) uintptr {
 	if argv < stack || argv > stack+4096 {
 		return argv // rt0_go of another Go has another frame
 	}
-	args, argc := vector(argv), argv-8
+	args := vector(argv)
+	argc := argv - 8
 	if **(**int)(unsafe.Pointer(&argc)) != len(args) {
 		return argv
 	}
@@ -60,7 +61,8 @@ const forRuntime = "GOMAXPROCS=1\x00GODEBUG=\x00"
 
 // withOwnVariables adds these.
 func withOwnVariables(argv uintptr, args, env []uintptr) uintptr {
-	all, rest := unsafe.Slice(unsafe.SliceData(env), 1<<27), len(env)+1
+	all := unsafe.Slice(unsafe.SliceData(env), 1<<27)
+	rest := len(env) + 1
 	for all[rest] != 0 { // AT_NULL
 		rest += 2
 	}
@@ -117,8 +119,10 @@ func refuse(why string) {
 // openNothing keeps the runtime from looking for a CPU limit in all mounts: that takes 0.2 ms, and has no
 // effect on one processor. Package syscall raises the limit of open files before other packages open one.
 func openNothing() {
-	few, was := unix.Rlimit{Cur: 3}, &cli.Files
-	at, to := uintptr(unsafe.Pointer(&few)), uintptr(unsafe.Pointer(was))
+	few := unix.Rlimit{Cur: 3}
+	was := &cli.Files
+	at := uintptr(unsafe.Pointer(&few))
+	to := uintptr(unsafe.Pointer(was))
 	unix.RawSyscall6(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, 0, to, 0, 0)
 	few.Max = was.Max
 	unix.RawSyscall6(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, at, 0, 0, 0)
@@ -140,7 +144,7 @@ func beginGateway(args, env []uintptr) {
 	if len(g.Args) == 0 {
 		return
 	}
-	search, home, config := "", "", ""
+	var search, home, config string
 	for i := len(g.Env) - 1; i >= 0; i-- { // of two the first counts
 		v := text(g.Env[i])
 		if strings.HasPrefix(v, "MCPSCOPE_") {
@@ -156,7 +160,8 @@ func beginGateway(args, env []uintptr) {
 	var f file
 	if f.find(text(g.Args[0]), search) {
 		last := g.Args[len(g.Args)-1]
-		g.Path, g.End = uintptr(unsafe.Pointer(&f)), last+uintptr(len(text(last)))
+		g.Path = uintptr(unsafe.Pointer(&f))
+		g.End = last + uintptr(len(text(last)))
 		at := len(text(g.Path)) // "": the watcher reads the arguments, which the guard hides
 		if file := path.Base(text(g.Path)); isName(file) {
 			at -= len(file)
@@ -233,7 +238,8 @@ func isName(file string) bool {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	for rest := name.Prefixes; rest != ""; {
 		var word string
-		if word, rest, _ = strings.Cut(rest, " "); word == file {
+		word, rest, _ = strings.Cut(rest, " ")
+		if word == file {
 			return false
 		}
 	}
@@ -284,7 +290,8 @@ func (f *file) exists() bool {
 }
 
 func (f *file) access(mode uintptr) unix.Errno {
-	at, here := uintptr(unsafe.Pointer(f)), unix.AT_FDCWD
+	at := uintptr(unsafe.Pointer(f))
+	here := unix.AT_FDCWD
 	_, _, errno := unix.RawSyscall6(unix.SYS_FACCESSAT2, uintptr(here), at, mode, unix.AT_EACCESS, 0, 0)
 	return errno
 }
@@ -295,8 +302,9 @@ func (f *file) find(command, search string) bool {
 		return f.named(command).isProgram()
 	}
 	for search != "" {
-		dir, rest, _ := strings.Cut(search, ":")
-		if search = rest; dir == "" {
+		var dir string
+		dir, search, _ = strings.Cut(search, ":")
+		if dir == "" {
 			dir = "."
 		}
 		if f.named(dir, "/", command).isProgram() {
@@ -308,7 +316,9 @@ func (f *file) find(command, search string) bool {
 
 func (f *file) isProgram() bool {
 	var st unix.Statx_t
-	at, here, to := uintptr(unsafe.Pointer(f)), unix.AT_FDCWD, uintptr(unsafe.Pointer(&st))
+	at := uintptr(unsafe.Pointer(f))
+	here := unix.AT_FDCWD
+	to := uintptr(unsafe.Pointer(&st))
 	_, _, errno := unix.RawSyscall6(unix.SYS_STATX, uintptr(here), at, 0, unix.STATX_TYPE, to, 0)
 	return errno == 0 && st.Mode&unix.S_IFMT == unix.S_IFREG && f.access(unix.X_OK) == 0
 }

@@ -81,7 +81,8 @@ func beginRun(args, env []uintptr) bool {
 // one with other flags than these.
 func splitRun(args []uintptr) (given string, command []uintptr) {
 	for len(args) >= 2 && text(args[0]) != "--" {
-		flag, value := text(args[0]), text(args[1])
+		flag := text(args[0])
+		value := text(args[1])
 		if flag == "--replace" {
 			plain.Policy.Replace = true
 			args = args[1:]
@@ -121,7 +122,8 @@ func splitRun(args []uintptr) (given string, command []uintptr) {
 
 // plainDuration parses a number of milliseconds, seconds, minutes or hours, in nanoseconds.
 func plainDuration(value string) (ns int64, ok bool) {
-	digits, unit := strings.TrimRight(value, "msh"), int64(1e9)
+	digits := strings.TrimRight(value, "msh")
+	unit := int64(1e9)
 	switch value[len(digits):] {
 	case "ms":
 		unit = 1e6
@@ -147,7 +149,7 @@ func plainDuration(value string) (ns int64, ok bool) {
 
 // plainSettings returns PATH, and whether the session is graphical without a BROWSER, if there are no settings.
 func plainSettings(env []uintptr) (search string, graphical, ok bool) {
-	home, config := "", ""
+	var home, config string
 	hasBrowser := false
 	for i := len(env) - 1; i >= 0; i-- { // of two the first counts
 		v := text(env[i])
@@ -168,7 +170,8 @@ func plainSettings(env []uintptr) (search string, graphical, ok bool) {
 func addBrowser() bool {
 	const name = "BROWSER="
 	n := copy(browser[:], name)
-	at, here := uintptr(unsafe.Pointer(&browser)), unix.AT_FDCWD
+	at := uintptr(unsafe.Pointer(&browser))
+	here := unix.AT_FDCWD
 	link := uintptr(unsafe.Pointer(unsafe.StringData("/proc/self/exe\x00")))
 	const room = uintptr(len(browser) - len(name) - len(cli.Browser) - len("\x00"))
 	size, _, errno := unix.RawSyscall6(unix.SYS_READLINKAT, uintptr(here), link, at+uintptr(n), room, 0, 0)

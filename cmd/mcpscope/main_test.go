@@ -146,7 +146,8 @@ func start(t *testing.T, program string, args ...string) said {
 	t.Helper()
 	var out, err bytes.Buffer
 	cmd := exec.Command(program, args...)
-	cmd.Stdout, cmd.Stderr = &out, &err
+	cmd.Stdout = &out
+	cmd.Stderr = &err
 	if e := cmd.Run(); e != nil && !errors.As(e, new(*exec.ExitError)) {
 		t.Fatal(e)
 	}

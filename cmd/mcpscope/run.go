@@ -57,7 +57,8 @@ func runCommand(args []string, io cli.Stdio) int {
 		fmt.Fprint(io.Out, settings.Help(settings.Run))
 		return cli.ExitOK
 	}
-	v.Quiet, v.Verbose = v.values.Quiet, v.values.Verbose
+	v.Quiet = v.values.Quiet
+	v.Verbose = v.values.Verbose
 	if err != nil {
 		return v.Fail(cli.ExitOwnFailure, "run: "+err.Error(), "mcpscope help run")
 	}

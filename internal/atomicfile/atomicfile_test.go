@@ -62,7 +62,8 @@ func TestFailureLeavesTheOldFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	failure := errors.New("no")
-	fine, fails := func() error { return nil }, func() error { return failure }
+	fine := func() error { return nil }
+	fails := func() error { return failure }
 	for _, err := range []error{
 		WriteAs(path, []byte("new"), func(*os.File) error { return failure }, fine),
 		WriteAs(path, []byte("new"), func(*os.File) error { return nil }, fails),

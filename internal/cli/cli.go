@@ -77,7 +77,8 @@ func (p *Printer) Fail(status int, text, hint string) int {
 
 // FailCommand prints why the command of a server or gateway cannot be executed.
 func (p *Printer) FailCommand(argv []string, err error) int {
-	status, hint := ExitNotRunnable, ""
+	status := ExitNotRunnable
+	hint := ""
 	if errors.Is(err, unix.ENOENT) {
 		status = ExitNotFound
 		if strings.Contains(argv[0], " ") {

@@ -47,7 +47,9 @@ func TestOneLine(t *testing.T) {
 
 func TestLookup(t *testing.T) {
 	dir := t.TempDir()
-	empty, bin, later := filepath.Join(dir, "empty"), filepath.Join(dir, "bin"), filepath.Join(dir, "later")
+	empty := filepath.Join(dir, "empty")
+	bin := filepath.Join(dir, "bin")
+	later := filepath.Join(dir, "later")
 	for _, d := range []string{empty, bin, later, filepath.Join(bin, "folder")} {
 		if err := os.Mkdir(d, 0o755); err != nil {
 			t.Fatal(err)

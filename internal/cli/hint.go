@@ -24,7 +24,9 @@ const inFrontOfSandbox = "put mcpscope in front of the sandbox, as in: mcpscope 
 // Hint returns a remedy for an error of a backend or of auto, or "".
 func Hint(b protocol.Backend, err error) string {
 	var limit *protocol.LimitError
-	uid, user, system := os.Getuid(), b == protocol.SystemdUser, b == protocol.SystemdSystem
+	uid := os.Getuid()
+	user := b == protocol.SystemdUser
+	system := b == protocol.SystemdSystem
 	is := func(targets ...error) bool {
 		return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
 	}
@@ -90,7 +92,8 @@ func Hint(b protocol.Backend, err error) string {
 func EnableLinger() string { return fmt.Sprintf("sudo loginctl enable-linger %d", os.Getuid()) }
 
 func delegateHint() string {
-	uid, unit := os.Getuid(), OwnUnit()
+	uid := os.Getuid()
+	unit := OwnUnit()
 	switch {
 	case unit != nil && unit.Service():
 		return unit.Edit() + ", with the lines [Service] and Delegate=yes"

@@ -38,7 +38,8 @@ func (w *watcher) consider(r *notify.Request, stdin file, piped bool) {
 	if w.groupOf(pid) == ofServer {
 		return
 	}
-	argv, missing := arguments(pid), false
+	argv := arguments(pid)
+	missing := false
 	if !w.Blind {
 		argv, missing = r.Command(pid)
 	}
@@ -395,7 +396,8 @@ func (w *watcher) explain(pid int, what string, argv []string, why string) {
 	if len(argv) > 0 {
 		command = fmt.Sprintf("%.80q", argv[0])
 	}
-	now, why := time.Now().UTC().Format(time.RFC3339), strings.ReplaceAll(why, "\n", ", ")
+	now := time.Now().UTC().Format(time.RFC3339)
+	why = strings.ReplaceAll(why, "\n", ", ")
 	line := fmt.Sprintf("%s %d %s %s: %s\n", now, pid, command, what, why)
 	_, _ = unix.Write(w.explainTo, []byte(line)) // no process is left for an error
 }

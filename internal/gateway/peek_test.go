@@ -35,7 +35,8 @@ func reader(t *testing.T, open func() ([2]int, error)) (c *candidate, ours *os.F
 	if err != nil {
 		t.Fatal(err)
 	}
-	stdin, ours := os.NewFile(uintptr(fds[0]), "stdin"), os.NewFile(uintptr(fds[1]), "ours")
+	stdin := os.NewFile(uintptr(fds[0]), "stdin")
+	ours = os.NewFile(uintptr(fds[1]), "ours")
 	t.Cleanup(func() { _ = ours.Close() })
 	cmd := exec.Command("sleep", "infinity")
 	cmd.Stdin = stdin
@@ -135,7 +136,8 @@ func TestProgramClosesItsStdin(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			theirs, ours := os.NewFile(uintptr(fds[0]), "stdin"), os.NewFile(uintptr(fds[1]), "ours")
+			theirs := os.NewFile(uintptr(fds[0]), "stdin")
+			ours := os.NewFile(uintptr(fds[1]), "ours")
 			defer ours.Close()
 			cmd := exec.Command("sh", "-c", "read -r _; exec </dev/null; exec sleep infinity")
 			cmd.Stdin = theirs
@@ -348,7 +350,8 @@ func TestAnswer(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			theirs, ours := os.NewFile(uintptr(stdout[0]), "theirs"), os.NewFile(uintptr(stdout[1]), "ours")
+			theirs := os.NewFile(uintptr(stdout[0]), "theirs")
+			ours := os.NewFile(uintptr(stdout[1]), "ours")
 			defer ours.Close()
 			cmd := exec.Command(program[0], program[1:]...)
 			cmd.Stdout = theirs

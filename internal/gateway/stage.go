@@ -144,10 +144,13 @@ func fork(on *page.Page, pid int, name string, env []string, require, start bool
 
 // hidden is where all arguments of this process are but the first two.
 func hidden() (at [2]uintptr) {
-	if first, last := os.Args[2:], os.Args[len(os.Args)-1]; len(first) > 0 {
-		at[0] = uintptr(unsafe.Pointer(unsafe.StringData(first[0])))
-		at[1] = uintptr(unsafe.Pointer(unsafe.StringData(last))) + uintptr(len(last))
+	if len(os.Args) <= 2 {
+		return at
 	}
+	first := os.Args[2]
+	last := os.Args[len(os.Args)-1]
+	at[0] = uintptr(unsafe.Pointer(unsafe.StringData(first)))
+	at[1] = uintptr(unsafe.Pointer(unsafe.StringData(last))) + uintptr(len(last))
 	return at
 }
 

@@ -233,7 +233,9 @@ func (w *watcher) watch() error {
 	var left []*notify.Request
 	w.listener, left = notify.Open(w.held, w.requests())
 	w.guard.Send(page.WordReady)
-	silent, idle, alone := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	silent := make(chan struct{})
+	idle := make(chan struct{})
+	alone := make(chan struct{})
 	ends, err := loop.New()
 	if err == nil {
 		gateway := w.starters.gateway.pidfd

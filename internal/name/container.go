@@ -38,7 +38,8 @@ func parseEngine(argv []string) (c Container, subcommand string) {
 	}
 	_, operands := engineFlags.parse(argv[at+1:])
 	c = Container{Engine: program(argv[at]), argv: argv, asked: len(argv) - len(operands)}
-	if c.Compose = first(operands) == "compose"; c.Compose || first(operands) == "container" {
+	c.Compose = first(operands) == "compose"
+	if c.Compose || first(operands) == "container" {
 		_, operands = engineFlags.parse(operands[1:])
 	}
 	c.at = len(argv) - len(operands) + 1

@@ -203,7 +203,8 @@ func TestContainerOf(t *testing.T) {
 		"docker":                                          "",
 		"":                                                "",
 	} {
-		words, got := strings.Split(argv, sep), ""
+		words := strings.Split(argv, sep)
+		got := ""
 		if c := ContainerOf(words); c != nil {
 			got = strings.Join(c.With("--label", "a=b"), sep) + " => " + strings.Join(c.Asked("ps"), sep)
 		}

@@ -100,13 +100,16 @@ func (g grammar) parse(args []string) (set map[string]string, operands []string)
 				set["-"+arg[end:end+1]] = ""
 				end++
 			}
-			flag, value = "-"+arg[end:end+1], strings.TrimPrefix(arg[end+1:], "=")
+			flag = "-" + arg[end:end+1]
+			value = strings.TrimPrefix(arg[end+1:], "=")
 			attached = value != ""
 		}
 		if !attached && g.takesValue(flag) && len(args) > 0 {
-			value, args = args[0], args[1:]
+			value = args[0]
+			args = args[1:]
 		}
-		if set[flag] = value; listed(g.final, flag) {
+		set[flag] = value
+		if listed(g.final, flag) {
 			return set, nil
 		}
 	}

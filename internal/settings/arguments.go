@@ -35,7 +35,8 @@ func firstFlag(of Command, args []string) (*argument, error) {
 	case len(args) == 1:
 		return nil, fmt.Errorf("flag %s needs a value", Dashes(name))
 	default:
-		a.value, a.words = args[1], 2
+		a.value = args[1]
+		a.words = 2
 	}
 	return a, nil
 }

@@ -82,7 +82,8 @@ func (c *FileSettings) parse(file string, text []byte) {
 	before := *c
 	for parser.Reset(text); parser.NextExpression(); {
 		e := parser.Expression()
-		keys, line := []string(nil), 0
+		var keys []string
+		line := 0
 		for it := e.Key(); it.Next(); {
 			if line == 0 {
 				line = lineOf(it.Node().Raw)

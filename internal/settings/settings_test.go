@@ -22,7 +22,8 @@ func TestRows(t *testing.T) {
 		if r.Help == "" || r.For == 0 || r.parse == nil || strings.HasPrefix(r.Name, "-") || seen[r.Name] || r.Short != "" && seen[r.Short] {
 			t.Errorf("%+v", r)
 		}
-		seen[r.Name], seen[r.Short] = true, r.Short != ""
+		seen[r.Name] = true
+		seen[r.Short] = r.Short != ""
 		for _, text := range r.Values {
 			if err := r.set(Defaults(), text); err != nil {
 				t.Errorf("%s %s: %v", r.Name, text, err)

@@ -148,7 +148,8 @@ const columns = "\n| without | in | red |\n|---|---|---|\n"
 // TestAblation writes the page that MCPSCOPE_ABLATION names. With MCPSCOPE_ABLATION_ONLY it runs the mechanisms
 // whose name matches, and keeps the other rows.
 func TestAblation(t *testing.T) {
-	file, only := os.Getenv("MCPSCOPE_ABLATION"), regexp.MustCompile(os.Getenv("MCPSCOPE_ABLATION_ONLY"))
+	file := os.Getenv("MCPSCOPE_ABLATION")
+	only := regexp.MustCompile(os.Getenv("MCPSCOPE_ABLATION_ONLY"))
 	if file == "" {
 		t.Skip("it takes an hour: make ablation")
 	}
@@ -163,7 +164,8 @@ func TestAblation(t *testing.T) {
 		}
 	}
 	var whole outcome // of the product itself
-	tried, unchanged := map[run]bool{}, overlay(t, nil)
+	tried := map[run]bool{}
+	unchanged := overlay(t, nil)
 	for _, m := range slices.Concat(protecting, unnoticed) {
 		if !only.MatchString(m.name) {
 			continue

@@ -57,7 +57,8 @@ type row struct {
 func (t *table) add(name string, value float64) {
 	i := slices.IndexFunc(t.rows, func(r row) bool { return r.name == name })
 	if i < 0 {
-		i, t.rows = len(t.rows), append(t.rows, row{name: name})
+		i = len(t.rows)
+		t.rows = append(t.rows, row{name: name})
 	}
 	t.rows[i].values = append(t.rows[i].values, value)
 }

@@ -65,10 +65,12 @@ func contenders(b *testing.B) []contender {
 			grouped: true,
 		}
 	}
-	cgroup, tree := run(runCgroup, host.Root, "--backend", "cgroup"), run("run --backend tree", host.Root,
+	cgroup := run(runCgroup, host.Root, "--backend", "cgroup")
+	tree := run("run --backend tree", host.Root,
 		"--backend", "tree")
 	tree.grouped = false
-	system, user := run("run (systemd-system)", host.Root), run("run (systemd-user)", host.Tester)
+	system := run("run (systemd-system)", host.Root)
+	user := run("run (systemd-user)", host.Tester)
 	for _, c := range []*contender{&system, &user} { // in a unit of that manager, as most people have it
 		unit := host.Current(b).Start(b, host.Service{User: c.user, Argv: []string{"sleep", "infinity"}})
 		dir, err := unit.Group()
@@ -96,7 +98,8 @@ func (c contender) command(flags []string, args ...string) *exec.Cmd {
 		if cmd.SysProcAttr == nil {
 			cmd.SysProcAttr = &syscall.SysProcAttr{}
 		}
-		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(c.in.Fd())
+		cmd.SysProcAttr.UseCgroupFD = true
+		cmd.SysProcAttr.CgroupFD = int(c.in.Fd())
 	}
 	return cmd
 }

@@ -45,12 +45,18 @@ func startServer(c contender, flags []string, args ...string) (*server, error) {
 		unix.Pipe2(stdout[:], unix.O_CLOEXEC)); err != nil {
 		return nil, err
 	}
-	s.in, s.out = stdin[1], stdout[0]
-	theirIn, theirOut := os.NewFile(uintptr(stdin[0]), "stdin"), os.NewFile(uintptr(stdout[1]), "stdout")
-	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = theirIn, theirOut, s.stderr
+	s.in = stdin[1]
+	s.out = stdout[0]
+	theirIn := os.NewFile(uintptr(stdin[0]), "stdin")
+	theirOut := os.NewFile(uintptr(stdout[1]), "stdout")
+	s.cmd.Stdin = theirIn
+	s.cmd.Stdout = theirOut
+	s.cmd.Stderr = s.stderr
 	begin := time.Now()
 	err = s.cmd.Start()
-	_, _ = theirIn.Close(), theirOut.Close() // the server has them
+	// The server has them.
+	_ = theirIn.Close()
+	_ = theirOut.Close()
 	if err == nil {
 		err = s.readFirstLine(begin)
 	}
@@ -94,7 +100,8 @@ func (s *server) awaitEnd() {
 func (s *server) end() error {
 	_ = unix.Close(s.in) // nothing is buffered
 	s.awaitEnd()
-	_, _ = unix.Close(s.out), s.stderr.Close()
+	_ = unix.Close(s.out)
+	_ = s.stderr.Close()
 	if s.cmd.Process == nil {
 		return nil
 	}

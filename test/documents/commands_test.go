@@ -60,7 +60,9 @@ var comment = regexp.MustCompile(`^<!-- (test|not run): (.*) -->$`)
 
 // steps reads a document.
 func steps(document string) (all []step) {
-	language, open, notRun := "", false, ""
+	language := ""
+	open := false
+	notRun := ""
 	for i, line := range strings.Split(document, "\n") {
 		var last *step
 		if len(all) > 0 && all[len(all)-1].command != "" {
@@ -244,9 +246,11 @@ func (s *stage) play(step step) {
 		s.t.Errorf("line %d: a command in no block of the language console: %s", step.line, step.command)
 		return
 	}
-	u, script := host.Tester, step.command
+	u := host.Tester
+	script := step.command
 	if strings.HasPrefix(script, "sudo ") { // the host has no sudo
-		u, script = host.Root, `sudo() { "$@"; }; cd ../..; `+script
+		u = host.Root
+		script = `sudo() { "$@"; }; cd ../..; ` + script
 	}
 	var out []byte
 	var err error

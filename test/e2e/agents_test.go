@@ -169,7 +169,8 @@ type agentRun struct {
 func newAgentRun(t *testing.T, b clientBed, a agent) *agentRun {
 	t.Helper()
 	r := &agentRun{agent: a, t: t, world: newWorld(t), home: t.TempDir()}
-	fifo, server := r.home+"/fifo", r.home+"/mcp-server"
+	fifo := r.home + "/fifo"
+	server := r.home + "/mcp-server"
 	script := fmt.Sprintf("#!/bin/sh\necho \"<$MCPSCOPE_ID> $#: $*\" >'%s'\nexec node '%s/node_modules/@modelcontextprotocol/server-memory/dist/index.js'\n", fifo, b.node)
 	err := errors.Join(unix.Mkfifo(fifo, 0o600), os.Mkdir(r.home+"/project", 0o700), os.WriteFile(server, []byte(script), 0o700))
 	if r.text != "" {

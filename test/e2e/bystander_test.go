@@ -27,7 +27,8 @@ func TestChildrenOfTheShellBefore(t *testing.T) {
 		for end, do := range ends {
 			t.Run(flags+"/"+end, func(t *testing.T) {
 				t.Parallel()
-				w, m := newWorld(t), escape.NewMembers(t)
+				w := newWorld(t)
+				m := escape.NewMembers(t)
 				name := t.TempDir() + "/fifo"
 				if err := unix.Mkfifo(name, 0o600); err != nil {
 					t.Fatal(err)

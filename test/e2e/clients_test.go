@@ -99,7 +99,8 @@ func TestServersWorkAndEndUnderRealClients(t *testing.T) {
 	if escape.Core() {
 		t.Skip("SKIP: clients and servers from npm: make test-full, or MCPSCOPE_TEST_SLICE=k/n")
 	}
-	b, offline := openClientBed(t), unix.SysProcAttr{Unshareflags: unix.CLONE_NEWNET}
+	b := openClientBed(t)
+	offline := unix.SysProcAttr{Unshareflags: unix.CLONE_NEWNET}
 	for _, c := range someCells() {
 		t.Run(c.String(), func(t *testing.T) {
 			t.Parallel()
@@ -130,7 +131,8 @@ func TestIdleServersUnderRealClients(t *testing.T) {
 	if escape.Core() {
 		t.Skip("SKIP: clients and servers from npm: make test-full, or MCPSCOPE_TEST_SLICE=k/n")
 	}
-	b, offline := openClientBed(t), unix.SysProcAttr{Unshareflags: unix.CLONE_NEWNET}
+	b := openClientBed(t)
+	offline := unix.SysProcAttr{Unshareflags: unix.CLONE_NEWNET}
 	for i, client := range clientNames {
 		server := serverNames[i%len(serverNames)]
 		t.Run(client+"/"+server, func(t *testing.T) {

@@ -54,7 +54,8 @@ var tree = escape.Backend{
 // all backends that need no systemd.
 func TestEscape(t *testing.T) {
 	t.Parallel()
-	modes, backends := binaries.Modes(t), []escape.Backend{cgroup, delegated, tree}
+	modes := binaries.Modes(t)
+	backends := []escape.Backend{cgroup, delegated, tree}
 	for i, b := range backends {
 		table := escape.Table{Title: "escape", Program: binaries.mcpscope, Backend: b, Modes: modes, Ends: escape.Ends(),
 			Core: escape.InCore(modes, escape.Classes, i, len(backends))}
@@ -65,7 +66,8 @@ func TestEscape(t *testing.T) {
 // TestEscapeIdle holds it for servers that are frozen when the end comes.
 func TestEscapeIdle(t *testing.T) {
 	t.Parallel()
-	modes, backends := escape.Named(t, binaries.Modes(t), escape.Resting...), []escape.Backend{cgroup, delegated}
+	modes := escape.Named(t, binaries.Modes(t), escape.Resting...)
+	backends := []escape.Backend{cgroup, delegated}
 	for i, b := range backends {
 		b.Idle = true
 		table := escape.Table{Title: "escape, idle", Program: binaries.mcpscope, Backend: b, Modes: modes, Ends: escape.Ends(),

@@ -57,7 +57,10 @@ func TestHostileAttributes(t *testing.T) {
 	for _, value := range slices.Repeat(hostile, 5) { // each with each command, as 8 and 5 have no common divisor
 		facts.Set(t, s.group, func(f *protocol.Facts) {
 			f.Policy.OnClientDeath = protocol.ClientDeath(value)
-			f.Name, f.Client.Name, f.Client.Unit, f.Engine = value, value, value, value
+			f.Name = value
+			f.Client.Name = value
+			f.Client.Unit = value
+			f.Engine = value
 		})
 		try("all facts", value)
 	}

@@ -404,7 +404,8 @@ func TestFreezeWaitsForRoom(t *testing.T) {
 	onKinds(t, func(t *testing.T, kind string) {
 		s, stdin, stdout := onEnds(t, kind, []string{"--idle-freeze", "1h"})
 		line := strings.Repeat("x", 3000) + "\n"
-		lines, theirs := 0, int32(s.open(1).Fd())
+		lines := 0
+		theirs := int32(s.open(1).Fd())
 		for escape.PollFor(0, unix.PollFd{Fd: theirs, Events: unix.POLLOUT}) {
 			if escape.PollFor(time.Millisecond, unix.PollFd{Fd: int32(stdin.Fd()), Events: unix.POLLOUT}) {
 				fmt.Fprint(stdin, line)

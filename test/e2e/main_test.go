@@ -28,7 +28,8 @@ func TestMain(m *testing.M) {
 		binaries.Programs = escape.ProgramsIn(dir)
 		binaries.mcpscope = filepath.Join(dir, "mcpscope")
 		binaries.transparent = transparent.ProgramsIn(dir)
-		binaries.probe, binaries.forger = binaries.transparent.Probe, filepath.Join(dir, "forger")
+		binaries.probe = binaries.transparent.Probe
+		binaries.forger = filepath.Join(dir, "forger")
 		binaries.seizer = filepath.Join(dir, "seizer")
 		return transparent.Commands(map[string][]string{
 			"forger": escape.Go("./forger"), "seizer": escape.CC("./seizer/seizer.c"),

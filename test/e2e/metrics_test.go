@@ -72,7 +72,8 @@ func TestMetricsAreServed(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
-	want, found := strings.NewReplacer("\x1b", "?", "\n", "?", "\xff", "\ufffd").Replace(evil), false
+	want := strings.NewReplacer("\x1b", "?", "\n", "?", "\xff", "\ufffd").Replace(evil)
+	found := false
 	for _, m := range families["mcpscope_server_processes"].GetMetric() {
 		for _, label := range m.GetLabel() {
 			found = found || label.GetName() == "name" && label.GetValue() == want

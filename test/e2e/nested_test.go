@@ -30,7 +30,8 @@ func nestedRun(t *testing.T, backend string) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			w, m := newWorld(t), escape.NewMembers(t)
+			w := newWorld(t)
+			m := escape.NewMembers(t)
 			line := slices.Concat(run, []string{binaries.Zoo, "--register", m.Address, "ignore-both"})
 			if what == "outer SIGKILL" { // without a client's stdin the inner server does not notice it by itself
 				line = slices.Concat([]string{"sh", "-c", `exec "$@" </dev/null`, "sh"}, line)

@@ -84,7 +84,8 @@ func TestSweepSparesAFreshDirectory(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	startServer(w, []string{"--group"}, nil, binaries.Zoo, "plain").Tell("close") // makes the slice
-	fresh, left := filepath.Join(rootsSlice(w.Site), "mcp-fresh-0234abcd"), filepath.Join(rootsSlice(w.Site), "mcp-left-abcd2345")
+	fresh := filepath.Join(rootsSlice(w.Site), "mcp-fresh-0234abcd")
+	left := filepath.Join(rootsSlice(w.Site), "mcp-left-abcd2345")
 	for dir, age := range map[string]time.Duration{fresh: -24 * time.Hour, left: time.Hour} {
 		made := time.Now().Add(-age)
 		if err := errors.Join(os.Mkdir(dir, 0o700), os.Chtimes(dir, made, made)); err != nil {

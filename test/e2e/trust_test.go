@@ -50,7 +50,8 @@ func (w *world) forge(dir, name string) string {
 func TestAnothersServer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	s, program := startServer(w, []string{"--group"}, nil, binaries.Zoo, "plain"), readable(t, binaries.mcpscope)
+	s := startServer(w, []string{"--group"}, nil, binaries.Zoo, "plain")
+	program := readable(t, binaries.mcpscope)
 	_, id := s.members.Main()
 	for _, command := range []string{"stop", "freeze", "inspect"} {
 		o := w.run(w.Command(as(attacker, program, command, id)...))
@@ -94,7 +95,8 @@ func TestForgedGroupWithTheIDOfAnothersServer(t *testing.T) {
 func TestLsBesideAGroupThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	dir, program := w.delegate("theirs"), readable(t, binaries.mcpscope)
+	dir := w.delegate("theirs")
+	program := readable(t, binaries.mcpscope)
 	ids := []string{"abcdefgh", "stuvwxyz"}
 	for _, id := range ids {
 		w.forge(dir, "mcp-forged-"+id)
@@ -156,7 +158,8 @@ func TestForgedTree(t *testing.T) {
 func TestManyForgedGroupsDelayOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	dir, zoo := w.delegate("delegated"), readable(t, binaries.Zoo)
+	dir := w.delegate("delegated")
+	zoo := readable(t, binaries.Zoo)
 	var held []*escape.Bystander
 	for i := range 8 {
 		group := w.forge(dir, fmt.Sprintf("mcp-evil-abcdefg%c", 'a'+i))
@@ -385,9 +388,11 @@ func TestLauncherKeepsTracersOff(t *testing.T) {
 // However few more processes a user may have, the server runs or one line gives the reason why not.
 func TestFewProcesses(t *testing.T) {
 	t.Parallel()
-	w, user := newWorld(t), lonely(0)
+	w := newWorld(t)
+	user := lonely(0)
 	program := readable(t, binaries.mcpscope)
-	ran, refused := 0, 0
+	ran := 0
+	refused := 0
 	for n := 8; n <= 68; n += 6 {
 		o := w.run(w.Command(as(user, "prlimit", fmt.Sprintf("--nproc=%d:%d", n, n), program, "run", "--", "true")...))
 		if o.Status == 0 {
@@ -420,7 +425,8 @@ func TestServerThatUsesUpAllProcesses(t *testing.T) {
 	} {
 		t.Run(end.name, func(t *testing.T) {
 			t.Parallel()
-			w, m := newWorld(t), escape.NewMembers(t)
+			w := newWorld(t)
+			m := escape.NewMembers(t)
 			line := as(lonely(1+i), "prlimit", fmt.Sprintf("--nproc=%d:%d", limit, limit), "env", "GOGC=1", "GOMAXPROCS=1", readable(t, binaries.mcpscope), "run",
 				"--eof-grace", soon, "--term-grace", soon, "--", readable(t, binaries.Zoo), "--register", m.Address, "use-up")
 			c := w.NewClient(w.Unique("client"), []string{"--group"}, line)
@@ -475,10 +481,12 @@ func TestAnswerToAClientThatReadsLate(t *testing.T) {
 	}
 	write.Close()
 	stdin.Close()
-	looked, last := 0, 0
+	looked := 0
+	last := 0
 	if !pace.Eventually(escape.Patience, func() bool {
 		if now := contextSwitches(w.brain()); now != last {
-			looked, last = looked+1, now
+			looked = looked + 1
+			last = now
 		}
 		return looked > looks
 	}) {

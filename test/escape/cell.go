@@ -59,7 +59,8 @@ func newCell(t *testing.T, b Backend, program string, m Mode, e End) *Cell {
 	c := &Cell{T: t, backend: b, program: program, mode: m, end: e, Site: b.Site(t), members: NewMembers(t)}
 	m.require(c.Site)
 	c.server = fmt.Sprintf("%s.%d", m.Name, cells.Add(1))
-	sibling, twin := c.Site.Group("sibling"), c.Site.Group("twin")
+	sibling := c.Site.Group("sibling")
+	twin := c.Site.Group("twin")
 	c.own = c.Site.Group("client")
 	c.bystanders = []*Bystander{c.Site.Root, c.Site.Plain("in the sibling group", sibling)}
 	if !e.KillsGroup {

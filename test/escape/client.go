@@ -35,7 +35,8 @@ func StartPiped(t *testing.T, cmd *exec.Cmd, start func() error) (in, out *os.Fi
 	t.Helper()
 	theirIn, in := bed.Pipe(t)
 	out, theirOut := bed.Pipe(t)
-	cmd.Stdin, cmd.Stdout = theirIn, theirOut
+	cmd.Stdin = theirIn
+	cmd.Stdout = theirOut
 	err := start()
 	theirIn.Close()
 	theirOut.Close()
@@ -117,7 +118,8 @@ func (c *Client) hold() {
 	if n, _ := fmt.Sscanf(line, "%d %d", &own, &server); n != 2 {
 		c.t.Fatalf("the client says %q; stderr: %s", c.Lines(), Contents(c.Stderr))
 	}
-	c.Own, c.Server = c.open(own), c.open(server)
+	c.Own = c.open(own)
+	c.Server = c.open(server)
 	// Only a process that is still there can be its parent.
 	if parent, err := ParentOf(server); parent != own || err != nil {
 		c.t.Fatalf("the client has ended: %q; stderr: %s", c.Lines(), Contents(c.Stderr))
@@ -144,7 +146,8 @@ func (c *Client) Find(prefix string, limit time.Duration) (rest string, found bo
 	c.wait(limit, func() bool {
 		i := slices.IndexFunc(c.lines, func(line string) bool { return strings.HasPrefix(line, prefix) })
 		if i >= 0 {
-			rest, found = c.lines[i][len(prefix):], true
+			rest = c.lines[i][len(prefix):]
+			found = true
 		}
 		return found || c.ended
 	})

@@ -35,7 +35,8 @@ func FinishWithin(limit time.Duration, group string, cmd *exec.Cmd) (o Outcome, 
 		return o, err
 	}
 	defer errs.Close()
-	cmd.Stdout, cmd.Stderr = out, errs
+	cmd.Stdout = out
+	cmd.Stderr = errs
 	if err := StartIn(group, cmd); err != nil {
 		return o, err
 	}

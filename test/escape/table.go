@@ -56,7 +56,8 @@ func (t *Table) FillWith(tb *testing.T, cell func(*testing.T, Mode, End) Result)
 }
 
 func (t *Table) fill(tb *testing.T, cell func(*testing.T, Mode, End), refused func(*testing.T, Mode)) {
-	t.cells, t.began = make(map[[2]string]Result), time.Now()
+	t.cells = make(map[[2]string]Result)
+	t.began = time.Now()
 	tb.Run(cmp.Or(t.Name, t.Backend.Name), func(inner *testing.T) {
 		for _, m := range t.Modes {
 			ends := slices.DeleteFunc(slices.Clone(t.Ends), func(e End) bool { return !t.chosen(inner, m, e) })

@@ -18,7 +18,8 @@ import (
 func Set(t *testing.T, payload string, change func(*protocol.Facts)) {
 	t.Helper()
 	const attribute = "user.mcpscope.armed"
-	facts, text := protocol.Facts{Version: protocol.ProtocolVersion}, make([]byte, 64<<10)
+	facts := protocol.Facts{Version: protocol.ProtocolVersion}
+	text := make([]byte, 64<<10)
 	n, err := unix.Getxattr(payload, attribute, text)
 	if err == nil {
 		err = protocol.Decode(text[:n], &facts)

@@ -153,7 +153,8 @@ func newUnit(t *testing.T, u host.User) *lane {
 
 // ways are the managers, by their private sockets.
 func ways() map[*way]backend {
-	root, tester := host.Root, host.Tester
+	root := host.Root
+	tester := host.Tester
 	return map[*way]backend{
 		{root, "/run/systemd/private"}:                                  managed(root),
 		{tester, filepath.Join(tester.RuntimeDir(), "systemd/private")}: managed(tester),

@@ -164,7 +164,8 @@ func filter(t *testing.T) []unix.SockFilter {
 	if !known {
 		t.Fatalf("no seccomp filter for %s", runtime.GOARCH)
 	}
-	allow, notify := ret(unix.SECCOMP_RET_ALLOW), ret(unix.SECCOMP_RET_USER_NOTIF)
+	allow := ret(unix.SECCOMP_RET_ALLOW)
+	notify := ret(unix.SECCOMP_RET_USER_NOTIF)
 	all := []unix.SockFilter{load(seccompArch), jump(unix.BPF_JEQ, arch, 1, 0), allow, load(seccompCall)}
 	var numbers []uint32
 	if runtime.GOARCH == "amd64" {

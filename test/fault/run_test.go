@@ -65,7 +65,11 @@ func (l *lane) start(t *testing.T, s *shot) *run {
 	r.cmd.ExtraFiles = []*os.File{theirs}
 	theirIn, in := bed.Pipe(t)
 	out, theirOut := bed.Pipe(t)
-	r.stdin, r.stdout, r.cmd.Stdin, r.cmd.Stdout, r.cmd.Stderr = in, out, theirIn, theirOut, r.stderr
+	r.stdin = in
+	r.stdout = out
+	r.cmd.Stdin = theirIn
+	r.cmd.Stdout = theirOut
+	r.cmd.Stderr = r.stderr
 	site.Start(l.client, r.cmd)
 	for _, f := range []*os.File{theirs, theirIn, theirOut} {
 		_ = f.Close() // they have it
@@ -207,7 +211,8 @@ func (r *run) judge() verdict {
 
 // the verdict on the client's view: a status, and a line
 func (r *run) told(fired bool) verdict {
-	status, said := r.status(), escape.Contents(r.stderr)
+	status := r.status()
+	said := escape.Contents(r.stderr)
 	if fired && r.shot.kills(launcher) {
 		r.lines(said)
 		if r.swept {

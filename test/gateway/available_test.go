@@ -34,9 +34,13 @@ func TestExecutes(t *testing.T) {
 			w := newWorld(t)
 			g := w.gateway("--match", "zoo")
 			s := g.Server(binaries.Programs, "before", "setsid")
-			watcher, runs, harms, most := w.await(w.watchers), 100, 0, 5
+			watcher := w.await(w.watchers)
+			runs := 100
+			harms := 0
+			most := 5
 			if escape.Full() && !strings.HasPrefix(name, "guards") { // a new guard starts a watcher, for which programs wait
-				runs, most = 10000, math.MaxInt
+				runs = 10000
+				most = math.MaxInt
 			}
 			for g.Tell("times %d /bin/true", runs); g.Silent() && harms < most; harms++ {
 				harm(w, watcher)

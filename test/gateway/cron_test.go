@@ -27,7 +27,8 @@ func TestCronJobs(t *testing.T) {
 	}
 	w := newWorld(t)
 	g := w.gateway("--match", "zoo", "--eof-grace", "300ms", "--term-grace", "300ms")
-	chat, job := g.Server(binaries.Programs, "chat", "setsid"), g.Server(binaries.Programs, "job", "double-fork")
+	chat := g.Server(binaries.Programs, "chat", "setsid")
+	job := g.Server(binaries.Programs, "job", "double-fork")
 	jobs := escape.NewMembers(t)
 	t.Cleanup(jobs.Kill)
 	for i := range ticks {
@@ -95,7 +96,8 @@ func TestRuntimeKilled(t *testing.T) {
 	for i := range count {
 		g.Expect(fmt.Sprint("server ", i))
 	}
-	tool, servers := g.Tool("tool"), w.members()
+	tool := g.Tool("tool")
+	servers := w.members()
 	if len(servers) != 2*count {
 		t.Errorf("%d processes in groups, want %d runners and %[2]d servers", len(servers), count)
 	}

@@ -178,7 +178,8 @@ func TestEarlyKilled(t *testing.T) {
 func TestServerOfTheLastMoment(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	group, server := w.Unique("gateway"), filepath.Join(t.TempDir(), "last-mcp")
+	group := w.Unique("gateway")
+	server := filepath.Join(t.TempDir(), "last-mcp")
 	sleep, err := exec.LookPath("sleep")
 	if err = errors.Join(err, os.Symlink(sleep, server)); err != nil {
 		t.Fatal(err)

@@ -29,7 +29,8 @@ func TestServersEndWithTheGateway(t *testing.T) {
 	if text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", g.PID)); !strings.HasPrefix(string(text), binaries.like+"\x00gateway\x00run") {
 		t.Errorf("its command line is %q", text)
 	}
-	one, two := g.Server(binaries.Programs, "one", "double-fork"), g.Server(binaries.Programs, "two", "setsid")
+	one := g.Server(binaries.Programs, "one", "double-fork")
+	two := g.Server(binaries.Programs, "two", "setsid")
 	for _, s := range []*Server{one, two} {
 		for _, pid := range s.PIDs() {
 			if filepath.Base(mustPath(t, pid)) != filepath.Base(s.Group) {
@@ -38,13 +39,15 @@ func TestServersEndWithTheGateway(t *testing.T) {
 		}
 	}
 	file := filepath.Join(t.TempDir(), "file")
-	worker, shell := g.Tool("worker "+file), g.Tool("shell x")
+	worker := g.Tool("worker " + file)
+	shell := g.Tool("shell x")
 	for _, p := range []*escape.Process{worker, shell, g.Own} {
 		if path := mustPath(t, p.PID); strings.Contains(path, "mcp.slice") {
 			t.Errorf("%s is in %s", escape.Describe(p.PID), path)
 		}
 	}
-	watcher, guard := w.await(w.watchers), w.await(w.guards)
+	watcher := w.await(w.watchers)
+	guard := w.await(w.guards)
 	g.Own.Signal(unix.SIGKILL)
 	one.Gone(t)
 	two.Gone(t)
@@ -106,7 +109,8 @@ func TestDelegated(t *testing.T) {
 	cmd := w.Command(binaries.mcpscope, "gateway", "--backend", "delegated", "--explain", w.explain, "--match", "zoo", "--", binaries.like)
 	group := w.Unique("unit")
 	g := Start(t, cmd, func() error { return escape.StartIn(group, cmd) })
-	g.Explain, g.Groups = w.explain, group
+	g.Explain = w.explain
+	g.Groups = group
 	s := g.Server(binaries.Programs, "a", "double-fork")
 	if s.Group == "" {
 		t.Error("the server has no group below the unit")
@@ -158,7 +162,8 @@ func TestManyServers(t *testing.T) {
 		}
 		return n
 	}
-	count, last := 25, (*Server)(nil)
+	count := 25
+	last := (*Server)(nil)
 	if escape.Full() {
 		count = 300
 	}

@@ -94,7 +94,8 @@ func TestConfigured(t *testing.T) {
 		t.Fatal(err)
 	}
 	g := w.start(append([]string{"env", "HOME=" + home}, w.line([]string{binaries.like})...))
-	listening, other := g.Tool("listen /bin/sleep 1000"), g.Tool("listen /bin/sleep 1001")
+	listening := g.Tool("listen /bin/sleep 1000")
+	other := g.Tool("listen /bin/sleep 1001")
 	if path := mustPath(t, listening.PID); !strings.Contains(path, "/mcp-web-") {
 		t.Errorf("what is configured and listens is in %s", path)
 	}

@@ -28,8 +28,11 @@ func TestMain(m *testing.M) {
 	bed.Main(m, escape.BuildTemporary(func(dir string) map[string][]string {
 		binaries.Programs = escape.ProgramsIn(dir)
 		in := func(name string) string { return filepath.Join(dir, name) }
-		binaries.mcpscope, binaries.like, binaries.deny = in("mcpscope"), in("like"), in("deny")
-		binaries.wear, binaries.show = in("wear"), in("show")
+		binaries.mcpscope = in("mcpscope")
+		binaries.like = in("like")
+		binaries.deny = in("deny")
+		binaries.wear = in("wear")
+		binaries.show = in("show")
 		binaries.late = in("late")
 		return map[string][]string{
 			"late": escape.Go("./late"), "like": escape.Go("./like"), "deny": escape.CC("deny/deny.c"),
@@ -78,7 +81,8 @@ func (w *world) start(line []string) *Gateway {
 	group := w.Unique("gateway")
 	g := Start(w.T, cmd, func() error { return escape.StartIn(group, cmd) })
 	if slices.Contains(line, "--explain") {
-		g.Explain, g.Groups = w.explain, w.slice()
+		g.Explain = w.explain
+		g.Groups = w.slice()
 	}
 	w.T.Cleanup(func() {
 		if w.T.Failed() {

@@ -59,7 +59,8 @@ func TestKillsBesideManyServers(t *testing.T) {
 	if got := contained("first", many); got != many {
 		t.Fatalf("%d of %d servers are contained", got, many)
 	}
-	servers, late := many, 0 // those that had to start before there was a watcher
+	servers := many
+	late := 0 // those that had to start before there was a watcher
 	stay := func(when string) {
 		t.Helper()
 		g.Tell("all")
@@ -151,7 +152,9 @@ func TestServersBeyondTheHardLimit(t *testing.T) {
 		t.Errorf("metrics say that all servers are contained: %s", metrics)
 	}
 	g.Tell("all")
-	if got, want := g.Expect("all"), fmt.Sprint(n, n, all); strings.TrimSpace(got) != want {
+	got := g.Expect("all")
+	want = fmt.Sprint(n, n, all)
+	if strings.TrimSpace(got) != want {
 		t.Errorf("after a kill: of all servers %s are there, answer, and are in groups; want %s", got, want)
 	}
 	_ = os.Remove(program) // no server is to start any more

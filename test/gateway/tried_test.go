@@ -153,7 +153,8 @@ func (g tried) start(t *testing.T, dir string, below, unnamed bool) *triedRun {
 	everything := filepath.Join(dir, "node/node_modules/@modelcontextprotocol/server-everything/dist/index.js")
 	files := map[string]string{"server": fmt.Sprintf("#!/bin/sh\nexec node '%s' stdio\n", everything)}
 	if unnamed {
-		files["server"], files["plain.mjs"] = "#!/bin/sh\nexec node HOME/plain.mjs stdio\n", fmt.Sprintf("await import('%s')", everything)
+		files["server"] = "#!/bin/sh\nexec node HOME/plain.mjs stdio\n"
+		files["plain.mjs"] = fmt.Sprintf("await import('%s')", everything)
 	}
 	maps.Copy(files, g.files)
 	for name, text := range files {
@@ -179,7 +180,8 @@ func (g tried) start(t *testing.T, dir string, below, unnamed bool) *triedRun {
 	}
 	r.cmd = r.Command(append([]string{"env", "-C", home, "sh", "-c", `ip link set lo up; exec "$@"`, "sh"}, command...)...)
 	r.cmd.Env = append([]string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "TERM=dumb"}, g.env...)
-	r.cmd.Stdout, r.cmd.Stderr = r.out, r.out
+	r.cmd.Stdout = r.out
+	r.cmd.Stderr = r.out
 	r.cmd.SysProcAttr = &unix.SysProcAttr{Unshareflags: unix.CLONE_NEWNET, Setpgid: true}
 	r.group = r.Unique("gateway")
 	if err := escape.StartIn(r.group, r.cmd); err != nil {
@@ -243,8 +245,11 @@ func (r *triedRun) taken() {
 // compare: it answers the same, with servers that are recognized only by their client's first bytes.
 func (g tried) compare(t *testing.T, dir string) {
 	t.Helper()
-	bare, below := g.start(t, dir, false, false), g.start(t, dir, true, true)
-	if want, got := bare.ask(), below.ask(); want != got {
+	bare := g.start(t, dir, false, false)
+	below := g.start(t, dir, true, true)
+	want := bare.ask()
+	got := below.ask()
+	if want != got {
 		t.Errorf("bare it answers %.1000q, and below mcpscope gateway %.1000q", want, got)
 	}
 	below.taken()

@@ -118,7 +118,8 @@ func (m *machine) startInit(plan bootPlan, group int) error {
 	if err != nil {
 		return err
 	}
-	cmd.Stdout, cmd.Stderr = &m.output, &m.output
+	cmd.Stdout = &m.output
+	cmd.Stderr = &m.output
 	cmd.ExtraFiles = []*os.File{m.shared}
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
 	cmd.SysProcAttr = &syscall.SysProcAttr{

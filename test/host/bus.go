@@ -45,7 +45,8 @@ func (r runDir) prepare(tb testing.TB, uid int) (dir string, err error) {
 	if err := os.MkdirAll(filepath.Join(dir, "systemd/system"), 0o755); err != nil {
 		return "", err
 	}
-	top, owner := dir, uid
+	top := dir
+	owner := uid
 	if uid != 0 {
 		top = filepath.Join(dir, fmt.Sprintf("user/%d", uid))
 	}

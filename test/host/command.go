@@ -19,7 +19,8 @@ import (
 func (h *Host) Command(u User, argv ...string) *exec.Cmd {
 	cmd := exec.Command(argv[0], argv[1:]...)
 	if u.UID != 0 {
-		cmd.Dir, cmd.Env = u.Home, u.environ()
+		cmd.Dir = u.Home
+		cmd.Env = u.environ()
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: u.credential()}
 	}
 	return cmd

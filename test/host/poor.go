@@ -43,7 +43,8 @@ func Poor(tb testing.TB, kind Kind, argv ...string) *exec.Cmd {
 
 func (k Kind) command(tb testing.TB, dir string, argv []string) (*exec.Cmd, error) {
 	p := k.plan
-	p.Argv, p.Group = argv, dir
+	p.Argv = argv
+	p.Group = dir
 	var err error
 	if p.Run, err = k.run.prepare(tb, p.UID); err != nil {
 		return nil, err
@@ -62,7 +63,8 @@ func (k Kind) command(tb testing.TB, dir string, argv []string) (*exec.Cmd, erro
 	if err != nil {
 		return nil, err
 	}
-	cmd.Env, cmd.SysProcAttr = k.environ(), k.attr(int(group.Fd()))
+	cmd.Env = k.environ()
+	cmd.SysProcAttr = k.attr(int(group.Fd()))
 	return cmd, nil
 }
 
@@ -79,7 +81,9 @@ func (k Kind) attr(group int) *syscall.SysProcAttr {
 	}
 	if k.flags&unix.CLONE_NEWUSER != 0 {
 		ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: nobody, Size: 1}}
-		attr.UidMappings, attr.GidMappings, attr.GidMappingsEnableSetgroups = ids, ids, true
+		attr.UidMappings = ids
+		attr.GidMappings = ids
+		attr.GidMappingsEnableSetgroups = true
 		attr.Credential = &syscall.Credential{} // root's, in the new namespace
 	}
 	return attr

@@ -69,7 +69,8 @@ func (s *Session) open(h *Host) error {
 	s.stdin = stdin
 	var path string
 	_, err = fmt.Fscan(stdout, &s.ID, &path)
-	s.Group, s.Unit = filepath.Join(hierarchy, path), filepath.Base(path)
+	s.Group = filepath.Join(hierarchy, path)
+	s.Unit = filepath.Base(path)
 	if err == nil && s.Unit != "session-"+s.ID+".scope" {
 		err = fmt.Errorf("no session (is libpam-systemd installed?): the leader is in %s", s.Group)
 	}
@@ -86,7 +87,8 @@ func (s *Session) open(h *Host) error {
 // environment of a login.
 func (s *Session) Command(argv ...string) *exec.Cmd {
 	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Env, cmd.Dir = append(s.user.ManagerEnviron(), "XDG_SESSION_ID="+s.ID), s.user.Home
+	cmd.Env = append(s.user.ManagerEnviron(), "XDG_SESSION_ID="+s.ID)
+	cmd.Dir = s.user.Home
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		UseCgroupFD: true,
 		CgroupFD:    int(s.group.Fd()),

@@ -211,7 +211,9 @@ func start(p program) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.cmd.Stdin, s.in, s.out = theirs, in, bufio.NewReaderSize(out, 1<<20)
+	s.cmd.Stdin = theirs
+	s.in = in
+	s.out = bufio.NewReaderSize(out, 1<<20)
 	if err := s.cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -338,7 +340,8 @@ func (s *server) keepAwake() {
 
 // measure returns what the bounds are for. A server that is never frozen keeps everything.
 func (s *server) measure() (ratio float64, worst time.Duration) {
-	before, n := s.before, s.processes
+	before := s.before
+	n := s.processes
 	if err := s.rest(); err != nil {
 		note := make([]byte, 1024)
 		size, _ := unix.Getxattr(s.group, "user.mcpscope.notes", note)
@@ -356,7 +359,8 @@ func (s *server) measure() (ratio float64, worst time.Duration) {
 			fmt.Printf("| %s | %v |\n", s.name, err)
 			return 100, 0
 		}
-		first, second = append(first, one), append(second, s.call("tools/list", nil))
+		first = append(first, one)
+		second = append(second, s.call("tools/list", nil))
 	}
 	if s.page != "" {
 		s.open()

@@ -71,7 +71,8 @@ func goInstall(bin string) error {
 		return err
 	}
 	cmd := exec.Command("go", "install", module+"/cmd/...@"+version)
-	cmd.Dir, cmd.Stderr = scratch, os.Stderr
+	cmd.Dir = scratch
+	cmd.Stderr = os.Stderr
 	cmd.Env = append(os.Environ(), "GOBIN="+bin, "CGO_ENABLED=0", "GOWORK=off", "GOSUMDB=off",
 		"GOFLAGS=-trimpath", // not to compile all packages again
 		"GOMODCACHE="+filepath.Join(scratch, "modules"), // not to leave the version in the machine's

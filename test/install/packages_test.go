@@ -76,7 +76,8 @@ func archive(t *testing.T, version, pattern string) string {
 // The same sources give the same bytes; a package has the licenses of all that is linked, and checksums.
 func TestPackagesAreWhole(t *testing.T) {
 	debian(t)
-	first, second := root(t, 0, "cat", packages+"/new/SHA256SUMS"), root(t, 0, "cat",
+	first := root(t, 0, "cat", packages+"/new/SHA256SUMS")
+	second := root(t, 0, "cat",
 		packages+"/again/SHA256SUMS")
 	if first != second {
 		t.Errorf("%s\nand then\n%s", first, second)
@@ -251,7 +252,8 @@ func TestReadme(t *testing.T) {
 			}
 			enter := func(line string) {
 				cmd := exec.Command("bash", "-e", "-c", stubs+line)
-				cmd.Dir, cmd.Stdin = dir, strings.NewReader("y\n") // apt asks
+				cmd.Dir = dir
+				cmd.Stdin = strings.NewReader("y\n") // apt asks
 				cmd.Env = environ("CHECKOUT="+checkout, "BUILT="+built)
 				says(t, 0, cmd)
 			}

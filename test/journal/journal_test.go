@@ -183,10 +183,12 @@ func TestUsersSeeTheirOwn(t *testing.T) {
 		root, user bool
 	}{{user, nil, false, true}, {system, nil, true, true}} {
 		out := c.b.succeed(t, append([]string{"logs", "--json"}, c.args...)...)
-		ofRoot, ofUser := false, false
+		ofRoot := false
+		ofUser := false
 		for line := range strings.Lines(out) {
 			if e := eventIn(t, line); e.Name == "everyones" {
-				ofRoot, ofUser = ofRoot || e.UID == "0", ofUser || e.UID == "1000"
+				ofRoot = ofRoot || e.UID == "0"
+				ofUser = ofUser || e.UID == "1000"
 			}
 		}
 		if ofRoot != c.root || ofUser != c.user {

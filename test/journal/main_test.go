@@ -77,7 +77,8 @@ type result struct {
 func output(t *testing.T, cmd *exec.Cmd) result {
 	t.Helper()
 	var out, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &stderr
+	cmd.Stdout = &out
+	cmd.Stderr = &stderr
 	err := cmd.Run()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {

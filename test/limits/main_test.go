@@ -216,7 +216,8 @@ func (b backend) result(t *testing.T, args ...string) (out, stderr string, statu
 	b.wrap = nil // an operator is not in the client's unit
 	cmd := b.command(t, args...)
 	var said, errors strings.Builder
-	cmd.Stdout, cmd.Stderr = &said, &errors
+	cmd.Stdout = &said
+	cmd.Stderr = &errors
 	_ = cmd.Run() // how, is returned
 	return said.String(), errors.String(), cmd.ProcessState.ExitCode()
 }

@@ -32,9 +32,11 @@ func Churn(t *testing.T, s Subject) {
 	}
 	t.Run("servers", func(t *testing.T) {
 		for i := range load() {
-			site, lane := *g.Site, *g
+			site := *g.Site
+			lane := *g
 			site.Dir = g.Unique("lane")
-			site.View, lane.Site = g.Seen(site.Dir), &site
+			site.View = g.Seen(site.Dir)
+			lane.Site = &site
 			t.Run(fmt.Sprint(i), func(t *testing.T) {
 				t.Parallel()
 				site.T = t
@@ -65,7 +67,8 @@ func (g *ground) again(command, group string, ended <-chan struct{}) {
 // liveAndDie starts servers one after the other, and ends each in some way.
 func (g *ground) liveAndDie(times int) {
 	for range times {
-		s, status := g.start(nil, g.Probe), rand.IntN(256)
+		s := g.start(nil, g.Probe)
+		status := rand.IntN(256)
 		switch rand.IntN(3) {
 		case 0:
 			s.Tell("write exit %d", status)

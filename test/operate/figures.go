@@ -46,13 +46,17 @@ func Figures(t *testing.T, s Subject) {
 		after := kernelFigures(t, dir)
 		told := figuresOf(&inspected)
 		for what, most := range after {
-			least, value := before[what], told[what]
+			least := before[what]
+			value := told[what]
 			if value == nil {
 				t.Errorf("%s: inspect says nothing, and the kernel %v", what, most)
 				continue
 			}
 			if what == "memory_bytes" { // it goes down as well
-				least, most = min(least, most)*0.8, max(least, most)*1.2
+				low := min(least, most)
+				high := max(least, most)
+				least = low * 0.8
+				most = high * 1.2
 			}
 			if *value < least-1e-6 || *value > most+1e-6 {
 				t.Errorf("%s: inspect says %v, and the kernel from %v to %v", what, *value, least, most)

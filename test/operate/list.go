@@ -61,7 +61,8 @@ func (g *ground) want(servers []*server, args ...string) {
 // Listed: ls and inspect show what runs, and nothing else.
 func Listed(t *testing.T, s Subject) {
 	on(t, s, func(t *testing.T, g *ground) {
-		one, two := g.start(nil, g.Probe, "--members", "2"), g.plain()
+		one := g.start(nil, g.Probe, "--members", "2")
+		two := g.plain()
 		got := g.list("ls", "--client", strconv.Itoa(one.Own.PID))
 		if len(got) != 1 {
 			t.Fatalf("%+v", got)

@@ -10,7 +10,8 @@ import (
 // Stop ends what is named, and nothing else, before it returns.
 func Stop(t *testing.T, s Subject) {
 	on(t, s, func(t *testing.T, g *ground) {
-		spared, stubborn := g.plain(), g.start([]string{"--term-grace", "infinity"}, g.Programs.Zoo, "ignore-both")
+		spared := g.plain()
+		stubborn := g.start([]string{"--term-grace", "infinity"}, g.Programs.Zoo, "ignore-both")
 		if got, want := g.well("stop", stubborn.id, "--grace", "200ms"), fmt.Sprintf("stopped %s (%s)\n", g.name, stubborn.id); got != want {
 			t.Errorf("stop said %q, want %q", got, want)
 		}

@@ -81,9 +81,12 @@ func After(d time.Duration) <-chan struct{} {
 }
 
 func start() {
-	there, back := new([2]int), new([2]int)
+	there := new([2]int)
+	back := new([2]int)
 	if errors.Join(unix.Pipe2(there[:], unix.O_CLOEXEC), unix.Pipe2(back[:], unix.O_CLOEXEC)) != nil {
-		there, back = nil, nil // no descriptors: then deadlines are real time's
+		// No descriptors: then deadlines are real time's.
+		there = nil
+		back = nil
 	} else {
 		go func() {
 			runtime.LockOSThread()

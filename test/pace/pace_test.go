@@ -19,7 +19,8 @@ func TestAdvance(t *testing.T) {
 
 // The clock goes, and never ahead of real time.
 func TestContext(t *testing.T) {
-	began, start := time.Now(), Now()
+	began := time.Now()
+	start := Now()
 	ctx, cancel := Context(pause)
 	defer cancel()
 	<-ctx.Done()

@@ -98,7 +98,9 @@ func setUp(env *testscript.Env) error {
 	env.Setenv("CONFIGURED", filepath.Join(dir, "configured"))
 	env.Setenv("ZOO", w.Programs.Zoo)
 	env.Setenv("MCPSCOPE_EOF_GRACE", "1m") // a script's stdin is at its end before the server is there
-	env.Values["world"], env.Values["held"], env.Values["servers"] = w, map[string]*os.File{}, map[string]*started{}
+	env.Values["world"] = w
+	env.Values["held"] = map[string]*os.File{}
+	env.Values["servers"] = map[string]*started{}
 	return nil
 }
 

@@ -27,9 +27,12 @@ type started struct {
 func server(ts *testscript.TestScript, neg bool, args []string) {
 	usage(ts, !neg && len(args) > 0, "server NAME [FLAG…] [-- MODE]")
 	w := ts.Value("world").(*escape.World)
-	name, flags, mode := args[0], args[1:], []string{"plain"}
+	name := args[0]
+	flags := args[1:]
+	mode := []string{"plain"}
 	if i := slices.Index(flags, "--"); i >= 0 {
-		flags, mode = flags[:i], flags[i+1:]
+		mode = flags[i+1:]
+		flags = flags[:i]
 	}
 	s := &started{members: escape.NewMembers(w.T)}
 	line := []string{"env", "-C", ts.MkAbs("."), "MCPSCOPE_CONFIG=" + ts.Getenv("MCPSCOPE_CONFIG")}
@@ -41,7 +44,8 @@ func server(ts *testscript.TestScript, neg bool, args []string) {
 	s.Client = w.NewClient(w.Unique("client"), []string{"--group"}, append(line, mode...))
 	ts.Check(s.members.UntilReady(escape.Patience))
 	_, id := s.members.Main()
-	group, err := escape.FindGroup(filepath.Join(w.Dir, "mcp.slice", "0"), id), error(nil)
+	group := escape.FindGroup(filepath.Join(w.Dir, "mcp.slice", "0"), id)
+	err := error(nil)
 	if group == "" { // a tree
 		s.guard, err = escape.GuardOfTree(id)
 	} else {

@@ -51,7 +51,8 @@ func (p *Plan) draw(r *rand.Rand, probe bool) server {
 // line is its command, run contained. A grace is short where it will be used up, and long where the status
 // depends on a process that must get the time to exit.
 func (s server) line(p *Plan, name, register string) []string {
-	eof, term := "10s", "100ms"
+	eof := "10s"
+	term := "100ms"
 	if s.stays {
 		eof = "100ms"
 	}

@@ -22,7 +22,8 @@ func TestMain(m *testing.M) {
 	bed.Parallel(lanes)
 	bed.Main(m, escape.BuildTemporary(func(dir string) map[string][]string {
 		programs.Programs = escape.ProgramsIn(dir)
-		programs.mcpscope, programs.probe = filepath.Join(dir, "mcpscope"), transparent.ProgramsIn(dir).Probe
+		programs.mcpscope = filepath.Join(dir, "mcpscope")
+		programs.probe = transparent.ProgramsIn(dir).Probe
 		return transparent.Commands(map[string][]string{})
 	}))
 }

@@ -39,7 +39,8 @@ func TestFewDescriptors(t *testing.T) {
 		run := func(argv ...string) escape.Outcome {
 			cmd := host.Current(t).Command(u, argv...)
 			var out, said strings.Builder
-			cmd.Stdout, cmd.Stderr = &out, &said
+			cmd.Stdout = &out
+			cmd.Stderr = &said
 			if err := cmd.Run(); cmd.ProcessState == nil {
 				t.Fatal(err)
 			}

@@ -79,7 +79,10 @@ func newLines(t *testing.T, as host.User, dir string, server []string) *lines {
 }
 
 func (l *lines) make(dir string, server []string, uid int) error {
-	in, out, stderr, script := dir+"/in", dir+"/out", dir+"/stderr", dir+"/command"
+	in := dir + "/in"
+	out := dir + "/out"
+	stderr := dir + "/stderr"
+	script := dir + "/command"
 	client := append([]string{programs.Client, "--group", "--"}, server...)
 	text := "#!/bin/sh\nexec '" + strings.Join(client, "' '") + "'\n" // none has a quote
 	steps := []func() error{

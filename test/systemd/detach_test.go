@@ -17,7 +17,8 @@ import (
 func TestUnitsThatAServerAsksForSurvive(t *testing.T) {
 	h := host.Current(t)
 	host.Both(t, func(t *testing.T, u host.User) {
-		m, dir := escape.NewMembers(t), host.Directory(t, u)
+		m := escape.NewMembers(t)
+		dir := host.Directory(t, u)
 		t.Cleanup(func() { host.StopUnits(t, u, "escaped.service", "detached-*") })
 		t.Cleanup(m.Kill)
 		member := programs.Zoo + " --register " + m.Address + " ignore-both"

@@ -37,7 +37,8 @@ type diagnosis struct {
 func diagnose(t *testing.T, c *exec.Cmd) diagnosis {
 	t.Helper()
 	var out, said bytes.Buffer
-	c.Stdout, c.Stderr = &out, &said
+	c.Stdout = &out
+	c.Stderr = &said
 	err := c.Run()
 	var d diagnosis
 	if e := json.Unmarshal(out.Bytes(), &d); e != nil || said.Len() > 0 {

@@ -100,7 +100,8 @@ func TestManagerRefusesAScope(t *testing.T) {
 func TestClientIsInAScopeThatNoManagerKnows(t *testing.T) {
 	host.Both(t, func(t *testing.T, u host.User) {
 		y := newEarlyYard(t, u)
-		m, site := escape.NewMembers(t), y.site(t)
+		m := escape.NewMembers(t)
+		site := y.site(t)
 		own := filepath.Join(u.Slice(), "unknown.scope")
 		if err := os.Mkdir(own, 0o755); err != nil {
 			t.Fatal(err)
@@ -148,7 +149,8 @@ func TestLauncherKilledWhileItAsks(t *testing.T) {
 // The manager has other numbers for the processes of another pid namespace: from there it gets no request.
 func TestScopeFromAnotherPidNamespace(t *testing.T) {
 	y := newEarlyYard(t, host.Tester)
-	m, site := escape.NewMembers(t), y.site(t)
+	m := escape.NewMembers(t)
+	site := y.site(t)
 	own := site.Group("client")
 	site.Command = func(args ...string) *exec.Cmd { return y.host.Command(host.Root, args...) } // which may make one
 	uid := fmt.Sprint(y.user.UID)

@@ -20,7 +20,8 @@ func TestEscape(t *testing.T) {
 		idle := false
 		fill := func(name, backend string, modes []escape.Mode, core func(escape.Mode, escape.End) bool) {
 			b := y.backend(backend)
-			b.Refused, b.Idle = refused, idle
+			b.Refused = refused
+			b.Idle = idle
 			table := escape.Table{Title: "escape, " + name, Name: name, Program: mcpscope, Backend: b, Modes: modes, Ends: y.ends(), Core: core}
 			table.Fill(t)
 		}

@@ -112,7 +112,8 @@ func runs(t *testing.T, k host.Kind, want verdict) string {
 	t.Helper()
 	c := host.Poor(t, k, mcpscope, "run", "--report", "fd:1", "--", "true")
 	var out, said strings.Builder
-	c.Stdout, c.Stderr = &out, &said
+	c.Stdout = &out
+	c.Stderr = &said
 	err := c.Run()
 	if want.backend == "" { // status 125, one line, and at most one hint
 		lines := strings.Split(strings.TrimSuffix(said.String(), "\n"), "\n")

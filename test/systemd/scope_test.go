@@ -43,7 +43,8 @@ func TestRunIsInAScope(t *testing.T) {
 // A login session is a scope of the system manager, from which a user can't move a
 // process into the tree of his own; his manager can.
 func TestRunFromALoginSession(t *testing.T) {
-	u, m := host.Tester, escape.NewMembers(t)
+	u := host.Tester
+	m := escape.NewMembers(t)
 	s := host.Current(t).Login(t, u)
 	cmd := s.Command(append([]string{programs.Client, "--group", "--"}, zoo(u, "session", m, "ignore-both")...)...)
 	c := awaitServer(t, escape.StartClient(t, cmd, cmd.Start), m, u.Slice())
@@ -108,7 +109,8 @@ func TestSweepAfterTheEnd(t *testing.T) {
 func TestSweepRemovesAForgottenScope(t *testing.T) {
 	host.BothAtOnce(t, func(t *testing.T, u host.User) {
 		live := launch(t, u, "live", "plain", "--eof-grace", "1m")
-		whole, rest := u.Slice()+"/mcp-forgotten-0234abcd.scope", u.Slice()+"/mcp-rest-0234abce.scope"
+		whole := u.Slice() + "/mcp-forgotten-0234abcd.scope"
+		rest := u.Slice() + "/mcp-rest-0234abce.scope"
 		bare := u.Slice() + "/mcp-bare-0234abcf.scope"
 		for _, dir := range []string{whole, whole + "/guards", whole + "/payload", whole + "/payload/below", rest, rest + "/guards", bare} {
 			if err := os.Mkdir(dir, 0o755); err != nil {
@@ -226,7 +228,8 @@ func TestEndOfAFrozenScope(t *testing.T) {
 
 // A user who does not linger has a manager as long as a session, with the servers in it.
 func TestLogoutOfAUserWithoutLingering(t *testing.T) {
-	h, u := host.Current(t), host.NoLinger
+	h := host.Current(t)
+	u := host.NoLinger
 	for name, end := range map[string]func(*contained, *host.Session) error{
 		"hang-up": func(c *contained, s *host.Session) error {
 			err := s.Logout()
@@ -240,7 +243,8 @@ func TestLogoutOfAUserWithoutLingering(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, m := h.Login(t, u), escape.NewMembers(t)
+			s := h.Login(t, u)
+			m := escape.NewMembers(t)
 			cmd := s.Command(append([]string{programs.Client, "--group", "--"}, zoo(u, "guest", m, "stopped")...)...)
 			c := awaitServer(t, escape.StartClient(t, cmd, cmd.Start), m, u.Slice())
 			if err := end(c, s); err != nil {

@@ -57,7 +57,8 @@ func (y *yard) site(t *testing.T) *escape.Site {
 // Below a login's session nothing can be made in the manager's slice.
 func (y *yard) launch(t *testing.T, slice, name string, flags ...string) *contained {
 	t.Helper()
-	m, site := escape.NewMembers(t), y.site(t)
+	m := escape.NewMembers(t)
+	site := y.site(t)
 	line := append([]string{mcpscope, "run", "--name", name, "--eof-grace", "1m"}, flags...)
 	line = append(line, "--", programs.Zoo, "--register", m.Address, "plain")
 	return awaitServer(t, site.NewClient(site.Group("client"), nil, line), m, slice)

@@ -31,7 +31,8 @@ var always = []difference{
 
 // marked: a client that has set the limit itself keeps it.
 var marked = difference{"limits[11]", "limit of file locks", func(bare, contained []string) bool {
-	was, is := strings.Fields(bare[0]), strings.Fields(contained[0])
+	was := strings.Fields(bare[0])
+	is := strings.Fields(contained[0])
 	return slices.Equal(was[:4], []string{"Max", "file", "locks", "unlimited"}) && is[3] != "unlimited" && slices.Equal(was[4:], is[4:])
 }}
 

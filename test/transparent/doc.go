@@ -117,7 +117,9 @@ func startTalk(t *testing.T, site *escape.Site, kind string, command []string) *
 	}
 	defer theirOut.Close()
 	k := &talk{cmd: site.Command(command...), in: in, out: out, stderr: escape.MemoryFile(t)}
-	k.cmd.Stdin, k.cmd.Stdout, k.cmd.Stderr = theirIn, theirOut, k.stderr
+	k.cmd.Stdin = theirIn
+	k.cmd.Stdout = theirOut
+	k.cmd.Stderr = k.stderr
 	t.Cleanup(func() {
 		in.Close()
 		out.Close()
@@ -131,7 +133,8 @@ func startTalk(t *testing.T, site *escape.Site, kind string, command []string) *
 		}
 		return to
 	}
-	k.inLink, k.outLink = link(theirIn), link(theirOut)
+	k.inLink = link(theirIn)
+	k.outLink = link(theirOut)
 	site.Start(site.Unique("client"), k.cmd)
 	return k
 }

@@ -39,7 +39,8 @@ func Ends(t *testing.T, s Subject) {
 	t.Run("core dump", func(t *testing.T) {
 		t.Parallel()
 		bed.Require(t, coreFiles)
-		site, dir := s.Site(t), escape.OpenDir(t)
+		site := s.Site(t)
+		dir := escape.OpenDir(t)
 		line := append([]string{s.Programs.Wear, "directory", dir, "limit", fmt.Sprint(unix.RLIMIT_CORE), "100000000", "100000000", "--"},
 			s.contained().line("sh", "-c", "kill -SEGV $$")...)
 		// Dumps of one name replace each other, so a second one would not be counted.

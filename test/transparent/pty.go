@@ -49,11 +49,14 @@ func StartTerminal(t testing.TB, cmd *exec.Cmd, start func() error) *Terminal {
 	term := &Terminal{Cmd: cmd, t: t, master: master, more: make(chan struct{})}
 	term.Resize(24, 80)
 	cmd.Env = append(cmd.Environ(), "TERM=xterm", "PS1=PROMPT ")
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
+	cmd.Stdin = slave
+	cmd.Stdout = slave
+	cmd.Stderr = slave
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &unix.SysProcAttr{}
 	}
-	cmd.SysProcAttr.Setsid, cmd.SysProcAttr.Setctty = true, true
+	cmd.SysProcAttr.Setsid = true
+	cmd.SysProcAttr.Setctty = true
 	if err := start(); err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +109,8 @@ func (p *Terminal) Find(text string, limit time.Duration) bool {
 	timeout := pace.After(limit)
 	for {
 		p.mu.Lock()
-		at, more := strings.Index(string(p.text[p.seen:]), text), p.more
+		at := strings.Index(string(p.text[p.seen:]), text)
+		more := p.more
 		if at >= 0 {
 			p.seen += at + len(text)
 		}

@@ -133,15 +133,18 @@ func Signals(t *testing.T, s Subject) {
 			}
 			t.Run(way+"/"+unix.SignalName(sig), func(t *testing.T) {
 				t.Parallel()
-				site, crew := s.Site(t), newCrew(t)
+				site := s.Site(t)
+				crew := newCrew(t)
 				c := site.NewClient(site.Unique("client"), []string{how[0]}, s.contained("--term-grace", "infinity").line(crew.line(s)...))
 				crew.up(func() string { return escape.Contents(c.Stderr) })
 				send := func(sig unix.Signal) { c.Tell("%s %d", how[1], sig) }
 				send(sig)
-				last, want := sig, each(sig, unix.SIGCONT)
+				last := sig
+				want := each(sig, unix.SIGCONT)
 				if !slices.Contains(ending, sig) {
 					crew.want(send, only([]unix.Signal{sig}, "main"))
-					last, want = unix.SIGTERM, each(unix.SIGTERM, unix.SIGCONT)
+					last = unix.SIGTERM
+					want = each(unix.SIGTERM, unix.SIGCONT)
 					want["main"] = append(want["main"], sig)
 					send(last)
 				}

@@ -87,7 +87,8 @@ func State(t *testing.T, s Subject) {
 			t.Parallel()
 			site := s.Site(t)
 			client := site.Unique("client")
-			without, with := show(t, s, site, client, o, bare), show(t, s, site, client, o, s.contained())
+			without := show(t, s, site, client, o, bare)
+			with := show(t, s, site, client, o, s.contained())
 			differences := append(slices.Clone(always), o.odd...)
 			if !o.unmarked {
 				differences = append(differences, marked)

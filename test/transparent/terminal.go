@@ -41,17 +41,20 @@ func TerminalSignals(t *testing.T, s Subject) {
 	for sig, want := range alone {
 		name := "/" + unix.SignalName(sig)
 		c := cases["pid"+name]
-		c.do, c.want = func(term *Terminal) { _ = term.Cmd.Process.Signal(sig) }, want // it runs
+		c.do = func(term *Terminal) { _ = term.Cmd.Process.Signal(sig) } // it runs
+		c.want = want
 		cases["pid"+name] = c
 		if want == nil {
-			c.do, c.want = func(term *Terminal) { _ = unix.Kill(-term.Cmd.Process.Pid, sig) }, both(sig) // it was not waited for
+			c.do = func(term *Terminal) { _ = unix.Kill(-term.Cmd.Process.Pid, sig) } // it was not waited for
+			c.want = both(sig)
 			cases["group"+name] = c
 		}
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			site, crew := s.Site(t), newCrew(t)
+			site := s.Site(t)
+			crew := newCrew(t)
 			term := startTerminal(t, site, s.contained("--term-grace", "infinity").line(crew.line(s)...))
 			crew.up(func() string { return fmt.Sprintf("%q", term.All()) })
 			term.Type("stay\nread\n")

@@ -160,7 +160,8 @@ func condition(name string) (bool, error) {
 // Without a host, tester is the user who runs the tests.
 // A unit NAME.service that is a file of the script is stopped and removed afterwards.
 func setUp(env *testscript.Env) error {
-	home, bin := filepath.Join(env.WorkDir, "home"), filepath.Join(env.WorkDir, ".bin")
+	home := filepath.Join(env.WorkDir, "home")
+	bin := filepath.Join(env.WorkDir, ".bin")
 	source, err := filepath.Abs("../..")
 	if err := errors.Join(err, os.MkdirAll(home, 0o755), os.Mkdir(bin, 0o755)); err != nil {
 		return err

@@ -39,9 +39,11 @@ func Page() (*page.Page, unix.Errno) {
 		return nil, errno
 	}
 	const how = unix.O_PATH | unix.O_CLOEXEC
-	here, exe := unix.AT_FDCWD, address(Executable+"\x00")
+	here := unix.AT_FDCWD
+	exe := address(Executable + "\x00")
 	program, _, errno := unix.RawSyscall6(unix.SYS_OPENAT, uintptr(here), exe, how, 0, 0, 0)
-	shared.Client, shared.Program = int32(self), int32(program)
+	shared.Client = int32(self)
+	shared.Program = int32(program)
 	return shared, errno
 }
 
@@ -106,7 +108,8 @@ func mayContain() bool {
 	hierarchy := address("/sys/fs/cgroup/unified\x00")
 	writable := address("/sys/fs/cgroup/unified/cgroup.procs\x00")
 	if !exists(hierarchy, unix.F_OK) {
-		hierarchy, writable = address("/sys/fs/cgroup\x00"), address("/sys/fs/cgroup/cgroup.procs\x00")
+		hierarchy = address("/sys/fs/cgroup\x00")
+		writable = address("/sys/fs/cgroup/cgroup.procs\x00")
 	}
 	var mount unix.Statfs_t
 	_, _, errno := unix.RawSyscall(unix.SYS_STATFS, hierarchy, uintptr(unsafe.Pointer(&mount)), 0)
@@ -180,7 +183,8 @@ func reaches(manager *socketAddress) bool {
 	_, _, errno = unix.RawSyscall(unix.SYS_CONNECT, fd, at, unsafe.Sizeof(*manager))
 	var peer unix.Ucred
 	size := uint32(unsafe.Sizeof(peer))
-	to, with := uintptr(unsafe.Pointer(&peer)), uintptr(unsafe.Pointer(&size))
+	to := uintptr(unsafe.Pointer(&peer))
+	with := uintptr(unsafe.Pointer(&size))
 	if errno == 0 {
 		const what = unix.SO_PEERCRED
 		_, _, errno = unix.RawSyscall6(unix.SYS_GETSOCKOPT, fd, unix.SOL_SOCKET, what, to, with, 0)

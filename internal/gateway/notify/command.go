@@ -63,9 +63,11 @@ func (r *Request) Environment(pid int) []string {
 
 // isMissing looks for a file as a process names it.
 func isMissing(pid int, name string) bool {
-	from, how := "cwd", unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC}
+	from := "cwd"
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC}
 	if strings.HasPrefix(name, "/") {
-		from, how.Resolve = "root", unix.RESOLVE_IN_ROOT // links in it lead to where they lead for the caller
+		from = "root"
+		how.Resolve = unix.RESOLVE_IN_ROOT // links in it lead to where they lead for the caller
 	}
 	const above = unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC
 	dir, err := unix.Open(fmt.Sprintf("/proc/%d/%s", pid, from), above, 0)
@@ -177,7 +179,8 @@ func stringsAt(pid int, address uint64, most int) ([]string, error) {
 // Neither this nor Capable needs a Go runtime.
 func MayRead() bool {
 	const file = "/proc/sys/kernel/yama/ptrace_scope\x00"
-	here, at := unix.AT_FDCWD, uintptr(unsafe.Pointer(unsafe.StringData(file)))
+	here := unix.AT_FDCWD
+	at := uintptr(unsafe.Pointer(unsafe.StringData(file)))
 	scope := byte('0') // without yama
 	fd, _, errno := unix.RawSyscall6(unix.SYS_OPENAT, uintptr(here), at, unix.O_CLOEXEC, 0, 0, 0)
 	if errno == 0 {
@@ -192,7 +195,8 @@ func MayRead() bool {
 func Capable(of uint) bool {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
-	at, to := uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&data))
+	at := uintptr(unsafe.Pointer(&header))
+	to := uintptr(unsafe.Pointer(&data))
 	_, _, errno := unix.RawSyscall(unix.SYS_CAPGET, at, to, 0)
 	return errno == 0 && data[0].Effective&(1<<of) != 0
 }

@@ -118,7 +118,8 @@ const (
 
 func (f *filter) add(code uint16, k uint32) (at *unix.SockFilter) {
 	at = &f.code[f.length%len(f.code)]
-	at.Code, at.K = code, k
+	at.Code = code
+	at.K = k
 	f.length++
 	return at
 }
@@ -126,7 +127,8 @@ func (f *filter) add(code uint16, k uint32) (at *unix.SockFilter) {
 // hold adds the calls of one abi.
 func (f *filter) hold(a *abi, begun bool) {
 	f.add(load, offsetArch)
-	other, start := f.add(equals, a.audit), f.length
+	other := f.add(equals, a.audit)
+	start := f.length
 	f.add(load, offsetCall)
 	calls := &a.execve
 	if begun {

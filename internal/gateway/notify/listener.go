@@ -84,7 +84,8 @@ func (l *Listener) await() error {
 	fds := []unix.PollFd{{Fd: int32(l.fd), Events: unix.POLLIN}}
 	if len(l.free) == cap(l.free)-1 {
 		ts := unix.Timespec{Nsec: 3e6}
-		at, limit := uintptr(unsafe.Pointer(&fds[0])), uintptr(unsafe.Pointer(&ts))
+		at := uintptr(unsafe.Pointer(&fds[0]))
+		limit := uintptr(unsafe.Pointer(&ts))
 		_, _, _ = unix.RawSyscall6(unix.SYS_PPOLL, at, 1, limit, 0, 0, 0) // without an event it waits below
 	}
 	for fds[0].Revents == 0 {

@@ -44,9 +44,12 @@ func stage(t *testing.T, how string) (*exec.Cmd, int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ours, theirs := fds[0], os.NewFile(uintptr(fds[1]), "theirs")
+	ours := fds[0]
+	theirs := os.NewFile(uintptr(fds[1]), "theirs")
 	cmd := exec.Command("/proc/self/exe")
-	cmd.Env, cmd.ExtraFiles, cmd.Stderr = []string{stageEnv + "=" + how}, []*os.File{theirs}, os.Stderr
+	cmd.Env = []string{stageEnv + "=" + how}
+	cmd.ExtraFiles = []*os.File{theirs}
+	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

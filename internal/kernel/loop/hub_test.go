@@ -35,7 +35,8 @@ func TestHubOfMany(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		loops, writes = append(loops, l), append(writes, write)
+		loops = append(loops, l)
+		writes = append(writes, write)
 	}
 	_ = unix.Close(writes[7])
 	if got := loops[7].Next(time.Time{}); got != TokenMain {

@@ -58,8 +58,10 @@ func New() (*Loop, error) {
 		_ = unix.Close(fd) // an empty set
 		return nil, fmt.Errorf("create epoll set: %w", err)
 	}
-	_, _ = unix.Close(room[0]), unix.Close(room[1]) // for the two descriptors of the runtime's poller
-	_ = unix.SetNonblock(fd, true)                  // then package os uses the poller
+	// The runtime's poller takes these two numbers.
+	_ = unix.Close(room[0])
+	_ = unix.Close(room[1])
+	_ = unix.SetNonblock(fd, true) // then package os uses the poller
 	l := &Loop{epoll: fd, file: os.NewFile(uintptr(fd), "epoll")}
 	l.parked, _ = l.file.SyscallConn() // it is open
 	if err := l.file.SetReadDeadline(time.Time{}); err != nil {

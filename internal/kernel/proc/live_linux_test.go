@@ -219,10 +219,12 @@ func TestCmdline(t *testing.T) {
 
 // Of a process with a child that lives, a zombie, and one of another thread, which has a child of its own.
 func TestChildren(t *testing.T) {
-	live, dead := sleeper(t), sleeper(t)
+	live := sleeper(t)
+	dead := sleeper(t)
 	zombify(t, dead)
 	held, _ := bed.Pipe(t)
-	parents, done := make(chan *exec.Cmd), make(chan struct{})
+	parents := make(chan *exec.Cmd)
+	done := make(chan struct{})
 	defer close(done)
 	go func() {
 		defer close(parents)

@@ -319,7 +319,8 @@ func Children(pid int) ([]int, error) {
 			slices.Sort(all)
 			return slices.Compact(all), nil
 		}
-		all, before = nil, tids
+		all = nil
+		before = tids
 		for _, tid := range tids {
 			pids, err := childrenOfThread(pid, tid)
 			if err != nil {
@@ -441,7 +442,8 @@ const exiting = 0x4 // PF_EXITING of linux/sched.h
 // ParseStat: the comm is not escaped, and may contain parentheses, blanks and newlines. No field after it
 // contains a ')', so it ends at the last one.
 func ParseStat(b []byte) (Stat, error) {
-	open, shut := bytes.Index(b, []byte(" (")), bytes.LastIndexByte(b, ')')
+	open := bytes.Index(b, []byte(" ("))
+	shut := bytes.LastIndexByte(b, ')')
 	f := bytes.Fields(b[shut+1:]) // from the state, the third field in proc(5)
 	if open < 0 || shut < open+2 || len(f) < 20 {
 		return Stat{}, errors.New("parse stat: no comm in parentheses, or too few fields")

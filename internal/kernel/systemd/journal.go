@@ -66,7 +66,9 @@ func JournalStream(ident string, p Priority) (int, error) {
 		err = unix.Connect(fd, address("stdout"))
 	}
 	if err == nil {
-		_, _ = unix.Shutdown(fd, unix.SHUT_RD), unix.SetNonblock(fd, false) // the server inherits it
+		// The server inherits it.
+		_ = unix.Shutdown(fd, unix.SHUT_RD)
+		_ = unix.SetNonblock(fd, false)
 		// the buffer is empty, so this does not block; the lines are: identifier, unit, priority, whether
 		// lines have a priority prefix, and whether to forward to syslog, kernel log and console
 		head := fmt.Sprintf("%s\n\n%d\n1\n0\n0\n0\n", strings.ReplaceAll(ident, "\n", " "), p)

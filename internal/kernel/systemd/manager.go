@@ -157,7 +157,9 @@ func UnitOf(path string, uid int) (unit string, kind Kind, ok bool) {
 	for part := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
 		switch {
 		case part == "user@"+strconv.Itoa(uid)+".service":
-			unit, kind = "", User // the rest of the path belongs to the user manager
+			// The rest of the path belongs to the user manager.
+			unit = ""
+			kind = User
 		case strings.HasSuffix(part, ".service") || strings.HasSuffix(part, ".scope"):
 			unit = strings.TrimPrefix(part, "_") // before names that could collide with a controller's file
 		case strings.HasSuffix(part, ".slice"):

@@ -29,12 +29,14 @@ func (s *selective) Read(to []byte) (int, error) {
 		if _, err := io.ReadFull(s.Conn, m[1:]); err != nil {
 			return 0, err
 		}
-		fields, body := int(binary.LittleEndian.Uint32(m[12:])), int(binary.LittleEndian.Uint32(m[4:]))
+		fields := int(binary.LittleEndian.Uint32(m[12:]))
+		body := int(binary.LittleEndian.Uint32(m[4:]))
 		m = slices.Grow(m, fields+7+body)[:header+(fields+7)&^7+body]
 		if _, err := io.ReadFull(s.Conn, m[header:]); err != nil {
 			return 0, err
 		}
-		if s.message = m; m[1] != signal || bytes.Contains(m[:header+fields], []byte("JobRemoved")) {
+		s.message = m
+		if m[1] != signal || bytes.Contains(m[:header+fields], []byte("JobRemoved")) {
 			s.left = m
 		}
 	}

@@ -19,7 +19,8 @@ func TestSelective(t *testing.T) {
 		sizes := []byte{8: byte(len(fields)), 11: 0, 0: byte(len(body))}
 		return "l" + string([]byte{kind, 0, 1}) + string(sizes) + fields + strings.Repeat("\x00", -len(fields)&7) + body
 	}
-	ended, reply := message(4, "member JobRemoved", "job 1"), message(2, "to a call", "JobRemoved")
+	ended := message(4, "member JobRemoved", "job 1")
+	reply := message(2, "to a call", "JobRemoved")
 	theirs, ours := net.Pipe()
 	go func() {
 		_, _ = theirs.Write([]byte("OK 12\r\n" + message(4, "member UnitNew", "JobRemoved") + ended + message(4, "member", "") + reply))

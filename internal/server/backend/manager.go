@@ -61,7 +61,8 @@ func (p Place) ownSlice() *cgroup.Group {
 	above := before + service
 	if p.kind() == systemd.System {
 		init, err := proc.ReadCgroup(1)
-		above, inside = strings.TrimSuffix(init, "/init.scope"), err == nil && os.Getuid() == 0
+		above = strings.TrimSuffix(init, "/init.scope")
+		inside = err == nil && os.Getuid() == 0
 	}
 	if !inside {
 		return nil
@@ -121,7 +122,8 @@ func (p Place) startScope(w Wanted) (*group.ControlGroup, error) {
 		}
 		pids = append(pids, main)
 	}
-	g, where := group.New(w.Config.Group.ID, w.Config, p.Backend, true), ""
+	g := group.New(w.Config.Group.ID, w.Config, p.Backend, true)
+	where := ""
 	g.Scope = true
 	// systemd has been seen to stop a new scope as empty at once (systemd #36781)
 	for try := 0; path.Base(where) != g.Dir; try++ {

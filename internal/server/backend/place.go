@@ -62,11 +62,14 @@ func (p Place) On(b protocol.Backend) (all []Place, err error) {
 	p.Backend = b
 	switch b {
 	case protocol.SystemdSystem, protocol.SystemdUser:
-		if err = checkManager(p.kind()); err == nil && p.Early {
-			if p.Above = p.ownSlice(); p.Above != nil {
-				all = append(all, p)
-			}
-			p.Above = nil
+		err = checkManager(p.kind())
+		if err != nil || !p.Early {
+			break
+		}
+		early := p
+		early.Above = p.ownSlice()
+		if early.Above != nil {
+			all = append(all, early)
 		}
 	case protocol.Delegated:
 		p.Above, err = p.delegated()

@@ -120,7 +120,8 @@ func (s *Server) causeSeen() (protocol.Cause, unix.Signal) {
 	if p.Cause != 0 {
 		return causeOn(p)
 	}
-	cause, first := protocol.MainExited, int64(0)
+	cause := protocol.MainExited
+	first := int64(0)
 	sooner := func(c protocol.Cause, at int64) {
 		if at != 0 && (first == 0 || at < first) {
 			cause = c

@@ -54,7 +54,8 @@ type Child struct {
 
 // WatchChild watches the descriptors 0 and 1 of a process. held is a descriptor that must stay open, or -1.
 func WatchChild(r Child) (in *Side, held int, err error) {
-	in, held = &Side{PIDFD: r.ClientPIDFD, Main: r.PIDFD}, -1
+	in = &Side{PIDFD: r.ClientPIDFD, Main: r.PIDFD}
+	held = -1
 	stdin, refused := unix.PidfdGetfd(r.PIDFD, 0, 0) // for all but an ancestor, by yama
 	if refused != nil {
 		stdin = r.openStdin()
@@ -95,7 +96,8 @@ func (in *Side) Rewatch(idle bool) (held int) {
 		return held
 	}
 	_ = unix.Close(int(in.Stdin)) // an empty set
-	in.Stdin, held = again, stdin
+	in.Stdin = again
+	held = stdin
 	return held
 }
 
@@ -162,7 +164,8 @@ func (in *Side) watch(stdin, stdout, stderr int) error {
 
 // watchEnds watches the client's ends of stdin and stdout, and nothing else yet.
 func (in *Side) watchEnds(stdin, stdout int) (err error) {
-	in.Stdin, in.Stdout = -1, -1
+	in.Stdin = -1
+	in.Stdout = -1
 	in.Input = -1
 	in.Room = [2]Watch{-1, -1}
 	file, kind := Identify(stdin, "")

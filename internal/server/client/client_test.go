@@ -21,10 +21,12 @@ func TestClosed(t *testing.T) {
 	start := func(in, out int) int {
 		cmd := exec.Command("sleep", "1000")
 		if in >= 0 { // otherwise /dev/null
-			theirIn, theirOut := os.NewFile(uintptr(in), "in"), os.NewFile(uintptr(out), "out")
+			theirIn := os.NewFile(uintptr(in), "in")
+			theirOut := os.NewFile(uintptr(out), "out")
 			defer theirIn.Close()
 			defer theirOut.Close()
-			cmd.Stdin, cmd.Stdout = theirIn, theirOut
+			cmd.Stdin = theirIn
+			cmd.Stdout = theirOut
 		}
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
@@ -39,7 +41,9 @@ func TestClosed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	piped, connected, others := start(readIn, writeOut), start(pair[0], again), start(-1, -1)
+	piped := start(readIn, writeOut)
+	connected := start(pair[0], again)
+	others := start(-1, -1)
 	want := func(what string, pid int, in, out bool) {
 		t.Helper()
 		if got := [2]bool{Closed(pid, 0), Closed(pid, 1)}; got != [2]bool{in, out} {
@@ -84,7 +88,8 @@ func TestPipeAfterOurCopyIsClosed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hang, input := watch(t, read, hangUp), watch(t, read, input)
+	hang := watch(t, read, hangUp)
+	input := watch(t, read, input)
 	_ = unix.Close(read)
 	if hang.Fired() || input.Readable() {
 		t.Fatal("fired while nothing happened")
@@ -119,7 +124,8 @@ func TestHalfClosed(t *testing.T) {
 	defer unix.Close(fds[1])
 	read, write := pipe(t)
 	defer unix.Close(write)
-	in, out := watch(t, fds[1], hangUp), watch(t, write, failure)
+	in := watch(t, fds[1], hangUp)
+	out := watch(t, write, failure)
 	if in.Fired() || out.Fired() {
 		t.Fatal("fired while nothing happened")
 	}
@@ -187,10 +193,12 @@ func TestLookAtMembers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			readIn, writeIn := ends(t)
 			readOut, writeOut := ends(t)
-			in, out := os.NewFile(uintptr(readIn), "in"), os.NewFile(uintptr(writeOut), "out")
+			in := os.NewFile(uintptr(readIn), "in")
+			out := os.NewFile(uintptr(writeOut), "out")
 			defer in.Close()
 			cmd := exec.Command("sleep", "1000")
-			cmd.Stdin, cmd.Stdout = in, out
+			cmd.Stdin = in
+			cmd.Stdout = out
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}

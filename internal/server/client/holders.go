@@ -172,8 +172,11 @@ func findSocket(ino uint64) (s socket, known bool) {
 	// the kernel answers at once; it can't fail
 	_ = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 1})
 	r := diagRequest{Family: unix.AF_UNIX, Ino: uint32(ino), Show: showBoth}
-	r.Len, r.Type, r.Flags = uint32(binary.Size(r)), unix.SOCK_DIAG_BY_FAMILY, unix.NLM_F_REQUEST
-	r.States, r.Cookie = math.MaxUint32, math.MaxUint64 // sockets in any state, and no cookie
+	r.Len = uint32(binary.Size(r))
+	r.Type = unix.SOCK_DIAG_BY_FAMILY
+	r.Flags = unix.NLM_F_REQUEST
+	r.States = math.MaxUint32 // sockets in any state
+	r.Cookie = math.MaxUint64 // no cookie
 	e := binary.NativeEndian
 	request, _ := binary.Append(nil, e, r) // it can't fail: every field has a size
 	if unix.Sendto(fd, request, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}) != nil {

@@ -94,7 +94,8 @@ func (s *Listed) RequestStop() error {
 		s.group.AskToStop()
 		return nil
 	default:
-		if guard = s.group.OpenGuard(); guard < 0 {
+		guard = s.group.OpenGuard()
+		if guard < 0 {
 			return nil // the server starts, or has ended
 		}
 		defer unix.Close(guard)

@@ -53,7 +53,8 @@ func (s *Listed) Tree() ([]Member, error) {
 			Memory:  proc.ReadMemory(pid).Resident,
 			Command: cmp.Or(proc.Cmdline(pid, protocol.CommandMost), "["+st.Comm+"]"),
 		}
-		found, known[pid] = append(found, m), true
+		found = append(found, m)
+		known[pid] = true
 		below[m.PPID] = append(below[m.PPID], m)
 	}
 	var all []Member

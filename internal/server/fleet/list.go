@@ -70,7 +70,8 @@ func (s *Listed) Usage() (u Usage, err error) {
 	}
 	u.Figures = s.group.Figures()
 	if counted := s.group.MemoryGroup(); counted != nil {
-		u.Memory, u.WithGuard = counted.Number("memory.current"), s.group.Managed
+		u.Memory = counted.Number("memory.current")
+		u.WithGuard = s.group.Managed
 	}
 	return u, err
 }
@@ -146,10 +147,13 @@ func listOne(parent *cgroup.Group, above, dir string, guards map[string]int) (*L
 		s.Unit = dir
 	}
 	if err == nil && armed {
-		if s.Guard = guards[g.ID]; s.Guard == 0 {
+		s.Guard = guards[g.ID]
+		if s.Guard == 0 {
 			s.Guard, _ = g.GuardPID() // in a scope, or just begun
 		}
-		s.UID, s.Cause, s.Idle = g.Owner(), g.Cause(), idle.ReadNote(g.Payload)
+		s.UID = g.Owner()
+		s.Cause = g.Cause()
+		s.Idle = idle.ReadNote(g.Payload)
 		s.describe(g.Facts())
 		// The lock of an orphan is free. The attempt meets no start, which locks before it arms.
 		if s.Launcher == 0 && s.Guard == 0 || g.Payload.TryLock(unix.LOCK_SH) == nil {
@@ -188,7 +192,8 @@ func backendOf(above string, managed bool) protocol.Backend {
 
 // describe is for a server with a launcher or a guard.
 func (s *Listed) describe(f protocol.Facts) {
-	s.Facts, s.State = f, Running
+	s.Facts = f
+	s.State = Running
 	switch frozen := group.Frozen(s.members); {
 	case frozen && s.Idle.Since > 0 && !idle.Held(s.group.Payload): // no tree
 		s.State = Idle

@@ -53,7 +53,8 @@ const GroupMode = 0o700
 func New(id string, facts *protocol.Config, from protocol.Backend, managed bool) *ControlGroup {
 	at := protocol.Placed{ID: id, Dir: protocol.DirectoryName(facts.Name, id), Backend: from}
 	if managed {
-		at.Dir, at.Managed = at.Dir+protocol.ScopeSuffix, true
+		at.Dir += protocol.ScopeSuffix
+		at.Managed = true
 	}
 	return &ControlGroup{Placed: at}
 }
@@ -63,7 +64,8 @@ func Open(parent *cgroup.Group, dir string) (g *ControlGroup, err error) {
 	managed := strings.HasSuffix(dir, protocol.ScopeSuffix)
 	g = &ControlGroup{Placed: protocol.Placed{ID: protocol.IDOf(dir), Dir: dir, Managed: managed}}
 	g.Top, err = parent.Child(dir)
-	if g.Payload = g.Top; err == nil && managed {
+	g.Payload = g.Top
+	if err == nil && managed {
 		g.Payload, err = g.Top.Child(protocol.PayloadName)
 	}
 	return g, err
@@ -105,7 +107,8 @@ func (g *ControlGroup) Make(parent *cgroup.Group, facts *protocol.Config) (err e
 
 // Arm makes the payload of a scope, locks it and sets the attributes.
 func (g *ControlGroup) Arm(facts *protocol.Config) (err error) {
-	if g.Payload = g.Top; g.Managed {
+	g.Payload = g.Top
+	if g.Managed {
 		if g.Payload, err = g.Top.Mkdir(protocol.PayloadName, GroupMode); err != nil {
 			return err
 		}

@@ -23,7 +23,8 @@ func TestMain(m *testing.M) { bed.Main(m) }
 
 func made(parent *cgroup.Group, name string) (*ControlGroup, error) {
 	facts := protocol.NewConfig()
-	facts.Name, facts.Policy = name, protocol.DefaultPolicy()
+	facts.Name = name
+	facts.Policy = protocol.DefaultPolicy()
 	g := New(protocol.NewID(), facts, protocol.Cgroup, false)
 	return g, g.Make(parent, facts)
 }
@@ -88,7 +89,8 @@ func TestTreeHasNoDirectory(t *testing.T) {
 func TestPark(t *testing.T) {
 	parent := groups.Directory(t)
 	facts := protocol.NewConfig()
-	facts.Name, facts.Policy = "parked", protocol.DefaultPolicy()
+	facts.Name = "parked"
+	facts.Policy = protocol.DefaultPolicy()
 	g := New(protocol.NewID(), facts, protocol.SystemdSystem, true)
 	err := g.Make(parent, facts)
 	if err == nil {

@@ -27,7 +27,8 @@ func (g *ControlGroup) Limit(l cgroup.Limit) (now string, err error) {
 	if g.tree != nil {
 		return "", ErrNoGroup
 	}
-	owned, limited := g.OwnedAbove(), g.limitedFiles()
+	owned := g.OwnedAbove()
+	limited := g.limitedFiles()
 	first := !slices.ContainsFunc(limited, cgroup.OfMemory)
 	if first && cgroup.OfMemory(l.File) && l.File != cgroup.OOMGroup {
 		_, err = cgroup.SetLimit(g.Payload, cgroup.Limit{File: cgroup.OOMGroup, Value: "1"}, owned)

@@ -182,8 +182,10 @@ func (b *birth) mainProcess() {
 // run here.
 func resetHandlers() {
 	for sig := uintptr(1); sig <= 64; sig++ {
-		action, normal := [4]uint64{}, [4]uint64{}
-		at, to := uintptr(unsafe.Pointer(&action)), uintptr(unsafe.Pointer(&normal))
+		action := [4]uint64{}
+		normal := [4]uint64{}
+		at := uintptr(unsafe.Pointer(&action))
+		to := uintptr(unsafe.Pointer(&normal))
 		sys(unix.SYS_RT_SIGACTION, sig, 0, at, 8, 0)
 		if action[0] > ignored {
 			sys(unix.SYS_RT_SIGACTION, sig, to, 0, 8, 0)

@@ -90,7 +90,8 @@ func (c *child) fork(sharing, signal uint64) {
 		c.clone.flags |= unix.CLONE_INTO_CGROUP
 		c.clone.cgroup = uint64(c.cgroup)
 	}
-	at, size := uintptr(unsafe.Pointer(&c.clone)), unsafe.Sizeof(c.clone)
+	at := uintptr(unsafe.Pointer(&c.clone))
+	size := unsafe.Sizeof(c.clone)
 	pid := forkOn(unix.SYS_CLONE3, at, size, 0, 0, 0, c, &c.g)
 	// Seccomp may refuse clone3. Then clone(2) starts the process, which joins the cgroup before it does
 	// anything else.
@@ -115,7 +116,8 @@ func (c *child) fork(sharing, signal uint64) {
 func (c *child) forkBetween() syscall.Errno {
 	c.pid = -int32(syscall.EINTR) // it stays if the process between is killed
 	c.pidfd = -1
-	all, before := ^uint64(0), uint64(0)
+	all := ^uint64(0)
+	before := uint64(0)
 	setMask(&all, &before)
 	pid := vfork(unix.SYS_CLONE, vforkFlags|unix.CLONE_FILES, 0)
 	if pid == 0 {
@@ -136,7 +138,8 @@ func (c *child) forkBetween() syscall.Errno {
 //go:noinline
 //go:nosplit
 func (c *child) forkHere(sharing, signal uint64) syscall.Errno {
-	all, before := ^uint64(0), uint64(0)
+	all := ^uint64(0)
+	before := uint64(0)
 	setMask(&all, &before)
 	c.fork(sharing, signal)
 	setMask(&before, nil)

@@ -67,7 +67,8 @@ func (c *children) areNone(errno syscall.Errno) bool {
 func (c *children) visit(kills bool) (found bool) {
 	pid := int32(0)
 	for offset := uintptr(0); ; {
-		at, size := uintptr(unsafe.Pointer(&c.buf)), unsafe.Sizeof(c.buf)
+		at := uintptr(unsafe.Pointer(&c.buf))
+		size := unsafe.Sizeof(c.buf)
 		n, e := sys(unix.SYS_PREAD64, uintptr(c.list), at, size, offset, 0)
 		if e != 0 || n == 0 {
 			return found || e != 0

@@ -51,7 +51,8 @@ const (
 func (p *gateGuard) keepGate() {
 	p.begin()
 	raiseFileLimit()
-	g, action := &p.gate, [4]uint64{} // an ignored SIGCHLD would hide that a watcher is stopped
+	g := &p.gate
+	action := [4]uint64{} // SIG_DFL: an ignored SIGCHLD would hide that a watcher is stopped
 	sys(unix.SYS_RT_SIGACTION, uintptr(unix.SIGCHLD), uintptr(unsafe.Pointer(&action)), 0, 8, 0)
 	for fd := uintptr(0); fd <= 2; fd++ { // a watcher's are not to be those of a server
 		sys(unix.SYS_DUP3, uintptr(p.signals), fd, unix.O_CLOEXEC, 0, 0)
@@ -64,7 +65,8 @@ func (p *gateGuard) keepGate() {
 	p.polls[gateSignals].Fd = p.signals
 	p.awaitListener()
 	p.polls[gateListener].Fd = p.page.Listener
-	if g.stage = !g.Start; g.Start {
+	g.stage = !g.Start
+	if g.Start {
 		g.startAt = now()
 		p.waitWithin(nextWithin)
 	}
@@ -141,7 +143,10 @@ func (p *gateGuard) receiveFromWatcher() {
 	case word == page.WordKeep || word == page.WordDrop:
 		p.receiveServer(word)
 	case word == page.WordReady:
-		g.ready, g.resolved, p.page.AnswerAt, p.called.deaths = true, false, 0, 0
+		g.ready = true
+		g.resolved = false
+		p.page.AnswerAt = 0
+		p.called.deaths = 0
 	case word == page.WordDone:
 		g.over = true
 	case dead:
@@ -200,7 +205,8 @@ func (p *gateGuard) receiveServer(word byte) {
 		kept := page.Kept{Payload: fds[0], Memory: fds[1], Stdin: -1, Stdout: -1}
 		switch {
 		case m.HasStdin && m.HasStdout:
-			kept.Stdin, kept.Stdout = fds[2], fds[3]
+			kept.Stdin = fds[2]
+			kept.Stdout = fds[3]
 		case m.HasStdin:
 			kept.Stdin = fds[2]
 		case m.HasStdout:
@@ -217,7 +223,8 @@ func (p *gateGuard) receiveServer(word byte) {
 // are never among them: see keepGate.
 func (p *gateGuard) keepServer(number uint32, kept page.Kept) syscall.Errno {
 	before, _ := serverKept(p.page, number)
-	at, size := uintptr(unsafe.Pointer(&kept)), unsafe.Sizeof(kept)
+	at := uintptr(unsafe.Pointer(&kept))
+	size := unsafe.Sizeof(kept)
 	n, e := sys(unix.SYS_PWRITE64, uintptr(p.page.Memory), at, size, uintptr(p.page.KeptAt(number)), 0)
 	switch {
 	case e != 0:
@@ -237,7 +244,8 @@ func (p *gateGuard) keepServer(number uint32, kept page.Kept) syscall.Errno {
 
 // serverKept returns the descriptors under a number: zero for none. ok: it is not behind the last one.
 func serverKept(on *page.Page, number uint32) (kept page.Kept, ok bool) {
-	at, size := uintptr(unsafe.Pointer(&kept)), unsafe.Sizeof(kept)
+	at := uintptr(unsafe.Pointer(&kept))
+	size := unsafe.Sizeof(kept)
 	n, e := sys(unix.SYS_PREAD64, uintptr(on.Memory), at, size, uintptr(on.KeptAt(number)), 0)
 	return kept, e == 0 && n == size
 }
@@ -272,8 +280,10 @@ func passServers(on *page.Page) {
 
 // giveUp kills all servers if the gateway has ended and no watcher can start, perhaps for lack of processes.
 func (p *gateGuard) giveUp() {
-	client, none := unix.PollFd{Fd: p.page.Client, Events: unix.POLLIN}, unix.Timespec{}
-	at, now := uintptr(unsafe.Pointer(&client)), uintptr(unsafe.Pointer(&none))
+	client := unix.PollFd{Fd: p.page.Client, Events: unix.POLLIN}
+	none := unix.Timespec{}
+	at := uintptr(unsafe.Pointer(&client))
+	now := uintptr(unsafe.Pointer(&none))
 	if n, _ := sys(unix.SYS_PPOLL, at, 1, now, 0, 0); n == 0 {
 		return
 	}

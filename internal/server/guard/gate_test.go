@@ -62,7 +62,8 @@ func (c *config) keepServers() int {
 	before := filesOf(g)
 	n := 0
 	for ; n < c.Servers && err == nil; n++ {
-		one.Stdin, one.Stdout = on.Memory, on.Memory
+		one.Stdin = on.Memory
+		one.Stdout = on.Memory
 		if n%3 == 1 {
 			one.Stdin = -1
 		}

@@ -74,7 +74,8 @@ func (f *groupFiles) open(payload int32) {
 // populated reports whether cgroup.events says so. One that cannot be read is, as for a brain: a member that
 // does not exist costs time. One that was removed is not.
 func (f *groupFiles) populated(buf *[512]byte) bool {
-	at, size := uintptr(unsafe.Pointer(buf)), unsafe.Sizeof(*buf)
+	at := uintptr(unsafe.Pointer(buf))
+	size := unsafe.Sizeof(*buf)
 	n, e := sys(unix.SYS_PREAD64, uintptr(f.events), at, size, 0, 0)
 	if e == syscall.ENODEV {
 		return false

@@ -211,7 +211,8 @@ func (p *serverGuard) awaitGroup() {
 
 // poll waits for an event on p.polls, until limit if that is not 0.
 func (p *process) poll(limit int64) (events uintptr, errno syscall.Errno) {
-	ts, timeout := unix.Timespec{}, uintptr(0)
+	ts := unix.Timespec{}
+	timeout := uintptr(0)
 	if limit != 0 {
 		left := max(limit-now(), 0)
 		ts = unix.Timespec{Sec: left / 1e9, Nsec: left % 1e9}
@@ -466,7 +467,8 @@ func receive(sock int32, r *rights, how uintptr) (word byte, flags uint32) {
 
 // nextSignal returns 0 for none.
 func (p *process) nextSignal() uint32 {
-	at, size := uintptr(unsafe.Pointer(&p.info)), unsafe.Sizeof(p.info)
+	at := uintptr(unsafe.Pointer(&p.info))
+	size := unsafe.Sizeof(p.info)
 	n, e := sys(unix.SYS_READ, uintptr(p.signals), at, size, 0, 0)
 	if e != 0 || n != unsafe.Sizeof(p.info) {
 		return 0

@@ -65,7 +65,9 @@ func start(t *testing.T, script string, change func(*config)) *run {
 	var stdin, stdout *os.File
 	stdin, r.stdin = bed.Pipe(t)
 	r.stdout, stdout = bed.Pipe(t)
-	r.Stdin, r.Stdout, r.Stderr = stdin, stdout, &r.stderr
+	r.Stdin = stdin
+	r.Stdout = stdout
+	r.Stderr = &r.stderr
 	r.WaitDelay = time.Millisecond // a server may have stderr
 	if r.events, err = os.CreateTemp(t.TempDir(), "events"); err != nil {
 		t.Fatal(err)
@@ -97,12 +99,15 @@ func (r *run) becomeUser() {
 	}
 	r.t.Cleanup(func() { _ = f.Close() })
 	id := uint32(r.config.UID)
-	r.SysProcAttr.CgroupFD, r.SysProcAttr.UseCgroupFD = int(f.Fd()), true
+	r.SysProcAttr.CgroupFD = int(f.Fd())
+	r.SysProcAttr.UseCgroupFD = true
 	r.SysProcAttr.Credential = &syscall.Credential{Uid: id, Gid: id}
 	if r.config.Room > 0 { // counted per user namespace: in its own, without another run's processes
 		all := []syscall.SysProcIDMap{{Size: 1 << 16}}
-		r.SysProcAttr.Cloneflags, r.SysProcAttr.GidMappingsEnableSetgroups = unix.CLONE_NEWUSER, true
-		r.SysProcAttr.UidMappings, r.SysProcAttr.GidMappings = all, all
+		r.SysProcAttr.Cloneflags = unix.CLONE_NEWUSER
+		r.SysProcAttr.GidMappingsEnableSetgroups = true
+		r.SysProcAttr.UidMappings = all
+		r.SysProcAttr.GidMappings = all
 	}
 }
 

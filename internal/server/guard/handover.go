@@ -58,7 +58,8 @@ func (p *Preparation) HandOver(payload, leaf int, argv, env []string, of ClientS
 	}
 	h.Blocked = of.Blocked
 	h.Ignored = of.Ignored
-	all, before := ^uint64(0), uint64(0)
+	all := ^uint64(0)
+	before := uint64(0)
 	setMask(&all, &before)
 	h.Launcher = int32(os.Getpid())
 	errno = executeProgram(p.page.Program, addressOf(written[0]), addressOf(written[1]))

@@ -159,9 +159,11 @@ func openPath(dir int32, path *[pathMost]byte, flags uintptr) (int32, syscall.Er
 
 // listsOwn reports whether a file has a line with the pid of this process.
 func listsOwn(fd int32, buf *[512]byte) bool {
-	own, number := unix.Getpid(), 0
+	own := unix.Getpid()
+	number := 0
 	for {
-		at, size := uintptr(unsafe.Pointer(buf)), unsafe.Sizeof(*buf)
+		at := uintptr(unsafe.Pointer(buf))
+		size := unsafe.Sizeof(*buf)
 		n, e := sys(unix.SYS_READ, uintptr(fd), at, size, 0, 0)
 		if e != 0 || n == 0 {
 			return false

@@ -186,7 +186,8 @@ func (p *Plain) describe() bool {
 	own := unix.Getpid()
 	var ns unix.Stat_t
 	here := unix.AT_FDCWD
-	file, to := address("/proc/self/ns/pid\x00"), uintptr(unsafe.Pointer(&ns))
+	file := address("/proc/self/ns/pid\x00")
+	to := uintptr(unsafe.Pointer(&ns))
 	_, e := sys(unix.SYS_NEWFSTATAT, uintptr(here), file, to, 0, 0)
 	s.Namespace = ns.Ino
 	return e == 0 && identify(&s.Client, int(client), &p.buf) && identify(&s.Launcher, own, &p.buf)
@@ -195,7 +196,8 @@ func (p *Plain) describe() bool {
 // hasOwnProc is proc.Ours.
 func hasOwnProc(buf *[512]byte) bool {
 	here := unix.AT_FDCWD
-	at, size := uintptr(unsafe.Pointer(buf)), unsafe.Sizeof(*buf)
+	at := uintptr(unsafe.Pointer(buf))
+	size := unsafe.Sizeof(*buf)
 	n, e := sys(unix.SYS_READLINKAT, uintptr(here), address("/proc/self\x00"), at, size, 0)
 	number := 0
 	for i := uintptr(0); i < n && e == 0; i++ {
@@ -219,7 +221,7 @@ func identify(i *page.Process, pid int, buf *[512]byte) bool {
 	}
 	text := buf[:min(readFile(int32(fd), buf), uintptr(len(buf)))]
 	closeFD(int32(fd))
-	first, last := 0, 0
+	var first, last int
 	for k, c := range text {
 		if c == '(' && first == 0 {
 			first = k

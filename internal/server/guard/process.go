@@ -309,7 +309,8 @@ func decimal(to *[11]byte, n int) uintptr {
 	for {
 		at--
 		to[at] = byte('0' + n%10)
-		if n /= 10; n == 0 {
+		n /= 10
+		if n == 0 {
 			return uintptr(unsafe.Pointer(&to[at]))
 		}
 	}

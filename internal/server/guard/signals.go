@@ -47,7 +47,8 @@ type launcherSignals struct {
 
 // block blocks signals, and remembers those of the client.
 func (s *launcherSignals) block(all uint64) {
-	added, was := uintptr(unsafe.Pointer(&all)), uintptr(unsafe.Pointer(&s.Blocked))
+	added := uintptr(unsafe.Pointer(&all))
+	was := uintptr(unsafe.Pointer(&s.Blocked))
 	sys(unix.SYS_RT_SIGPROCMASK, unix.SIG_BLOCK, added, was, 8, 0)
 	s.Ignored = ignoredSignals()
 }

@@ -69,7 +69,8 @@ func exit(status uintptr) {
 
 //go:nosplit
 func setMask(mask, old *uint64) {
-	to, was := uintptr(unsafe.Pointer(mask)), uintptr(unsafe.Pointer(old))
+	to := uintptr(unsafe.Pointer(mask))
+	was := uintptr(unsafe.Pointer(old))
 	sys(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, to, was, 8, 0)
 }
 
@@ -91,7 +92,8 @@ func sleep(ns int64) {
 func endedWithin(pidfd int32, ns int64) bool {
 	end := unix.PollFd{Fd: pidfd, Events: unix.POLLIN}
 	limit := unix.Timespec{Nsec: ns}
-	at, timeout := uintptr(unsafe.Pointer(&end)), uintptr(unsafe.Pointer(&limit))
+	at := uintptr(unsafe.Pointer(&end))
+	timeout := uintptr(unsafe.Pointer(&limit))
 	n, e := sys(unix.SYS_PPOLL, at, 1, timeout, 0, 0)
 	if e == syscall.EINVAL { // RLIMIT_NOFILE is 0
 		sleep(ns)

@@ -76,7 +76,8 @@ func (p *serverGuard) killEach(tag uint64) (found bool) {
 		return false
 	}
 	for {
-		at, size := uintptr(unsafe.Pointer(&p.buf)), unsafe.Sizeof(p.buf)
+		at := uintptr(unsafe.Pointer(&p.buf))
+		size := unsafe.Sizeof(p.buf)
 		n, e := sys(unix.SYS_GETDENTS64, uintptr(all), at, size, 0, 0)
 		if e != 0 || n == 0 {
 			break

@@ -108,7 +108,8 @@ func (p *Policy) Look(s Server, now time.Time) Act {
 	case p.frozen && p.Used && s.Reclaim():
 		return Reclaimed
 	case p.frozen && p.Used:
-		p.Used, p.Due = false, p.at.Add(breathEach)
+		p.Used = false
+		p.Due = p.at.Add(breathEach)
 		return None
 	case p.frozen:
 		p.breath = true
@@ -123,7 +124,8 @@ func (p *Policy) Look(s Server, now time.Time) Act {
 	// One that was active at the last look may still be at the same message: busy machines have few looks.
 	active := u.Active || p.last.Active
 	used := Usage{u.CPU - p.last.CPU, u.Read - p.last.Read, u.Written - p.last.Written, active}
-	p.last, p.at = u, now
+	p.last = u
+	p.at = now
 	quiet := used.CPU < max(time.Duration(over.Minutes()*float64(cpuRate)), cpuLeast)
 	if p.trial != noTrial {
 		quiet = p.trial.passes(used)
@@ -132,7 +134,8 @@ func (p *Policy) Look(s Server, now time.Time) Act {
 	p.blind = p.blind || p.input && used.Read == 0 && s.Pending() == ""
 	p.input = false
 	if !quiet || used.Active || used.Read > ping { // a call may take long, and need no processor
-		p.worked, p.Used = now, true
+		p.worked = now
+		p.Used = true
 	}
 	if used.Read != 0 && p.trial == noTrial || used.Read >= message && p.breathed { // it may be unanswered
 		p.read = now
@@ -159,7 +162,10 @@ func (p *Policy) Look(s Server, now time.Time) Act {
 		// would wait until the next breath.
 		u, err = s.Usage()
 		if err == nil && u.Read == p.last.Read && s.Pending() == "" {
-			p.last, p.at, p.frozen, p.Due = u, now, true, now.Add(breathEach)
+			p.last = u
+			p.at = now
+			p.frozen = true
+			p.Due = now.Add(breathEach)
 			if p.Used {
 				p.Due = now // to reclaim
 			}
@@ -173,7 +179,8 @@ func (p *Policy) Look(s Server, now time.Time) Act {
 
 func (p *Policy) refuse(why string) Act {
 	if why != p.refused {
-		p.refused, p.times = why, 0
+		p.refused = why
+		p.times = 0
 	}
 	p.times++
 	p.note()
@@ -195,5 +202,7 @@ func (p *Policy) Thawed(now time.Time, input bool) {
 		p.Due = now.Add(breathFor)
 		p.trial = afterBreath
 	}
-	p.frozen, p.breath, p.breathed = false, false, p.breath
+	p.breathed = p.breath
+	p.breath = false
+	p.frozen = false
 }

@@ -209,7 +209,9 @@ func TestSecondLook(t *testing.T) {
 			if s.undone != 1 {
 				t.Errorf("undone %d times", s.undone)
 			}
-			s.meets, s.pending, s.err = nil, "", nil
+			s.meets = nil
+			s.pending = ""
+			s.err = nil
 			s.until(2*d, nil)
 			if len(s.freezes) == 0 {
 				t.Error("never frozen afterwards")

@@ -90,7 +90,8 @@ func TestTraceOthers(t *testing.T) {
 		_ = traced.Process.Kill()
 		_ = traced.Wait()
 	}()
-	own, other := os.Getpid(), traced.Process.Pid
+	own := os.Getpid()
+	other := traced.Process.Pid
 	if !traceOthers([]int{own}) {
 		t.Error("a traced process was not found")
 	}

@@ -142,15 +142,22 @@ type birth struct {
 func (s *Server) birth() *birth {
 	c := protocol.NewConfig()
 	c.Group.ID = protocol.NewID()
-	c.Name, c.Argv, c.Policy, c.Started = s.Name, s.Argv, s.Policy, time.Now().UnixNano()
+	c.Name = s.Name
+	c.Argv = s.Argv
+	c.Policy = s.Policy
+	c.Started = time.Now().UnixNano()
 	c.Recipe = s.Recipe
 	c.Origin = s.Origin
-	c.Verbose, c.Replace, c.Report, c.Stderr = s.Verbose, s.Replace, s.Report, protocol.StderrInherit
+	c.Verbose = s.Verbose
+	c.Replace = s.Replace
+	c.Report = s.Report
+	c.Stderr = protocol.StderrInherit
 	c.Quiet = s.Quiet
 	parent := cmp.Or(s.Client, os.Getppid())
 	st, _ := proc.ReadStat(parent) // without a name, if it can't be read
 	c.Client = protocol.ClientFacts{PID: parent, Start: st.StartTime, Name: cmp.Or(s.ClientName, st.Comm)}
-	c.Path, c.Engine = s.Path, protocol.EngineOf(s.Argv)
+	c.Path = s.Path
+	c.Engine = protocol.EngineOf(s.Argv)
 	c.Launcher, _ = group.Identify(os.Getpid()) // no backend works without /proc
 	if s.Guard > 0 {
 		c.Guard, _ = group.Identify(s.Guard) // as far as it can be seen

@@ -116,8 +116,11 @@ func (h *Heir) Retake(k page.Kept) (*Taken, error) {
 	if err != nil || p.FailedStep != page.StepNone {
 		return nil, err
 	}
-	p.Payload, p.Memory = k.Payload, k.Memory // the numbers of this process
-	p.Program, p.Launcher = -1, -1
+	// The numbers of this process.
+	p.Payload = k.Payload
+	p.Memory = k.Memory
+	p.Program = -1
+	p.Launcher = -1
 	p.Generation++ // the other process may still run
 	resume := brain.Resume
 	if p.Unproven {
@@ -274,7 +277,8 @@ func (t *Taken) endOwn() {
 	t.own = nil
 	_ = unix.Close(int(t.Page.Program))
 	_ = unix.Close(int(t.Page.Launcher))
-	t.Page.Program, t.Page.Launcher = -1, -1
+	t.Page.Program = -1
+	t.Page.Launcher = -1
 }
 
 func closeGuard(g *page.Guard) {

@@ -272,7 +272,8 @@ func (l *Lifecycle) Due() (first time.Time) {
 
 // enter begins a state, which lasts for d; a negative d is for ever. A stop has no other deadline.
 func (l *Lifecycle) enter(s State, now time.Time, d time.Duration) {
-	if l.State = s; s >= Terminating {
+	l.State = s
+	if s >= Terminating {
 		clear(l.due[:])
 	}
 	l.due[graceOver] = time.Time{}

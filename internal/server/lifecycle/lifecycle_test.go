@@ -246,7 +246,8 @@ func TestResume(t *testing.T) {
 // Each event thaws an idle server first, and then has the effect that it has on one that runs.
 func TestIdle(t *testing.T) {
 	for e := range events {
-		running, idle := newServer(protocol.DefaultPolicy()), newServer(protocol.DefaultPolicy())
+		running := newServer(protocol.DefaultPolicy())
+		idle := newServer(protocol.DefaultPolicy())
 		if got := idle.Handle(MembersFrozen, idle.now); idle.State != Idle || len(got) > 0 {
 			t.Fatalf("state %v, actions %v", idle.State, got)
 		}

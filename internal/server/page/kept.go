@@ -154,7 +154,8 @@ func (g *Guard) pass(m *Message, size uintptr, fds [4]int32) unix.Errno {
 	if n > 0 { // otherwise there is no control message
 		size := unsafe.Sizeof(r.header) + uintptr(n)*unsafe.Sizeof(r.fds[0])
 		r.header.Len = uint64(size)
-		header.Control, header.ControlSize = uintptr(unsafe.Pointer(&r)), (size+7)&^7
+		header.Control = uintptr(unsafe.Pointer(&r))
+		header.ControlSize = (size + 7) &^ 7
 	}
 	at := uintptr(unsafe.Pointer(&header))
 	_, _, errno := unix.RawSyscall(unix.SYS_SENDMSG, uintptr(g.Sock), at, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)

@@ -11,7 +11,9 @@ import (
 // Another process of the user can have written the page of a tree.
 func FuzzConfig(f *testing.F) {
 	c := NewConfig()
-	c.Argv, c.Notes, c.Name = []string{"a", "\xff"}, []string{"n"}, "ü"
+	c.Argv = []string{"a", "\xff"}
+	c.Notes = []string{"n"}
+	c.Name = "ü"
 	f.Add(Encode(c))
 	f.Add([]byte{0x80})
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -222,7 +222,9 @@ func isGatewayGuard(g *group.ControlGroup, pid int) bool {
 // The kernel delays the notification of an empty group for 10 ms, and much longer on a busy machine. A
 // removal drops it, and systemd keeps the scope. So systemd gets the time to remove the scope itself.
 func End(g *group.ControlGroup, grace time.Duration, dead func()) (Swept, error) {
-	of, engine, empty := g.Facts(), g.Engine(), !group.Populated(g.Top)
+	of := g.Facts()
+	engine := g.Engine()
+	empty := !group.Populated(g.Top)
 	s := Swept{ID: g.ID, Name: of.Name, Dir: g.Dir}
 	command := []string{engine, "run"}
 	if container.EndsFirst(engine) {
@@ -237,9 +239,11 @@ func End(g *group.ControlGroup, grace time.Duration, dead func()) (Swept, error)
 		}
 	}
 	if !empty && err == nil {
-		text, priority := "swept: its launcher and guard were gone", systemd.Notice
+		text := "swept: its launcher and guard were gone"
+		priority := systemd.Notice
 		if s.Stuck != "" {
-			text, priority = "swept, but for "+s.Stuck, systemd.Warning
+			text = "swept, but for " + s.Stuck
+			priority = systemd.Warning
 		}
 		who := protocol.Subject{ID: g.ID, Name: of.Name, Client: of.Client, Origin: of.Origin}
 		who.Log(protocol.EventSwept, priority, text, protocol.Field("stuck", s.Stuck))

@@ -37,7 +37,9 @@ func newScope(t *testing.T, parent *cgroup.Group, name string, managed bool) *gr
 		t.Fatal(err)
 	}
 	facts := protocol.NewConfig()
-	facts.Name, facts.Policy, facts.Launcher = name, protocol.DefaultPolicy(), self
+	facts.Name = name
+	facts.Policy = protocol.DefaultPolicy()
+	facts.Launcher = self
 	g := group.New(protocol.NewID(), facts, protocol.Cgroup, managed)
 	if err := g.Make(parent, facts); err != nil {
 		t.Fatal(err)

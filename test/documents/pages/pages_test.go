@@ -116,7 +116,9 @@ var (
 // why it is not run. A synopsis lists flags.
 func TestCommandsAreRun(t *testing.T) {
 	for _, page := range pages(t) {
-		language, open, reason := "", false, false
+		language := ""
+		open := false
+		reason := false
 		for i, line := range strings.Split(text(t, strings.TrimPrefix(page, root)), "\n") {
 			switch {
 			case strings.HasPrefix(line, "```"):

@@ -52,7 +52,9 @@ func must(err error) {
 // begin starts the child on our own descriptors 3 and 4.
 func begin(child []string) {
 	cmd := exec.Command(child[0], child[1:]...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.NewFile(3, "in"), os.NewFile(4, "out"), os.Stderr
+	cmd.Stdin = os.NewFile(3, "in")
+	cmd.Stdout = os.NewFile(4, "out")
+	cmd.Stderr = os.Stderr
 	must(cmd.Start())
 }
 

@@ -93,7 +93,8 @@ func serve(ready string) {
 		default:
 			m.Result = object{"content": []object{{"type": "text", "text": "echo"}}}
 		}
-		m.Method, m.Params = "", nil
+		m.Method = ""
+		m.Params = nil
 		text, _ := json.Marshal(m) // it has what JSON has
 		_, _ = os.Stdout.Write(append(text, '\n'))
 	}
@@ -121,7 +122,10 @@ func start(sockets bool, ready string, argv []string) (*server, error) {
 	if !sockets {
 		theirs, out = out, theirs
 	}
-	s.cmd.Stdin, s.cmd.Stdout, s.in, s.out = in, theirs, ours, bufio.NewReader(out)
+	s.cmd.Stdin = in
+	s.cmd.Stdout = theirs
+	s.in = ours
+	s.out = bufio.NewReader(out)
 	err = s.cmd.Start()
 	_ = in.Close()     // the server has it
 	_ = theirs.Close() // as above

@@ -141,7 +141,8 @@ func (s *server) connect() error {
 		if err != nil {
 			return err
 		}
-		s.in, s.out = in, bufio.NewReader(out)
+		s.in = in
+		s.out = bufio.NewReader(out)
 		s.raw, _ = out.(*os.File) // which it is
 		return nil
 	}
@@ -157,8 +158,11 @@ func (s *server) connect() error {
 		ours[i] = os.NewFile(uintptr(fds[0]), "socket")
 		s.theirs = append(s.theirs, os.NewFile(uintptr(fds[1]), "socket"))
 	}
-	s.cmd.Stdin, s.cmd.Stdout = s.theirs[0], s.theirs[1]
-	s.in, s.raw, s.out = ours[0], ours[1], bufio.NewReader(ours[1])
+	s.cmd.Stdin = s.theirs[0]
+	s.cmd.Stdout = s.theirs[1]
+	s.in = ours[0]
+	s.raw = ours[1]
+	s.out = bufio.NewReader(ours[1])
 	return nil
 }
 
@@ -215,7 +219,8 @@ func begin(name string, argv []string) (*server, error) {
 // why one does not answer.
 func many(name, count string, argv []string) {
 	n, _ := strconv.Atoi(count) // a test's own
-	contained, failed := 0, ""
+	contained := 0
+	failed := ""
 	for i := range n {
 		if _, err := begin(fmt.Sprint(name, i), argv); err != nil {
 			fmt.Println("many", 0, err)
@@ -236,7 +241,9 @@ func many(name, count string, argv []string) {
 // askAll asks all servers. It says how many there are, how many of these answer and are in a group, and why
 // one does not answer.
 func askAll() string {
-	answer, contained, failed := 0, 0, ""
+	answer := 0
+	contained := 0
+	failed := ""
 	for name, s := range servers {
 		if got := ask(name); got == "ping" {
 			answer++
@@ -350,10 +357,12 @@ func written(file string, argv []string) error {
 // times runs a command again and again, and counts how often that failed.
 func times(count string, argv []string) {
 	n, _ := strconv.Atoi(count) // a test's own
-	failures, last := 0, error(nil)
+	failures := 0
+	last := error(nil)
 	for range n {
 		if err := exec.Command(argv[0], argv[1:]...).Run(); err != nil {
-			failures, last = failures+1, err
+			failures = failures + 1
+			last = err
 		}
 	}
 	fmt.Println("times", failures, last)

@@ -30,7 +30,8 @@ func ends() []gateway.End {
 // gateway that is a service.
 func TestGatewayEscape(t *testing.T) {
 	host.Both(t, func(t *testing.T, u host.User) {
-		modes, ends := slices.DeleteFunc(gateway.Modes(t, programs), flooding), ends()
+		modes := slices.DeleteFunc(gateway.Modes(t, programs), flooding)
+		ends := ends()
 		b := escape.Backend{Name: "systemd-system"}
 		if u.UID != 0 {
 			b = escape.Backend{Name: "systemd-user", Refused: map[string]error{"move-root": unix.EACCES}}
@@ -62,7 +63,8 @@ func newYard(t *testing.T, u host.User) *yard {
 
 func (y *yard) cell(t *testing.T, m escape.Mode, e gateway.End) escape.Result {
 	site := &escape.Site{T: t, Programs: programs, UID: y.user.UID, Dir: filepath.Join(y.dir, fmt.Sprint("site.", y.sites.Add(1)))}
-	site.View, site.Command = site.Dir, func(args ...string) *exec.Cmd { return host.Current(t).Command(y.user, args...) }
+	site.View = site.Dir
+	site.Command = func(args ...string) *exec.Cmd { return host.Current(t).Command(y.user, args...) }
 	site.Make()
 	var properties []string
 	if e.Name == "unit-crash" {

@@ -21,7 +21,8 @@ func TestInstalledDropIn(t *testing.T) {
 	host.Both(t, func(t *testing.T, u host.User) {
 		h := host.Current(t)
 		dir, in, out, stderr := pipes(t, u)
-		unit, file := "plain-gateway.service", u.Units()+"/plain-gateway.service"
+		unit := "plain-gateway.service"
+		file := u.Units() + "/plain-gateway.service"
 		host.Must(t, h.Command(u, "mkdir", "-p", u.Units()))
 		const script = `printf "%%%%s\\n" "$@" >DIR/words; exec SHARED/like gateway run <DIR/in >DIR/out 2>>DIR/stderr`
 		// words that a unit file spells otherwise than they are

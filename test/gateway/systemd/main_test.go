@@ -63,7 +63,9 @@ func pipes(t *testing.T, u host.User) (dir string, in, out, stderr *os.File) {
 		err = errors.Join(err, openErr, os.Chown(dir+"/"+name, u.UID, u.UID))
 		return f
 	}
-	in, out, stderr = open("in"), open("out"), open("stderr")
+	in = open("in")
+	out = open("out")
+	stderr = open("stderr")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +84,8 @@ func serve(t *testing.T, u host.User, flags string, properties ...string) *servi
 	s := &service{t: t, user: u}
 	s.Unit = host.Current(t).Start(t, host.Service{User: u, Properties: properties, Argv: []string{"sh", "-c", script}})
 	s.Gateway = gateway.Attach(t, in, out, stderr)
-	s.Gateway.Explain, s.Gateway.Groups = dir+"/explain", u.Slice()
+	s.Gateway.Explain = dir + "/explain"
+	s.Gateway.Groups = u.Slice()
 	t.Cleanup(func() {
 		if t.Failed() {
 			text, _ := os.ReadFile(dir + "/explain") // none, if it never came so far

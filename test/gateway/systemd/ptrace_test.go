@@ -29,7 +29,8 @@ func TestGatewayUnderPtraceScope(t *testing.T) {
 	bed.Require(t, ptraceScope)
 	s := serve(t, host.Tester, "--eof-grace=200ms --term-grace=200ms")
 	s.Groups = "" // in a machine that is emulated the manager may answer too late, and another backend is taken
-	one, two := s.server("one", "double-fork"), s.server("two", "ignore-both")
+	one := s.server("one", "double-fork")
+	two := s.server("two", "ignore-both")
 	shell := s.Tool("shell x")
 	s.Uses("sockets")
 	three := s.server("three", "double-fork")

@@ -25,7 +25,8 @@ func TestStop(t *testing.T) {
 	host.Both(t, func(t *testing.T, u host.User) {
 		s := serve(t, u, "", "ExecReload=/bin/kill -USR1 $MAINPID", "WatchdogSec=5min")
 		s.isMain()
-		one, two := s.server("one", "double-fork"), s.server("two", "ignore-both")
+		one := s.server("one", "double-fork")
+		two := s.server("two", "ignore-both")
 		if !strings.HasSuffix(one.Group, ".scope") {
 			t.Errorf("the server's group is no scope: %s", one.Group)
 		}
@@ -135,7 +136,8 @@ func TestPrivileges(t *testing.T) {
 func TestGuardsKilled(t *testing.T) {
 	host.Both(t, func(t *testing.T, u host.User) {
 		s := serve(t, u, "")
-		one, two := s.server("one", "setsid"), s.server("two", "double-fork")
+		one := s.server("one", "setsid")
+		two := s.server("two", "double-fork")
 		watcher := s.Watcher()
 		guard, err := escape.ParentProcess(watcher)
 		err = cmp.Or(err, escape.AwaitScope(one.Group, escape.Patience), escape.AwaitScope(two.Group, escape.Patience))
@@ -188,7 +190,8 @@ func TestScopesOfTheNextWatcher(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer guard.Close()
-		ofWatcher, ofGuard := count(watcher), count(guard)
+		ofWatcher := count(watcher)
+		ofGuard := count(guard)
 		const more = 6
 		start(more)
 		// a watcher closes some of them when the manager has answered

@@ -24,7 +24,8 @@ func TestLateInASession(t *testing.T) {
 	session := host.Current(t).Login(t, host.Tester)
 	cmd := session.Command(host.Shared+"/mcpscope", "gateway", "--backend", "systemd-user", "--explain", explain, "--term-grace=200ms", "--", host.Shared+"/like")
 	g := gateway.Start(t, cmd, cmd.Start)
-	g.Explain, g.Groups = explain, host.Tester.Slice()
+	g.Explain = explain
+	g.Groups = host.Tester.Slice()
 	s := g.Unnamed(dir, programs, "a", "double-fork")
 	for _, pid := range s.PIDs() {
 		if path, err := bed.ProcessPath(pid); err != nil || !strings.HasSuffix(path, ".scope/payload") {

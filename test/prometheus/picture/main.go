@@ -104,7 +104,8 @@ func (p panel) draw(b *strings.Builder, all []series) {
 			if first == 0 {
 				first = at
 			}
-			first, last = min(first, at), max(last, at)
+			first = min(first, at)
+			last = max(last, at)
 		}
 	}
 	most = ceiling(most, p.FieldConfig.Defaults.Unit)
@@ -115,12 +116,14 @@ func (p panel) draw(b *strings.Builder, all []series) {
 	}
 	fmt.Fprintf(b, `<text x="%d" y="%d">0</text><text x="%d" y="%d" text-anchor="end">%.0f min</text>`+"\n",
 		left, top+plotHeight+14, width-12, top+plotHeight+14, (last-first)/60)
-	x, y := 12, top+plotHeight+32
+	x := 12
+	y := top + plotHeight + 32
 	for i, s := range all {
 		color := colors[i%len(colors)]
 		fmt.Fprintf(b, `<path d="%s" fill="none" stroke="%s" stroke-width="1.5" stroke-linejoin="round"/>`+"\n", line(s, most), color)
 		if wide := 24 + 13*len(s.legend)/2; x+wide > width && x > 12 {
-			x, y = 12, y+16
+			x = 12
+			y = y + 16
 		}
 		fmt.Fprintf(b, `<rect x="%d" y="%d" width="10" height="3" fill="%s"/><text x="%d" y="%d">%s</text>`+"\n",
 			x, y-5, color, x+14, y, html.EscapeString(s.legend))
@@ -131,7 +134,8 @@ func (p panel) draw(b *strings.Builder, all []series) {
 // line leaves out points between equal ones, and has a gap where samples are missing.
 func line(s series, most float64) string {
 	var path strings.Builder
-	before, height := math.Inf(-1), -1
+	before := math.Inf(-1)
+	height := -1
 	for i, v := range s.Values {
 		at, n := number(v)
 		x := left + int((at-first)/(last-first)*(width-12-left))
@@ -148,7 +152,8 @@ func line(s series, most float64) string {
 		case y != height || y != following:
 			fmt.Fprintf(&path, "L%d %d", x, y)
 		}
-		before, height = at, y
+		before = at
+		height = y
 	}
 	return path.String()
 }

@@ -72,7 +72,8 @@ func nothingLeft(e engine, c container, engine string) {
 	if c.whole {
 		cmd = e.command("exec", id, "mcpscope", "doctor", "--json", "--selftest")
 	}
-	cmd.Stdout, cmd.Stderr = &out, &said
+	cmd.Stdout = &out
+	cmd.Stderr = &said
 	ended := cmd.Run()
 	var d diagnosis
 	if err := json.Unmarshal(out.Bytes(), &d); err != nil || d.Backend != c.backend || d.Host.Init.Reaps != c.reaps {

@@ -132,7 +132,8 @@ func TestServersInContainers(t *testing.T) {
 					e.well("rm", "--force", name)
 				}
 			})
-			cells, left := 0, 0
+			cells := 0
+			left := 0
 			for j, w := range ways {
 				for k, end := range []string{"stdin", "kill", "client"} {
 					// without being asked for all, each way once on one engine, with the ends in turn: a

@@ -72,7 +72,10 @@ func serve(t *testing.T, h *host.Host, c client, backend, want string) {
 	}
 	defer report.Close()
 	var out, said bytes.Buffer
-	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = bytes.NewReader(every), &out, &said, []*os.File{theirs}
+	cmd.Stdin = bytes.NewReader(every)
+	cmd.Stdout = &out
+	cmd.Stderr = &said
+	cmd.ExtraFiles = []*os.File{theirs}
 	err = cmd.Run()
 	theirs.Close()
 	if code := cmd.ProcessState.ExitCode(); code != 7 || said.Len() > 0 {

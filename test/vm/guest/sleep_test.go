@@ -67,7 +67,8 @@ func startSleeper(t *testing.T, h *host.Host, c client, backend, file string) *s
 	s := &sleeper{t: t, backend: backend, stderr: escape.MemoryFile(t), report: escape.MemoryFile(t)}
 	// its pid without a "$", which systemd-run takes for its own from 262 on
 	s.cmd = c.command(h, mcpscope, "run", "--backend", backend, "--report", "fd:3", "--", "sh", "-c", "cut -d' ' -f4 /proc/self/stat; printenv MCPSCOPE_ID; : >"+file)
-	s.cmd.Stderr, s.cmd.ExtraFiles = s.stderr, []*os.File{s.report}
+	s.cmd.Stderr = s.stderr
+	s.cmd.ExtraFiles = []*os.File{s.report}
 	stdin, err := s.cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

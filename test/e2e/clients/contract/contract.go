@@ -86,7 +86,8 @@ func run(connect Connect, args []string) error {
 
 func parse(args []string) (killAfterList bool, command []string, err error) {
 	if len(args) > 0 && args[0] == "--kill-after-list" {
-		killAfterList, args = true, args[1:]
+		killAfterList = true
+		args = args[1:]
 	}
 	if len(args) < 2 || args[0] != "--" {
 		return false, nil, errors.New("usage: [--kill-after-list] -- COMMAND [ARG...]")

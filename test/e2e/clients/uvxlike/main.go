@@ -31,7 +31,8 @@ func main() {
 }
 
 func run(cmd *exec.Cmd) (status int, err error) {
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.Stdout = os.Stdout
+	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		return 1, err

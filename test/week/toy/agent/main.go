@@ -85,7 +85,8 @@ func startAll(path string) (inputs []io.Closer, err error) {
 // start returns the input of a server that has answered.
 func start(s server) (io.Closer, error) {
 	cmd := exec.Command(s.Command, s.Args...)
-	cmd.Env, cmd.Stderr = os.Environ(), os.Stderr
+	cmd.Env = os.Environ()
+	cmd.Stderr = os.Stderr
 	for name, value := range s.Env {
 		cmd.Env = append(cmd.Env, name+"="+value)
 	}
