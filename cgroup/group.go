@@ -205,11 +205,14 @@ func (g *Group) ThawAlone() error { return g.Write("cgroup.freeze", "0") }
 // Take moves a process into the group. On an idle host that takes an RCU grace period, 6 to 16 ms.
 func (g *Group) Take(pid int) error { return g.Write("cgroup.procs", strconv.Itoa(pid)) }
 
-// CPU is the time that the group's processes have used so far; 0 if that cannot be read.
-func (g *Group) CPU() time.Duration {
-	b, _ := g.Read("cpu.stat")
-	usec, _ := proc.Keyed(b, "usage_usec")
-	return time.Duration(usec) * time.Microsecond
+// CPU is the time that the group's processes have used so far.
+func (g *Group) CPU() (time.Duration, error) {
+	b, err := g.Read("cpu.stat")
+	if err != nil {
+		return 0, err
+	}
+	usec, _ := proc.Keyed(b, "usage_usec") // every kernel with cgroup v2 has it
+	return time.Duration(usec) * time.Microsecond, nil
 }
 
 // Number reads a file with one number. It is nil without the file, and for a word like "max".

@@ -397,10 +397,10 @@ func TestAwait(t *testing.T) {
 
 func TestCPU(t *testing.T) {
 	tr, _ := grow(t, `i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; echo; sleep 1000`)
-	if used := tr.CPU(); used <= 0 || used > time.Hour {
+	if used, err := tr.CPU(); err != nil || used <= 0 || used > time.Hour {
 		t.Errorf("used %v", used)
 	}
-	if none := (&Tree{}).CPU(); none != 0 {
+	if none, err := (&Tree{}).CPU(); err != nil || none != 0 {
 		t.Errorf("an empty tree has used %v", none)
 	}
 }

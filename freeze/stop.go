@@ -27,10 +27,10 @@ import (
 type Target interface {
 	Members() ([]int, error) // the processes, in any order
 	State() (cgroup.State, error)
-	Freeze() error      // begins to freeze all members
-	Thaw() error        // also thaws what members have frozen
-	Kill() error        // kills all members at once, or fails if that is impossible
-	CPU() time.Duration // that the members have used
+	Freeze() error               // begins to freeze all members
+	Thaw() error                 // also thaws what members have frozen
+	Kill() error                 // kills all members at once, or fails if that is impossible
+	CPU() (time.Duration, error) // that the members have used
 }
 
 // frozenWithin bounds the wait for frozen 1: 46 µs for one process, 4 ms for 50 busy ones. A member in

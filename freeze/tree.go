@@ -212,13 +212,13 @@ func (t *Tree) until(sig unix.Signal, done func(cgroup.State) bool) error {
 }
 
 // CPU is the time that the members have used, and their reaped children, and those of the root.
-func (t *Tree) CPU() time.Duration {
+func (t *Tree) CPU() (time.Duration, error) {
 	var ticks uint64
-	_ = t.each(func(m proc.Stat) { ticks += m.Ticks + m.ChildTicks }) // a partial sum
+	err := t.each(func(m proc.Stat) { ticks += m.Ticks + m.ChildTicks })
 	if t.Root != nil {
 		if st, err := proc.ReadStat(t.Root.PID); err == nil && t.Root.Alive() {
 			ticks += st.ChildTicks
 		}
 	}
-	return time.Duration(ticks) * (time.Second / 100) // USER_HZ
+	return time.Duration(ticks) * (time.Second / 100), err // USER_HZ
 }

@@ -263,6 +263,10 @@ func TestGraceWithoutBrain(t *testing.T) {
 				if err := unix.Prlimit(s.guard.PID, unix.RLIMIT_AS, &unix.Rlimit{}, nil); err != nil { // of brains, too
 					t.Fatal(err)
 				}
+				if backend == "cgroup" { // and a person has frozen it
+					_, id := s.members.Main()
+					s.world.wantSuccess("freeze", id)
+				}
 				before := waits(t, s.guard)
 				s.Tell("signal %d", unix.SIGTERM)
 				s.told(1)

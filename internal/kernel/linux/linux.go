@@ -41,11 +41,6 @@ func AwaitEnd(fd int, events int16, within time.Duration) bool {
 // Ended reports whether the process behind a pidfd has ended. It is false for -1, which means no process.
 func Ended(pidfd int) bool { return AwaitEnd(pidfd, unix.POLLIN, 0) }
 
-// OfTerminal are the signals that a terminal, or a shell's fg, sends to the whole foreground
-// process group, and so to the main process itself. A signal does not show whether it was sent to
-// the launcher alone, so on a terminal these never count as sent to the launcher.
-var OfTerminal = []unix.Signal{unix.SIGINT, unix.SIGQUIT, unix.SIGWINCH, unix.SIGCONT}
-
 // Ending are the signals by which a client ends a server.
 var Ending = []unix.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT}
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/page"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
@@ -47,7 +48,7 @@ func (b *Brain) end() {
 		b.Page.Due = 0
 		b.Page.Stuck = true
 		b.Guard.Look()
-		_, _ = freeze.AwaitEmpty(b.Group.Members(), time.Time{})
+		b.awaitStuck()
 	}
 	b.sweep.Wait()
 	_ = b.Group.Remove() // a sweep removes what can't be removed now
@@ -57,6 +58,17 @@ func (b *Brain) end() {
 	b.Guard.Send(page.WordDone)
 	if b.swept != nil {
 		b.swept.Await() // the launcher does not wait for directories of nested servers
+	}
+}
+
+// awaitStuck waits for members that SIGKILL has not ended. While their state cannot be read they are there.
+func (b *Brain) awaitStuck() {
+	for {
+		empty, err := freeze.AwaitEmpty(b.Group.Members(), time.Time{})
+		if empty || proc.IsGone(err) {
+			return
+		}
+		time.Sleep(protocol.IdleWindow)
 	}
 }
 

@@ -22,9 +22,9 @@ import (
 // facts are for events before a stop alone, so there is a client's side.
 type facts struct{ b *Brain }
 
-func (f facts) Unread() bool       { return f.b.Client.Unread() }
-func (f facts) Blocked() bool      { return f.b.Client.Blocked() }
-func (f facts) CPU() time.Duration { return f.b.Group.Members().CPU() }
+func (f facts) Unread() bool                { return f.b.Client.Unread() }
+func (f facts) Blocked() bool               { return f.b.Client.Blocked() }
+func (f facts) CPU() (time.Duration, error) { return f.b.Group.Members().CPU() }
 
 // Traffic is nothing for a server to which no calls come.
 func (f facts) Traffic() (sum lifecycle.Traffic) {
@@ -181,8 +181,11 @@ func (b *Brain) beginRest(kept bool) {
 	case b.Group.Payload == nil || b.Config.Engine != "":
 		b.Note("never frozen when idle: it is not in a cgroup of its own")
 	default:
+		if err := b.Loop.Add(int(b.Client.Input), loop.TokenInput); err != nil { // input would not thaw it
+			b.Note("never frozen when idle: " + err.Error())
+			break
+		}
 		b.rest = idle.NewRest(b.policy(after, kept), b.Group, b.Client)
-		_ = b.Loop.Add(int(b.Client.Input), loop.TokenInput) // a server without input is never frozen
 		if after < protocol.IdleFreezeLeast {
 			b.Note("an idle-freeze below " + protocol.IdleFreezeLeast.String() +
 				" can freeze a server during a call, and delay the answer by a minute")

@@ -166,9 +166,10 @@ func (s *Server) measureEarly() {
 }
 
 func (s *Server) measure() readings {
-	now := readings{s.Group.Figures(), s.Group.Members().CPU()}
-	if now.cpu >= s.last.cpu { // otherwise the group was removed
-		s.last = now
+	cpu, err := s.Group.Members().CPU()
+	isRemoved := err != nil || cpu < s.last.cpu
+	if !isRemoved {
+		s.last = readings{s.Group.Figures(), cpu}
 	}
 	return s.last
 }

@@ -100,10 +100,12 @@ func (b *Brain) replaceOlder() {
 		switch time.Unix(0, own.Started).Compare(l.Started) {
 		case 1:
 			l.LogStop("a newer one, " + own.Group.ID + " (--replace)")
-			_ = l.RequestStop() // without a wait for its end
+			if err := l.RequestStop(); err != nil {
+				b.Note("the older server " + l.ID + " stays: " + err.Error())
+			}
 		case -1:
 			if own.Taken {
-				b.Group.AskToStop()
+				_ = b.Group.AskToStop() // without it this server stays, as the newer one does
 			} else {
 				_ = unix.PidfdSendSignal(b.Guard.PIDFD, protocol.StopSignal, nil, 0) // it has ended
 			}

@@ -3,6 +3,7 @@
 package fleet
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -91,8 +92,7 @@ func (s *Listed) RequestStop() error {
 	case s.group == nil:
 		guard = s.tree.PIDFD
 	case s.Facts.Guard.PID > 0:
-		s.group.AskToStop()
-		return nil
+		return s.group.AskToStop()
 	default:
 		guard = s.group.OpenGuard()
 		if guard < 0 {
@@ -154,7 +154,10 @@ func (s *Listed) awaitRoom() error {
 
 func (s *Listed) Thaw() error {
 	if s.group != nil {
-		_ = s.group.Payload.RemoveAttr(idle.AttrHeld) // there may be none
+		err := s.group.Payload.RemoveAttr(idle.AttrHeld)
+		if err != nil && !errors.Is(err, unix.ENODATA) { // input would thaw an idle server no more
+			return fmt.Errorf("thaw: %w", err)
+		}
 	}
 	if err := s.members.Thaw(); err != nil {
 		return err

@@ -64,7 +64,7 @@ type Usage struct {
 
 func (s *Listed) Usage() (u Usage, err error) {
 	u.PIDs, err = s.members.Members()
-	u.CPU = s.members.CPU()
+	u.CPU, _ = s.members.CPU() // 0, if it has ended
 	if s.group == nil {
 		return u, err
 	}

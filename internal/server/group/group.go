@@ -343,11 +343,17 @@ func (g *ControlGroup) Cause() protocol.Cause {
 
 // AskToStop is for a server of a gateway, whose guard can't be asked for one of them. The brain reads the
 // cause when the group was frozen or thawed.
-func (g *ControlGroup) AskToStop() {
+func (g *ControlGroup) AskToStop() error {
 	g.Ending(protocol.StopRequested)
-	for try := 0; try < 100 && !freeze.Freeze(g.Payload); try++ { // on a busy machine
+	frozen := false
+	for try := 0; try < 100 && !frozen; try++ { // on a busy machine
+		frozen = freeze.Freeze(g.Payload)
 	}
-	_ = g.Payload.Thaw() // it was removed
+	err := proc.IgnoreGone(g.Payload.Thaw())
+	if err == nil && !frozen {
+		err = fmt.Errorf("request a stop: %s could not be frozen: %w", g.Payload.Path(), unix.EAGAIN)
+	}
+	return err
 }
 
 // Adopt asks a manager to take the group over, if it is meant to be a scope.

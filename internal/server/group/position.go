@@ -145,6 +145,7 @@ func namespace(kind string) uint64 {
 	return ns.Ino
 }
 
+// Identify returns the identity of a process. If its start cannot be read, only the pid counts.
 func Identify(pid int) (protocol.Identity, error) {
 	st, err := proc.ReadStat(pid)
 	return protocol.Identity{PID: pid, Start: st.StartTime, Namespace: PIDNamespace()}, err
@@ -159,7 +160,8 @@ func Alive(i protocol.Identity) bool {
 	if err != nil {
 		return !proc.Exited(i.PID) // it is hidden (hidepid=2)
 	}
-	return st.StartTime == i.Start && st.State != 'Z'
+	sameStart := i.Start == 0 || i.Start == st.StartTime
+	return sameStart && st.State != 'Z'
 }
 
 // GuardsOf lists the processes in a leaf of guards by the id of their server. A member can move there and

@@ -21,7 +21,7 @@ const (
 // postponeSettling has a brain come later that would only settle the start. It reports whether it does. A
 // server that replaces another one may be gone by then.
 func (p *serverGuard) postponeSettling() bool {
-	settles := p.page.Unsettled() && !p.page.Pending() && !p.page.Started.Replace
+	settles := p.page.Unsettled() && !p.page.Pending() && !p.page.Replaces
 	if !settles || p.called.postponed >= postponeLast || !isBusy() {
 		return false
 	}

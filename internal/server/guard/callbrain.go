@@ -47,7 +47,7 @@ func (p *serverGuard) neededBy() int64 {
 			first = l.Signals[0].At + reactWithin
 		}
 	}
-	if l.LeftOvers {
+	if l.LeftOvers && p.page.Handled&page.HandledLeftOvers == 0 {
 		first = now()
 	}
 	for event := range page.Events {
@@ -278,6 +278,7 @@ func (p *serverGuard) checkBrain(at int64) {
 // return.
 func (p *serverGuard) endWithoutBrain() {
 	if p.launcherLives() && p.page.Phase < page.Terminating {
+		writeChar(p.files.freeze, '0') // a person may have frozen the members, which get the graces to end
 		p.awaitOwnEnd()
 		if p.page.SignalsGot == 0 { // otherwise the main process has got one from the client
 			sendWord(p.launcherSock, page.WordTerminate)

@@ -151,7 +151,7 @@ func (l *Launcher) ContinueInGo(memory int, env []string, r Runtime) bool {
 // this user.
 func (l *Launcher) resume(memory int32) bool {
 	score := openScore()
-	sys(unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
+	sys(unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0, 0, 0, 0) // it did not fail before the exec
 	on, e := page.Map(memory)
 	if e != 0 || on.Handover.Launcher != int32(unix.Getpid()) { // the client has set the variable
 		closeFD(score)

@@ -60,7 +60,7 @@ func (l *Launcher) arm(leaf int32) syscall.Errno {
 	if handed != 0 && handed != syscall.EPIPE { // a killed guard is replaced
 		return handed
 	}
-	// Before, the guard would have become a child of this process.
+	// Before, the guard would have become a child of this process. It can't fail (prctl(2)).
 	sys(unix.SYS_PRCTL, unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 	return 0
 }

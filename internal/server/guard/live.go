@@ -82,6 +82,7 @@ func (l *Launcher) leaveClient() {
 	if e != 0 {
 		null = l.page.Program // a descriptor that no client waits for
 	}
+	// These can't fail: both numbers are open, and below any limit of open files.
 	sys(unix.SYS_DUP3, uintptr(null), 0, unix.O_CLOEXEC, 0, 0)
 	sys(unix.SYS_DUP3, uintptr(null), 1, unix.O_CLOEXEC, 0, 0)
 	keeps := keepList{}

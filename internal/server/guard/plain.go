@@ -116,7 +116,9 @@ func (p *Plain) prepare(l *Launcher) bool {
 	p.page = on
 	l.attach(on)
 	on.Foreign = hasChildren()
-	p.makeID()
+	if !p.makeID() {
+		return false
+	}
 	self, e := sys(unix.SYS_PIDFD_OPEN, uintptr(unix.Getpid()), 0, 0, 0, 0)
 	if e != 0 {
 		return false
@@ -128,6 +130,7 @@ func (p *Plain) prepare(l *Launcher) bool {
 	}
 	on.EOFGrace = p.Policy.EOFGrace
 	on.TermGrace = p.Policy.TermGrace
+	on.Replaces = p.Policy.Replace
 	s := &on.Started
 	s.EOFGrace = p.Policy.EOFGrace
 	s.TermGrace = p.Policy.TermGrace
@@ -138,22 +141,27 @@ func (p *Plain) prepare(l *Launcher) bool {
 	return p.describe() && watchClient(on) && p.openPlace()
 }
 
-func (p *Plain) makeID() {
+// makeID fails where no random number can be had: all servers would have one tag.
+func (p *Plain) makeID() bool {
 	random := uintptr(unsafe.Pointer(&p.id))
-	sys(unix.SYS_GETRANDOM, random, idLength, 0, 0, 0)
+	n, e := sys(unix.SYS_GETRANDOM, random, idLength, 0, 0, 0)
+	if e != 0 || n != idLength {
+		return false
+	}
 	for i := range p.id {
 		p.id[i] = idLetters[p.id[i]&31]
 	}
-	n := copy(p.texts.dir[:], "mcp-") // protocol.GroupPrefix
-	n += copy(p.texts.dir[n:], p.Name)
-	n += copy(p.texts.dir[n:], "-")
-	n += copy(p.texts.dir[n:len(p.texts.dir)-1], p.id[:])
+	size := copy(p.texts.dir[:], "mcp-") // protocol.GroupPrefix
+	size += copy(p.texts.dir[size:], p.Name)
+	size += copy(p.texts.dir[size:], "-")
+	size += copy(p.texts.dir[size:len(p.texts.dir)-1], p.id[:])
 	if p.isManaged() {
-		n += copy(p.texts.dir[n:], ".scope") // protocol.ScopeSuffix
+		size += copy(p.texts.dir[size:], ".scope") // protocol.ScopeSuffix
 	}
-	p.nameDirectories(p.texts.dir[:n])
-	n = copy(p.texts.variable[:], "MCPSCOPE_ID=")
-	copy(p.texts.variable[n:], p.id[:])
+	p.nameDirectories(p.texts.dir[:size])
+	size = copy(p.texts.variable[:], "MCPSCOPE_ID=")
+	copy(p.texts.variable[size:], p.id[:])
+	return true
 }
 
 func (p *Plain) isManaged() bool { return p.From != page.CgroupDirectory }

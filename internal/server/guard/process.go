@@ -51,7 +51,7 @@ type memory struct{ at, size uintptr }
 
 const (
 	argumentsMost = 8
-	numbers       = 2 // arguments of a brain that number adds
+	numbers       = 2 // arguments of a brain that startBrain appends: memory file and socket
 	mostKept      = 32
 )
 

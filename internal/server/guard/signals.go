@@ -21,7 +21,9 @@ const (
 // ending are the signals by which a client ends a server: linux.Ending.
 const ending = 1<<(unix.SIGINT-1) | 1<<(unix.SIGTERM-1) | 1<<(unix.SIGHUP-1) | 1<<(unix.SIGQUIT-1)
 
-// ofTerminal are those that a terminal, or a shell's fg, sends to the main process, too: linux.OfTerminal.
+// ofTerminal are those that a terminal, or a shell's fg, sends to the whole foreground process group, and so
+// to the main process itself. A signal does not show whether it was sent to the launcher alone, so on a
+// terminal these never count as sent to the launcher.
 const ofTerminal = 1<<(unix.SIGINT-1) | 1<<(unix.SIGQUIT-1) | 1<<(unix.SIGWINCH-1) | 1<<(unix.SIGCONT-1)
 
 // ofRuntime are those that a Go runtime sends to its own threads, and those of a fault in its code or of a

@@ -110,7 +110,11 @@ func Traffic(pid int) (read, written int64, err error) {
 
 // Usage fails if a member can't be examined: a setuid program of another user, or one that has just ended.
 func (r *Rest) Usage() (Usage, error) {
-	u := Usage{CPU: r.Group.Payload.CPU()}
+	cpu, err := r.Group.Payload.CPU()
+	if err != nil {
+		return Usage{}, err
+	}
+	u := Usage{CPU: cpu}
 	pids, err := r.Group.Payload.Members()
 	for _, pid := range pids {
 		read, written, err := Traffic(pid)

@@ -259,6 +259,7 @@ func (b *birth) open(executable string) error {
 	p.Keep = int32(b.Config.Report)
 	p.EOFGrace = int64(b.Config.Policy.EOFGrace)
 	p.TermGrace = int64(b.Config.Policy.TermGrace)
+	p.Replaces = b.Config.Replace
 	p.Stdin = int32(side.Stdin)
 	p.Stdout = int32(side.Stdout)
 	p.Input = int32(side.Input)

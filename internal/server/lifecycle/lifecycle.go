@@ -104,10 +104,10 @@ var causes = map[Event]protocol.Cause{
 
 // Facts answers what no event reports.
 type Facts interface {
-	Unread() bool       // the server has not read all input
-	Blocked() bool      // the server can't write before the client has read
-	Abandoned() bool    // no process outside the payload can write to stdin any more
-	CPU() time.Duration // that the members have used
+	Unread() bool                // the server has not read all input
+	Blocked() bool               // the server can't write before the client has read
+	Abandoned() bool             // no process outside the payload can write to stdin any more
+	CPU() (time.Duration, error) // that the members have used
 	Traffic() Traffic
 }
 
@@ -355,11 +355,15 @@ func (l *Lifecycle) loseClient(e Event, now time.Time) {
 	l.terminate(e, now)
 }
 
-// worked reports whether the server has done something since the last check.
+// worked reports whether the server has done something since the last check. It has, if that is unknown.
 func (l *Lifecycle) worked() bool {
-	before := l.cpu
-	l.cpu = l.facts.CPU()
-	return l.cpu-before >= protocol.IdleCPU
+	cpu, err := l.facts.CPU()
+	if err != nil {
+		return true
+	}
+	used := cpu - l.cpu
+	l.cpu = cpu
+	return used >= protocol.IdleCPU
 }
 
 // checkIdle: a call may take long, and need no processor. So a message that was read is use, and for as long

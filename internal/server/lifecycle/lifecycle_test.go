@@ -3,6 +3,7 @@
 package lifecycle
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -22,6 +23,7 @@ type server struct {
 	blocked bool
 	held    bool                                    // stdin is, by a process that is not the client
 	worked  func(since time.Duration) time.Duration // nil for no CPU
+	hidden  bool                                    // its CPU time cannot be read
 	killed  time.Time
 }
 
@@ -36,11 +38,14 @@ func (s *server) Traffic() Traffic {
 	return s.traffic(s.now.Sub(s.t0))
 }
 
-func (s *server) CPU() time.Duration {
-	if s.worked == nil {
-		return 0
+func (s *server) CPU() (time.Duration, error) {
+	switch {
+	case s.hidden:
+		return 0, errors.New("unreadable")
+	case s.worked == nil:
+		return 0, nil
 	}
-	return s.worked(s.now.Sub(s.t0))
+	return s.worked(s.now.Sub(s.t0)), nil
 }
 
 func newServer(p protocol.Policy) *server {
@@ -131,6 +136,8 @@ func TestWhenAServerIsKilled(t *testing.T) {
 			want: 2*s + 2200*ms, cause: protocol.StdinClosed},
 		"a dead client's server that is idle": {events: []event{{0, died}}, want: 11 * s, cause: protocol.ClientIdle},
 		"and one that works":                  {worked: worksFor(25 * s), events: []event{{0, died}}, want: 41 * s, cause: protocol.ClientIdle},
+		"and one of which that is unknown": {policy: func(p *protocol.Policy) { p.MaxLifetime = time.Hour },
+			events: []event{{0, func(s *server) { s.hidden = true }}, {0, died}}, want: time.Hour + s, cause: protocol.LifetimeOver},
 		"its stdin is closed meanwhile":       {events: []event{{0, died}, {4 * s, (*server).hangUp}}, want: 5 * s, cause: protocol.ClientDied},
 		"or its last holder exits":            {events: []event{{0, died}, {4 * s, func(s *server) { s.held = false }}}, want: 11 * s, cause: protocol.ClientDied},
 		"a client that only this server knew": {events: []event{{0, func(s *server) { s.held = false }}, {s, died}}, want: 2 * s, cause: protocol.ClientDied},

@@ -63,6 +63,7 @@ type Launched struct {
 	TermGrace  int64 // how long a brain or, without one, the guard waits after SIGTERM; negative: for ever
 	Managed    bool  // the group is in a scope, or will be
 	Unproven   bool  // of a gateway's server: see launcher.Server.Unproven
+	Replaces   bool  // the start stops an older server, which must not be postponed
 	MainPID    int32
 	FailedStep Step
 	Errno      uint32

@@ -15,8 +15,8 @@ type Policy struct {
 	TermGrace     time.Duration // from the asking signal to the kill
 	OnClientDeath ClientDeath
 	MaxLifetime   time.Duration // from the start of the server to its stop; 0 is no limit
-	// IdleTimeout is how long a server may use no CPU (20 ms) and have nothing unread on
-	// stdin before it is stopped: between once and twice that; 0 is no limit.
+	// IdleTimeout is how long a server may use no CPU (20 ms), read no message, have no call without an
+	// answer and nothing unread on stdin before it is stopped: between once and twice that; 0 is no limit.
 	IdleTimeout time.Duration
 	IdleFreeze  time.Duration // how long a server does nothing before it is frozen; 0 is never
 }

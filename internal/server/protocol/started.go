@@ -12,8 +12,8 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/page"
 )
 
-// FactsOf are those of a server that a raw launcher has started in a directory of that name, with the default
-// policy. They have neither the client's unit nor the project: a brain adds them.
+// FactsOf are those of a server that a raw launcher has started in a directory of that name. Of its policy
+// OnClientDeath is the default. The facts have neither the client's unit nor the project: a brain adds them.
 func FactsOf(s *page.Started, dir string) Facts {
 	f := Facts{Version: ProtocolVersion, Policy: DefaultPolicy(), Started: s.At}
 	f.Policy.EOFGrace = time.Duration(s.EOFGrace)

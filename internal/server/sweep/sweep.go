@@ -270,11 +270,19 @@ func (s *sweeper) sweepTrees(uid int) {
 // endTree stops a tree. Its guard exits as soon as it is continued.
 func (s *sweeper) endTree(t *backend.TreeGuard) {
 	below := freeze.Stop{Target: t.Tree(), Ask: unix.SIGTERM, Grace: SweepGrace}
-	_, _ = below.Run()                                      // the next sweep tries again
-	_ = unix.PidfdSendSignal(t.PIDFD, unix.SIGCONT, nil, 0) // gone is as good
-	if linux.AwaitEnd(t.PIDFD, unix.POLLIN, protocol.DoubtMost) {
-		s.add(treeOf(t))
+	left, err := below.Run()
+	_ = unix.PidfdSendSignal(t.PIDFD, unix.SIGCONT, nil, 0) // ESRCH: it has exited
+	ended := linux.AwaitEnd(t.PIDFD, unix.POLLIN, protocol.DoubtMost)
+	swept := treeOf(t)
+	switch {
+	case err != nil:
+		swept.Stuck = err.Error()
+	case len(left) > 0:
+		swept.Stuck = group.DescribeStuck(left)
+	case !ended:
+		return // the guard stops the rest
 	}
+	s.add(swept)
 }
 
 func treeOf(t *backend.TreeGuard) Swept {
