@@ -111,7 +111,7 @@ const restLeast = time.Second
 func (b *Brain) goRest() {
 	b.publish()
 	b.keepLooks()
-	b.Page.Wake = monotonic(b.deadline(), time.Now())
+	b.Page.CallBrainAt = monotonic(b.deadline(), time.Now())
 	b.Guard.Send(page.WordRest)
 }
 
@@ -212,12 +212,12 @@ func (b *Brain) readPage() {
 		b.perform(all)
 	}
 	gone := p.Exited() || p.Happened[page.MainExited] != 0 || p.FailedStep == page.StepFork
-	if gone && !b.replaced() && p.Handled&page.HandledLeftOvers == 0 {
+	if gone && !b.replaced() && p.Handled&page.HandledEnd == 0 {
 		all := b.handleExit()
 		if !b.publish() {
 			return
 		}
-		p.Handled |= page.HandledLeftOvers | 1<<page.MainExited
+		p.Handled |= page.HandledEnd | 1<<page.MainExited
 		b.perform(all)
 	}
 }
@@ -271,13 +271,13 @@ func (b *Brain) publish() bool {
 	phase := b.phase()
 	until := monotonic(b.life.Due(), now)
 	if until != 0 { // before the phase: a brain in that phase without a deadline would never kill
-		p.Until = until
+		p.PhaseEnds = until
 	}
 	p.Phase = phase
-	p.Until = until
+	p.PhaseEnds = until
 	due := monotonic(b.changesBy(now), now)
-	if due != p.Due {
-		p.Due = due
+	if due != p.BrainReactsBy {
+		p.BrainReactsBy = due
 		b.Guard.Look()
 	}
 	if state >= lifecycle.Terminating && !b.endingNoted {

@@ -27,14 +27,14 @@ func (b *Brain) claimEnd() bool {
 // end is for an empty group.
 func (b *Brain) end() {
 	b.noteGuards()
-	if !b.Page.Settled && !b.Page.Told && !b.Config.Taken && b.Page.FailedStep == page.StepNone {
+	if !b.Page.Settled && !b.Page.Reported && !b.Config.Taken && b.Page.FailedStep == page.StepNone {
 		b.logStart()
 	}
 	if !b.Page.Settled && b.Page.Returned { // otherwise endLeftOvers sweeps
 		b.beginSweep()
 	}
 	b.endLeftOvers()
-	if b.Page.FailedStep == page.StepNone && !b.Page.Told {
+	if b.Page.FailedStep == page.StepNone && !b.Page.Reported {
 		b.awaitStatus()
 		if b.life.Cause == protocol.MainExited && b.killedForMemory() { // there was no status before
 			b.life.Cause = protocol.MemoryExhausted
@@ -42,10 +42,10 @@ func (b *Brain) end() {
 		b.endContainers(b.Config.Policy.TermGrace)
 		b.writeReport(b.life.Cause, b.life.Signal)
 	}
-	b.Page.Told = true
+	b.Page.Reported = true
 	b.publishEnd()
 	if len(b.stuck) > 0 {
-		b.Page.Due = 0
+		b.Page.BrainReactsBy = 0
 		b.Page.Stuck = true
 		b.Guard.Look()
 		b.awaitStuck()

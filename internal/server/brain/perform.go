@@ -70,7 +70,7 @@ func (b *Brain) performAs(all []lifecycle.Action, mainHas bool) {
 			b.recordOthers()
 			b.measureEarly()
 			b.signalMembers(a.Signal, mainHas)
-			b.Page.Asked = true
+			b.Page.MembersAsked = true
 			b.expectEmpty()
 		case lifecycle.ThawMembers:
 			_ = b.Group.Members().Thaw() // it was removed

@@ -112,7 +112,7 @@ func Resume(p *page.Page, g *page.Guard, env []string, l *loop.Loop) (*Brain, er
 	if err := b.Begin(); err != nil {
 		return nil, err
 	}
-	left := lifecycle.Left{State: lifecycle.State(p.Phase), Due: fromMonotonic(p.Until), Asked: p.Asked}
+	left := lifecycle.Left{State: lifecycle.State(p.Phase), Due: fromMonotonic(p.PhaseEnds), Asked: p.MembersAsked}
 	left.Cause, left.Signal = causeOn(p)
 	left.Unread = fromMonotonic(p.Happened[page.StdinClosed])
 	if !left.Unread.IsZero() {

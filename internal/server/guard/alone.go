@@ -28,11 +28,11 @@ const (
 func (r *lastResort) next(on *page.Page, hungUp bool, at int64) aloneStep {
 	signalled := on.SignalsGot > 0 // which the main process has got
 	switch {
-	case !hungUp && !signalled && !on.LeftOvers:
+	case !hungUp && !signalled && !on.BrainEnds:
 		return waitAlone
 	case r.since == 0:
 		r.since = at
-		r.asked = signalled || on.LeftOvers
+		r.asked = signalled || on.BrainEnds
 		return thawAlone
 	case !r.asked && signalled:
 		r.since = at

@@ -26,7 +26,7 @@ func (p *serverGuard) postponeSettling() bool {
 		return false
 	}
 	p.called.postponed = max(postponeFirst, 2*p.called.postponed)
-	p.page.Wake = now() + p.called.postponed
+	p.page.CallBrainAt = now() + p.called.postponed
 	return true
 }
 

@@ -23,7 +23,7 @@ func (p *serverGuard) react() {
 	case p.page.Pending():
 		p.callBy(p.neededBy())
 	}
-	if wake := p.page.Wake; wake != 0 && at >= wake {
+	if wake := p.page.CallBrainAt; wake != 0 && at >= wake {
 		p.callBy(at)
 	}
 	if p.called.at != 0 && at >= p.called.at {
@@ -47,7 +47,7 @@ func (p *serverGuard) neededBy() int64 {
 			first = l.Signals[0].At + reactWithin
 		}
 	}
-	if l.LeftOvers && p.page.Handled&page.HandledLeftOvers == 0 {
+	if l.BrainEnds && p.page.Handled&page.HandledEnd == 0 {
 		first = now()
 	}
 	for event := range page.Events {
@@ -75,7 +75,7 @@ func (p *serverGuard) callBrain() {
 	}
 	switch {
 	case p.launcherEnds():
-		p.page.Wake = 0
+		p.page.CallBrainAt = 0
 		p.callBy(now() + quietAfterHangUp)
 	case p.postponeSettling():
 	case p.startBrain():
@@ -86,7 +86,7 @@ func (p *serverGuard) callBrain() {
 			p.thawIdle()
 			p.page.Phase = page.Running
 		}
-		p.page.Wake = now() + tryAgainAfter
+		p.page.CallBrainAt = now() + tryAgainAfter
 	}
 }
 
@@ -112,7 +112,7 @@ func (p *process) startBrain() bool {
 	at := p.args & (argumentsMost - 1)
 	p.argv[at] = decimal(&p.called.digits[0], int(p.page.Memory))
 	p.argv[(at+1)&(argumentsMost-1)] = decimal(&p.called.digits[1], int(p.called.end))
-	p.page.Due = now() + startWithin
+	p.page.BrainReactsBy = now() + startWithin
 	p.called.dueSeen = 0
 	p.called.patience = 0
 	pid := p.spawnBrain()
@@ -245,7 +245,7 @@ func (p *serverGuard) stopping() bool {
 func (p *serverGuard) brainDied() {
 	p.called.deaths++
 	if p.called.deaths >= deathsMost && !p.stopping() && !p.page.Pending() {
-		p.page.Wake = 0 // nothing that concerns the server
+		p.page.CallBrainAt = 0 // nothing that concerns the server
 		p.called.deaths = 0
 		p.thawIdle() // which one of them may have frozen
 		return
@@ -261,7 +261,7 @@ func (p *serverGuard) brainDied() {
 
 // checkBrain replaces a brain that has changed nothing by Page.Due.
 func (p *serverGuard) checkBrain(at int64) {
-	due := p.page.Due
+	due := p.page.BrainReactsBy
 	switch {
 	case due == 0 || at < due:
 	case due != p.called.dueSeen:

@@ -277,9 +277,9 @@ func (p *serverGuard) leaveToLauncher() {
 
 // deadline is the next one, or 0.
 func (p *serverGuard) deadline() int64 {
-	limit := p.page.Wake
+	limit := p.page.CallBrainAt
 	if p.called.sock >= 0 {
-		limit = p.page.Due
+		limit = p.page.BrainReactsBy
 		if limit == p.called.dueSeen {
 			limit = p.called.patience
 		}

@@ -85,8 +85,8 @@ func (k *guardKeeper) check(g *serverGroup) {
 	case k.reactBy == 0:
 	case hasRead && !k.page.Unsettled():
 		k.reactBy = 0
-	case hasRead && at < k.page.Wake:
-		k.expect(k.page.Wake)
+	case hasRead && at < k.page.CallBrainAt:
+		k.expect(k.page.CallBrainAt)
 	case k.thawed && at >= k.reactBy:
 		k.reactBy = 0
 		signalBy(k.guard.PIDFD, unix.SIGKILL)

@@ -185,13 +185,13 @@ func (l *Launcher) mainEnded() {
 			}
 			return
 		}
-		if l.page.LeftOvers { // a brain ends the rest
+		if l.page.BrainEnds { // a brain ends the rest
 			return
 		}
 		sleep(20e3 * (try + 1))
 		l.children.reap()
 	}
-	l.page.LeftOvers = true
+	l.page.BrainEnds = true
 	l.keeper.announce()
 }
 

@@ -225,7 +225,7 @@ func supervise(memory, sock string) int {
 	c.log(on, "%s%s: %s", name, state, news(on))
 	if c.Hangs && on.Generation == 1 {
 		// to this thread, which otherwise runs on until another one has got the signal
-		on.Due = 1
+		on.BrainReactsBy = 1
 		runtime.LockOSThread()
 		check(unix.Tgkill(os.Getpid(), unix.Gettid(), unix.SIGSTOP))
 		select {} // continued, it does nothing
@@ -254,7 +254,7 @@ func news(on *page.Page) string {
 			all = append(all, name)
 		}
 	}
-	if on.LeftOvers {
+	if on.BrainEnds {
 		all = append(all, "left-overs")
 	}
 	if on.SignalsGot > 0 {

@@ -71,7 +71,7 @@ func (l *Launcher) exitOrLeave() (forMain bool) {
 func (l *Launcher) leaveToBrain() {
 	l.end = NotEnded
 	l.leaves = true
-	l.page.LeftOvers = true
+	l.page.BrainEnds = true
 	atomic.StoreUint32(&l.page.Ender, page.NotEnding)
 	l.keeper.announce()
 }

@@ -355,7 +355,7 @@ func (p *Plain) start(l *Launcher) bool {
 	if e != 0 {
 		return false
 	}
-	p.page.Wake = now() + settleAfter
+	p.page.CallBrainAt = now() + settleAfter
 	p.page.Reports = p.Reports || p.isManaged()
 	if l.arm(-1) != 0 {
 		return false

@@ -225,7 +225,7 @@ func (b *start) begin() (err error) {
 	if err := b.Page.SetConfig(protocol.Encode(b.Config)); err != nil {
 		return err
 	}
-	b.Page.Wake = b.settleAt()
+	b.Page.CallBrainAt = b.settleAt()
 	b.Page.Managed = b.Group.Managed
 	return nil
 }

@@ -27,8 +27,12 @@ const (
 
 // Page is the shared memory. Times are those of CLOCK_MONOTONIC in nanoseconds, and 0 stands for never.
 // Descriptors have the same number in all of these processes, and -1 stands for none.
+//
+// Each part has one writer. A writer sends a word on a socket after it has written, and a reader reads the
+// word first: these system calls order the memory. Fields that are read without a word are atomic.
 type Page struct {
 	Inherited
+	Order
 	Launched
 	Seen
 	Decided
@@ -57,29 +61,33 @@ type Inherited struct {
 	Keep     int32    // for a report, or for a gateway's explanations
 }
 
+// Order is how the server is started and stopped. The launcher writes it before the server runs.
+type Order struct {
+	EOFGrace  int64 // how long a server may live after the hang-up; negative: for ever
+	TermGrace int64 // how long a brain or, without one, the guard waits after SIGTERM; negative: for ever
+	Managed   bool  // the group is in a scope, or will be
+	Unproven  bool  // of a gateway's server: see launcher.Server.Unproven
+	Replaces  bool  // the start stops an older server, which must not be postponed
+	Foreign   bool  // the launcher had children before: of others only those with the tag are the server's
+	Reports   bool  // a brain reports the end of a server of which nothing is left, and removes the group
+	Awaits    bool  // and the launcher waits for that
+	Verbose   bool  // it prints the notes
+}
+
 // Launched are the launcher's fields. It writes a signal before their number.
 type Launched struct {
-	EOFGrace   int64 // how long a server may live after the hang-up; negative: for ever
-	TermGrace  int64 // how long a brain or, without one, the guard waits after SIGTERM; negative: for ever
-	Managed    bool  // the group is in a scope, or will be
-	Unproven   bool  // of a gateway's server: see launcher.Server.Unproven
-	Replaces   bool  // the start stops an older server, which must not be postponed
 	MainPID    int32
 	FailedStep Step
 	Errno      uint32
 	ended      uint32 // see SetStatus: one word, so no reader sees a half of it
 	Childless  bool   // the launcher has no child of the server, and so no descendant
-	Foreign    bool   // the launcher had children before: of others only those with the tag are the server's
-	LeftOvers  bool   // the main process has exited, and a brain has to end the rest
+	BrainEnds  bool   // the main process has exited, and the launcher leaves the end to a brain
 	Returned   bool   // nothing of the server was left, and the launcher has not waited for the brain
 	Forwarded  uint32 // counts the other signals, which the launcher has sent to the main process
 	Signals    [SignalsMost]Signal
 	SignalsGot uint32 // how many signals there were: signal n is Signals[n%SignalsMost]
 	News       uint32 // counts the words to the guard
 	Guards     uint32 // counts the guards that were killed, and have been replaced
-	Reports    bool   // a brain reports the end of a server of which nothing is left, and removes the group
-	Awaits     bool   // and the launcher waits for that
-	Verbose    bool   // it prints the notes
 }
 
 // Signal is one that the launcher got.
@@ -96,7 +104,7 @@ const SignalsMost = 16
 type Seen struct {
 	GuardPID   int32
 	Payload    int32    // directory of the group, in guard and brains; the lock on it is the guard's too
-	Generation uint32   // number of brains: one that finds another number has been replaced
+	Generation uint32   // of brains, guards and watchers: a brain that finds another number was replaced
 	NewsRead   uint32   // set to Launched.News
 	Continues  uint32   // counts the SIGCONT to the launcher, which the main process does not get
 	Happened   [8]int64 // by event, of which there are Events
@@ -119,26 +127,26 @@ const (
 
 // Decided are a brain's fields.
 type Decided struct {
-	Phase       uint32 // a lifecycle.State
-	Cause       uint32
-	Until       int64  // end of the phase
-	Due         int64  // by then a brain that reacts has changed it. Guard.Look announces a change
-	Wake        int64  // when the guard starts a brain; the launcher writes the first one
-	Handled     uint32 // bit n: event n of Seen.Happened; and HandledLeftOvers
-	SignalsRead uint32
-	Ender       Ender
-	Asked       bool // the members have got the signal of the stop
-	Stuck       bool // a member could not be killed: the launcher returns, and the brain waits for it
-	Told        bool // the report is written
-	Settled     bool // what a start leaves for later is done
-	Sweeping    bool // the brain stops orphans of others: it is not killed when nothing of the server is left
+	Phase         uint32 // a lifecycle.State
+	Cause         uint32
+	PhaseEnds     int64
+	BrainReactsBy int64  // a brain that reacts has changed it by then. Guard.Look announces a change
+	CallBrainAt   int64  // when the guard starts a brain; the launcher writes the first one
+	Handled       uint32 // bit n: event n of Seen.Happened; and HandledEnd
+	SignalsRead   uint32
+	Ender         Ender
+	MembersAsked  bool // they have got the signal of the stop
+	Stuck         bool // a member could not be killed: the launcher returns, and the brain waits for it
+	Reported      bool // the report is written
+	Settled       bool // the tasks that a start leaves for later are done
+	Sweeping      bool // the brain stops orphans of others: it is not killed when nothing of the server is left
 
 	EndNotes [2048]byte // lines for people, as they are printed
 	Left     [2048]byte // members that could not be ended, a line each
 }
 
-// HandledLeftOvers is the bit of Handled for LeftOvers.
-const HandledLeftOvers = 1 << Events
+// HandledEnd is the bit of Handled for BrainEnds.
+const HandledEnd = 1 << Events
 
 // Looks are the observations of a server that may be idle, from one brain for the next: see idle.Policy.
 type Looks struct {
@@ -354,7 +362,7 @@ func (p *Page) IsRepeated() bool {
 }
 
 // Unsettled reports whether no brain has been called yet, for the tasks that a start leaves.
-func (p *Page) Unsettled() bool { return p.Wake != 0 && p.Generation == 0 }
+func (p *Page) Unsettled() bool { return p.CallBrainAt != 0 && p.Generation == 0 }
 
 // Pending reports whether something has happened that no brain has handled.
 func (p *Page) Pending() bool {
@@ -363,7 +371,7 @@ func (p *Page) Pending() bool {
 			return true
 		}
 	}
-	return p.LeftOvers && p.Handled&HandledLeftOvers == 0 || p.SignalsGot != p.SignalsRead
+	return p.BrainEnds && p.Handled&HandledEnd == 0 || p.SignalsGot != p.SignalsRead
 }
 
 // NoStep is NextStep while there is no stop, or an endless grace.
@@ -374,8 +382,8 @@ func (p *Page) NextStep() int64 {
 	switch {
 	case p.Pending() || p.Phase > Terminating:
 		return 0
-	case p.Phase > Idle && p.Until != 0:
-		return p.Until
+	case p.Phase > Idle && p.PhaseEnds != 0:
+		return p.PhaseEnds
 	}
 	return NoStep
 }
