@@ -379,7 +379,7 @@ func (w *watcher) server(name string, client *starter) *Server {
 	s.Report = -1
 	s.Env = w.env
 	s.Executable = early.Executable
-	s.Guard = int(w.page.GuardPID)
+	s.Guard = int(w.page.ByGuard.GuardPID)
 	s.Hub = w.hub
 	s.StrictLimits = !s.Limits.BestEffort
 	s.Limits.BestEffort = true // without them it is contained at least

@@ -94,7 +94,7 @@ func (w *watcher) retake() (ended []int, err error) {
 	}
 	w.numbers.next = len(all)
 	heir := launcher.Heir{
-		Hub: w.hub, Env: w.env, Guard: int(w.page.GuardPID),
+		Hub: w.hub, Env: w.env, Guard: int(w.page.ByGuard.GuardPID),
 		ClientPIDFD: func(c protocol.ClientFacts) int { return w.client(c).pidfd },
 	}
 	var failed []error
@@ -168,7 +168,7 @@ func (w *watcher) forkOnce() error {
 	if err := w.page.ForgetServers(); err != nil {
 		return err
 	}
-	before := w.page.Generation
+	before := w.page.ByGuard.Generation
 	next, err := fork(w.page, w.starters.gateway.PID, w.starters.gateway.given, w.env, w.Require, true)
 	if err != nil {
 		return err
@@ -179,7 +179,7 @@ func (w *watcher) forkOnce() error {
 	}()
 	number := 0
 	for _, t := range w.servers {
-		t.GuardedBy(int(w.page.GuardPID))
+		t.GuardedBy(int(w.page.ByGuard.GuardPID))
 		err := next.Keep(number, t.Kept())
 		if errors.Is(err, unix.ESRCH) {
 			return err
@@ -191,7 +191,7 @@ func (w *watcher) forkOnce() error {
 		number++
 	}
 	for _, kept := range w.unwatched {
-		launcher.Reguard(kept, int(w.page.GuardPID))
+		launcher.Reguard(kept, int(w.page.ByGuard.GuardPID))
 		if next.Keep(number, kept) == nil { // or there is no descriptor for it either
 			number++
 		}
@@ -199,7 +199,7 @@ func (w *watcher) forkOnce() error {
 	if errno := next.Go(w.held, -1); errno != 0 {
 		return unix.ESRCH
 	}
-	for atomic.LoadUint32(&w.page.Generation) == before {
+	for atomic.LoadUint32(&w.page.ByGuard.Generation) == before {
 		if linux.Ended(next.PIDFD) {
 			return unix.ESRCH
 		}

@@ -117,8 +117,8 @@ func (g *Gateway) watched() error {
 		return fmt.Errorf("begin to watch: the guard: %w", errno)
 	}
 	err = g.exec()
-	if shared.Refused {
-		return errors.New(string(bytes.TrimRight(shared.Refusal[:], "\x00")))
+	if shared.Gateway.Refused {
+		return errors.New(string(bytes.TrimRight(shared.Gateway.Refusal[:], "\x00")))
 	}
 	return err
 }
@@ -129,7 +129,7 @@ func (g *Gateway) prepare(c *config) (*page.Page, error) {
 	if errno != 0 {
 		return nil, fmt.Errorf("make the page: %w", errno)
 	}
-	shared.Keep = int32(g.Explain)
+	shared.FD.Keep = int32(g.Explain)
 	return shared, shared.SetConfig(protocol.Encode(c))
 }
 

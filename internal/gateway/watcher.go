@@ -121,9 +121,9 @@ func attach(args []string, by Watching) (*watcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	gateway.pidfd = int(w.page.Client)
-	w.held = int(w.page.Listener)
-	w.explainTo = int(w.page.Keep)
+	gateway.pidfd = int(w.page.FD.Client)
+	w.held = int(w.page.Gateway.Listener)
+	w.explainTo = int(w.page.FD.Keep)
 	if w.hub, err = loop.NewHub(); err != nil {
 		return nil, err
 	}
@@ -145,7 +145,7 @@ func attach(args []string, by Watching) (*watcher, error) {
 
 // lowerOOMScore: without guard and watcher no program could be executed below the gateway.
 func (w *watcher) lowerOOMScore() {
-	for _, pid := range []int{os.Getpid(), int(w.page.GuardPID)} {
+	for _, pid := range []int{os.Getpid(), int(w.page.ByGuard.GuardPID)} {
 		for score := -1000; score < 1000; score += 100 {
 			text := []byte(strconv.Itoa(score))
 			if os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid), text, 0) == nil {
@@ -157,13 +157,13 @@ func (w *watcher) lowerOOMScore() {
 
 // settle moves guard and watcher out of the gateway's way, and reads what servers there are.
 func (w *watcher) settle() error {
-	if !w.page.MovedOut {
+	if !w.page.Gateway.MovedOut {
 		s := w.server("", w.starters.gateway)
 		s.Client = 0 // we are where the gateway is, or was
-		if err := s.MoveOut(os.Getpid(), int(w.page.GuardPID)); err != nil {
+		if err := s.MoveOut(os.Getpid(), int(w.page.ByGuard.GuardPID)); err != nil {
 			return err
 		}
-		w.page.MovedOut = true
+		w.page.Gateway.MovedOut = true
 	}
 	return w.readConfigured()
 }
@@ -196,8 +196,8 @@ func (w *watcher) refuse(why error) {
 		w.say("its servers are not contained: " + why.Error())
 		return
 	}
-	copy(w.page.Refusal[:], why.Error())
-	w.page.Refused = true
+	copy(w.page.Gateway.Refusal[:], why.Error())
+	w.page.Gateway.Refused = true
 	l, left := notify.Open(w.held, w.requests())
 	_ = l.Serve(left, func(r *notify.Request) {
 		status, err := proc.ReadStatus(int(r.TID)) // the gateway may execute by any thread
@@ -295,7 +295,7 @@ func (w *watcher) release(t *launcher.Taken) {
 
 // requests are those of this watcher and of the ones before.
 func (w *watcher) requests() []notify.Request {
-	return (*[page.HeldMost]notify.Request)(unsafe.Pointer(&w.page.Held))[:]
+	return (*[page.HeldMost]notify.Request)(unsafe.Pointer(&w.page.Gateway.Held))[:]
 }
 
 // answer continues calls at once that can't start a server.

@@ -42,8 +42,8 @@ func Page() (*page.Page, unix.Errno) {
 	here := unix.AT_FDCWD
 	exe := address(Executable + "\x00")
 	program, _, errno := unix.RawSyscall6(unix.SYS_OPENAT, uintptr(here), exe, how, 0, 0, 0)
-	shared.Client = int32(self)
-	shared.Program = int32(program)
+	shared.FD.Client = int32(self)
+	shared.FD.Program = int32(program)
 	return shared, errno
 }
 

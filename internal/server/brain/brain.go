@@ -58,8 +58,8 @@ func New(c *protocol.Config, l *loop.Loop) *Brain {
 func (b *Brain) Begin() error {
 	c := b.Config
 	b.life = lifecycle.New(c.Policy, facts{b}, time.Unix(0, c.Started), time.Now())
-	b.generation = b.Page.Generation
-	b.forwarded = b.Page.Forwarded
+	b.generation = b.Page.ByGuard.Generation
+	b.forwarded = b.Page.ByLauncher.Forwarded
 	b.Events = b.Group.Events()
 	if !c.Taken { // the guard of such a server is not for long
 		if err := b.Loop.Add(b.Guard.Sock, loop.TokenGuard); err != nil {
@@ -93,7 +93,7 @@ func (b *Brain) Live() {
 }
 
 // replaced reports whether another brain decides about the server, or its launcher has ended it.
-func (b *Brain) replaced() bool { return b.quits || b.Page.Generation != b.generation }
+func (b *Brain) replaced() bool { return b.quits || b.Page.ByGuard.Generation != b.generation }
 
 // canRest reports whether the guard can do without a brain until something happens, or the next look is due.
 func (b *Brain) canRest() bool {
@@ -111,7 +111,7 @@ const restLeast = time.Second
 func (b *Brain) goRest() {
 	b.publish()
 	b.keepLooks()
-	b.Page.CallBrainAt = monotonic(b.deadline(), time.Now())
+	b.Page.ByBrain.CallBrainAt = monotonic(b.deadline(), time.Now())
 	b.Guard.Send(page.WordRest)
 }
 
@@ -165,7 +165,7 @@ func (b *Brain) handle(t loop.Token) {
 // loseGuard leaves the server to the brain of the next guard, which the launcher forks. Without a launcher
 // this brain is the last process.
 func (b *Brain) loseGuard() {
-	if b.Page.Over || b.launcherLives() {
+	if b.Page.ByGuard.Over || b.launcherLives() {
 		b.quits = true
 		return
 	}
@@ -183,46 +183,48 @@ var eventsOf = [page.Events]lifecycle.Event{
 // is on the page and this brain may still end the server: the next brain acts on one that is not.
 func (b *Brain) readPage() {
 	p := b.Page
-	if p.Forwarded != b.forwarded { // only a server that runs can react
-		b.forwarded = p.Forwarded
+	if p.ByLauncher.Forwarded != b.forwarded { // only a server that runs can react
+		b.forwarded = p.ByLauncher.Forwarded
 		b.report(lifecycle.Woken)
 	}
-	for p.SignalsRead != p.SignalsGot && !b.replaced() {
-		s := p.Signals[p.SignalsRead%page.SignalsMost]
+	for p.ByBrain.SignalsRead != p.ByLauncher.SignalsGot && !b.replaced() {
+		s := p.ByLauncher.Signals[p.ByBrain.SignalsRead%page.SignalsMost]
 		b.report(lifecycle.Woken)
 		all := b.life.HandleSignal(unix.Signal(s.Number), fromMonotonic(s.At))
 		if !b.publish() {
 			return
 		}
-		p.SignalsRead++
+		p.ByBrain.SignalsRead++
 		b.performAs(all, s.ToMain)
 	}
 	for event := range page.Events {
-		if event == page.MainExited || p.Happened[event] == 0 || b.isHandled(event) {
+		if event == page.MainExited || p.ByGuard.Happened[event] == 0 || b.isHandled(event) {
 			continue
 		}
 		if event == page.LauncherDied {
 			b.Group.ForgetRoot()
 		}
-		all := b.life.Handle(eventsOf[event], fromMonotonic(p.Happened[event]))
+		all := b.life.Handle(eventsOf[event], fromMonotonic(p.ByGuard.Happened[event]))
 		if !b.publish() {
 			return
 		}
-		p.Handled |= 1 << event
+		p.ByBrain.Handled |= 1 << event
 		b.perform(all)
 	}
-	gone := p.Exited() || p.Happened[page.MainExited] != 0 || p.FailedStep == page.StepFork
-	if gone && !b.replaced() && p.Handled&page.HandledEnd == 0 {
+	gone := p.Exited() || p.ByGuard.Happened[page.MainExited] != 0 || p.ByLauncher.FailedStep == page.StepFork
+	if gone && !b.replaced() && p.ByBrain.Handled&page.HandledEnd == 0 {
 		all := b.handleExit()
 		if !b.publish() {
 			return
 		}
-		p.Handled |= page.HandledEnd | 1<<page.MainExited
+		p.ByBrain.Handled |= page.HandledEnd | 1<<page.MainExited
 		b.perform(all)
 	}
 }
 
-func (b *Brain) isHandled(event int) bool { return b.replaced() || b.Page.Handled&(1<<event) != 0 }
+func (b *Brain) isHandled(event int) bool {
+	return b.replaced() || b.Page.ByBrain.Handled&(1<<event) != 0
+}
 
 // lookForRequest is the other side of ControlGroup.AskToStop.
 func (b *Brain) lookForRequest() {
@@ -267,17 +269,17 @@ func (b *Brain) publish() bool {
 		b.quits = true
 		return false
 	}
-	p.Cause = b.life.Cause.Number() | uint32(b.life.Signal)<<16
+	p.ByBrain.Cause = b.life.Cause.Number() | uint32(b.life.Signal)<<16
 	phase := b.phase()
 	until := monotonic(b.life.Due(), now)
 	if until != 0 { // before the phase: a brain in that phase without a deadline would never kill
-		p.PhaseEnds = until
+		p.ByBrain.PhaseEnds = until
 	}
-	p.Phase = phase
-	p.PhaseEnds = until
+	p.ByBrain.Phase = phase
+	p.ByBrain.PhaseEnds = until
 	due := monotonic(b.changesBy(now), now)
-	if due != p.BrainReactsBy {
-		p.BrainReactsBy = due
+	if due != p.ByBrain.BrainReactsBy {
+		p.ByBrain.BrainReactsBy = due
 		b.Guard.Look()
 	}
 	if state >= lifecycle.Terminating && !b.endingNoted {
@@ -292,7 +294,7 @@ func (b *Brain) publish() bool {
 func (b *Brain) phase() uint32 {
 	state := b.life.State
 	if state == lifecycle.Doubting {
-		b.Page.Handled &^= 1 << page.ClientDied
+		b.Page.ByBrain.Handled &^= 1 << page.ClientDied
 		state = lifecycle.Running
 	}
 	if b.Config.Taken && state > lifecycle.Idle && state < lifecycle.Terminating {

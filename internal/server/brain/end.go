@@ -17,36 +17,33 @@ import (
 
 // claimEnd has this brain end the server. It fails if the launcher does, of whose server nothing is left.
 func (b *Brain) claimEnd() bool {
-	ender := &b.Page.Ender
+	ender := &b.Page.ByBrain.Ender
 	if atomic.CompareAndSwapUint32(ender, page.NotEnding, page.EndedByBrain) {
 		return true
 	}
 	return atomic.LoadUint32(ender) == page.EndedByBrain || !b.launcherLives()
 }
 
-// end is for an empty group.
+// end is for an empty group. The brain before may have done a part of it.
 func (b *Brain) end() {
+	own := &b.Page.ByBrain
 	b.noteGuards()
-	if !b.Page.Settled && !b.Page.Reported && !b.Config.Taken && b.Page.FailedStep == page.StepNone {
+	reports := !own.Reported && b.Page.ByLauncher.FailedStep == page.StepNone
+	if reports && !own.Settled && !b.Config.Taken {
 		b.logStart()
 	}
-	if !b.Page.Settled && b.Page.Returned { // otherwise endLeftOvers sweeps
+	if !own.Settled && b.Page.ByLauncher.Returned { // otherwise endLeftOvers sweeps
 		b.beginSweep()
 	}
 	b.endLeftOvers()
-	if b.Page.FailedStep == page.StepNone && !b.Page.Reported {
-		b.awaitStatus()
-		if b.life.Cause == protocol.MainExited && b.killedForMemory() { // there was no status before
-			b.life.Cause = protocol.MemoryExhausted
-		}
-		b.endContainers(b.Config.Policy.TermGrace)
-		b.writeReport(b.life.Cause, b.life.Signal)
+	if reports {
+		b.reportEnd()
 	}
-	b.Page.Reported = true
+	own.Reported = true
 	b.publishEnd()
 	if len(b.stuck) > 0 {
-		b.Page.BrainReactsBy = 0
-		b.Page.Stuck = true
+		own.BrainReactsBy = 0
+		own.Stuck = true
 		b.Guard.Look()
 		b.awaitStuck()
 	}
@@ -59,6 +56,16 @@ func (b *Brain) end() {
 	if b.swept != nil {
 		b.swept.Await() // the launcher does not wait for directories of nested servers
 	}
+}
+
+// reportEnd logs and reports the end, with the status of the main process.
+func (b *Brain) reportEnd() {
+	b.awaitStatus()
+	if b.life.Cause == protocol.MainExited && b.killedForMemory() { // there was no status before
+		b.life.Cause = protocol.MemoryExhausted
+	}
+	b.endContainers(b.Config.Policy.TermGrace)
+	b.writeReport(b.life.Cause, b.life.Signal)
 }
 
 // awaitStuck waits for members that SIGKILL has not ended. While their state cannot be read they are there.
@@ -74,7 +81,7 @@ func (b *Brain) awaitStuck() {
 
 // awaitStatus waits for the status of the main process, which the launcher may reap after the group is empty.
 func (b *Brain) awaitStatus() {
-	for until := time.Now().Add(protocol.ReactWithin); b.Page.MainPID > 0 && len(b.stuck) == 0; {
+	for until := time.Now().Add(protocol.ReactWithin); b.Page.ByLauncher.MainPID > 0 && len(b.stuck) == 0; {
 		if b.Page.Exited() || !b.launcherLives() || !time.Now().Before(until) {
 			return
 		}

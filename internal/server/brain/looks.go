@@ -45,10 +45,10 @@ func (b *Brain) resumeLooks() {
 			Asked: fromMonotonic(p.Looks.CheckAsked),
 		})
 	}
-	roused := p.Roused
-	p.Roused = false
-	input := p.InputCame
-	p.InputCame = false
+	roused := p.ByGuard.Roused
+	p.ByGuard.Roused = false
+	input := p.ByGuard.InputCame
+	p.ByGuard.InputCame = false
 	switch {
 	case kept && !roused:
 		return

@@ -51,7 +51,7 @@ func (f facts) Abandoned() bool {
 	case !in.Conveyed:
 		return f.b.Config.Policy.OnClientDeath == protocol.StopOnClientDeath
 	}
-	ours := []int{f.b.Config.Launcher.PID, int(f.b.Page.GuardPID)}
+	ours := []int{f.b.Config.Launcher.PID, int(f.b.Page.ByGuard.GuardPID)}
 	return in.HeldByNobodyBut(f.b.Group.Members(), group.TagOf(f.b.Config.Group.ID), ours)
 }
 
@@ -70,7 +70,7 @@ func (b *Brain) performAs(all []lifecycle.Action, mainHas bool) {
 			b.recordOthers()
 			b.measureEarly()
 			b.signalMembers(a.Signal, mainHas)
-			b.Page.MembersAsked = true
+			b.Page.ByBrain.MembersAsked = true
 			b.expectEmpty()
 		case lifecycle.ThawMembers:
 			_ = b.Group.Members().Thaw() // it was removed
@@ -105,7 +105,7 @@ func (b *Brain) signalMembers(sig unix.Signal, mainHas bool) {
 		_ = b.Group.Payload.Thaw() // it was removed
 	}
 	// A member that it does not reach is killed.
-	_ = freeze.Signal(others{members, int(b.Page.MainPID)}, sig, unix.SIGCONT)
+	_ = freeze.Signal(others{members, int(b.Page.ByLauncher.MainPID)}, sig, unix.SIGCONT)
 }
 
 // others are the members without the main process.
@@ -153,7 +153,7 @@ func (b *Brain) mayBePopulated() bool {
 // isChildlessTree is for a tree whose launcher lives and has no child: with hidepid=2 a brain does not see
 // it.
 func (b *Brain) isChildlessTree() bool {
-	return b.Group.Payload == nil && b.Page.Childless && b.launcherLives()
+	return b.Group.Payload == nil && b.Page.ByLauncher.Childless && b.launcherLives()
 }
 
 // kill freezes and kills all members. It blocks: no other event matters.

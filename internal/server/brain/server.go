@@ -60,16 +60,17 @@ func (s *Server) Outcome() (o Outcome, err error) {
 	p := s.Page
 	isNewline := func(r rune) bool { return r == '\n' }
 	o = Outcome{
-		Status: unix.WaitStatus(p.Status()), Known: p.Exited(), Notes: textIn(p.EndNotes[:]),
-		Stuck: strings.FieldsFunc(textIn(p.Left[:]), isNewline), Reported: p.FailedStep == page.StepNone,
+		Status: unix.WaitStatus(p.Status()), Known: p.Exited(), Notes: textIn(p.ByBrain.EndNotes[:]),
+		Stuck:    strings.FieldsFunc(textIn(p.ByBrain.Left[:]), isNewline),
+		Reported: p.ByLauncher.FailedStep == page.StepNone,
 	}
-	switch p.FailedStep {
+	switch p.ByLauncher.FailedStep {
 	case page.StepNone:
 		return o, nil
 	case page.StepExec:
-		return o, &protocol.CommandError{Command: s.Config.Path, Errno: unix.Errno(p.Errno)}
+		return o, &protocol.CommandError{Command: s.Config.Path, Errno: unix.Errno(p.ByLauncher.Errno)}
 	}
-	return o, fmt.Errorf("start the server: %v: %w", p.FailedStep, unix.Errno(p.Errno))
+	return o, fmt.Errorf("start the server: %v: %w", p.ByLauncher.FailedStep, unix.Errno(p.ByLauncher.Errno))
 }
 
 // textIn and setText are how the page has lines for people.
@@ -94,14 +95,14 @@ func setText(text []byte, prefix string, lines []string) {
 // EndPlainly is for a launcher of whose server nothing is left: it reports the end and removes the group.
 func (s *Server) EndPlainly() {
 	s.noteGuards()
-	if s.Page.FailedStep == page.StepNone {
-		if !s.Page.Settled {
+	if s.Page.ByLauncher.FailedStep == page.StepNone {
+		if !s.Page.ByBrain.Settled {
 			s.logStart()
 		}
 		s.endContainers(s.Config.Policy.TermGrace)
 		s.writeReport(s.causeSeen())
 	}
-	if !s.Page.Settled {
+	if !s.Page.ByBrain.Settled {
 		sweep.BeginSweep(s.Group.Beside()).Await()
 	}
 	s.publishEnd()
@@ -117,7 +118,7 @@ func (s *Server) logStart() {
 // causeSeen is the cause of a stop that needed no brain: the first event.
 func (s *Server) causeSeen() (protocol.Cause, unix.Signal) {
 	p := s.Page
-	if p.Cause != 0 {
+	if p.ByBrain.Cause != 0 {
 		return causeOn(p)
 	}
 	cause := protocol.MainExited
@@ -128,16 +129,16 @@ func (s *Server) causeSeen() (protocol.Cause, unix.Signal) {
 			first = at
 		}
 	}
-	sooner(protocol.StdinClosed, p.Happened[page.StdinClosed])
-	sooner(protocol.StdoutClosed, p.Happened[page.StdoutClosed])
-	sooner(protocol.ClientDied, p.Happened[page.ClientDied])
-	sooner(protocol.StopRequested, p.Happened[page.StopRequested])
-	if p.SignalsGot > 0 {
-		sooner(protocol.Signalled, p.Signals[0].At)
+	sooner(protocol.StdinClosed, p.ByGuard.Happened[page.StdinClosed])
+	sooner(protocol.StdoutClosed, p.ByGuard.Happened[page.StdoutClosed])
+	sooner(protocol.ClientDied, p.ByGuard.Happened[page.ClientDied])
+	sooner(protocol.StopRequested, p.ByGuard.Happened[page.StopRequested])
+	if p.ByLauncher.SignalsGot > 0 {
+		sooner(protocol.Signalled, p.ByLauncher.Signals[0].At)
 	}
 	switch {
 	case cause == protocol.Signalled:
-		return cause, unix.Signal(p.Signals[0].Number)
+		return cause, unix.Signal(p.ByLauncher.Signals[0].Number)
 	case cause == protocol.MainExited && s.killedForMemory():
 		return protocol.MemoryExhausted, 0
 	}
@@ -176,7 +177,7 @@ func (s *Server) measure() readings {
 
 // causeOn reads the cause that a brain has written to the page.
 func causeOn(p *page.Page) (protocol.Cause, unix.Signal) {
-	return protocol.CauseOf(p.Cause & 0xffff), unix.Signal(p.Cause >> 16)
+	return protocol.CauseOf(p.ByBrain.Cause & 0xffff), unix.Signal(p.ByBrain.Cause >> 16)
 }
 
 // publishEnd has the launcher see what a person should know.
@@ -185,8 +186,8 @@ func (s *Server) publishEnd() {
 	if s.sentence != "" {
 		notes = append(notes, s.sentence)
 	}
-	setText(s.Page.EndNotes[:], "mcpscope: note: ", notes)
-	setText(s.Page.Left[:], "", s.stuckForPeople())
+	setText(s.Page.ByBrain.EndNotes[:], "mcpscope: note: ", notes)
+	setText(s.Page.ByBrain.Left[:], "", s.stuckForPeople())
 }
 
 // endContainers stops what an engine runs for the server. A server that its client has started has no label.
@@ -212,9 +213,9 @@ func (s *Server) endContainers(grace time.Duration) {
 // them.
 func (s *Server) endLeftOvers() {
 	below := s.descendants(0)
-	alone := s.Config.Taken || s.Page.Returned
+	alone := s.Config.Taken || s.Page.ByLauncher.Returned
 	if below.Root != nil {
-		alone = alone || s.Page.Childless || below.RootAlone()
+		alone = alone || s.Page.ByLauncher.Childless || below.RootAlone()
 	}
 	if !alone {
 		s.killAll(below, elsewhere)
@@ -231,10 +232,10 @@ const elsewhere = "members in other cgroups could not be looked for: "
 // descendants are those of the launcher, without its guard. A dead launcher does not count, also if a tracer
 // keeps it from being reaped.
 func (s *Server) descendants(tag freeze.Tag) *freeze.Tree {
-	root := freeze.Root{PID: s.Config.Launcher.PID, PIDFD: int(s.Page.Launcher)}
-	below := group.Below(root, tag, int(s.Page.GuardPID))
-	if s.Page.Foreign {
-		group.SpareForeign(below, group.TagOf(s.Config.Group.ID), int(s.Page.MainPID))
+	root := freeze.Root{PID: s.Config.Launcher.PID, PIDFD: int(s.Page.FD.Launcher)}
+	below := group.Below(root, tag, int(s.Page.ByGuard.GuardPID))
+	if s.Page.Order.Foreign {
+		group.SpareForeign(below, group.TagOf(s.Config.Group.ID), int(s.Page.ByLauncher.MainPID))
 	}
 	if !s.launcherLives() {
 		below.Root = nil
@@ -243,7 +244,7 @@ func (s *Server) descendants(tag freeze.Tag) *freeze.Tree {
 }
 
 func (s *Server) launcherLives() bool {
-	return s.Page.Happened[page.LauncherDied] == 0 && !linux.Ended(int(s.Page.Launcher))
+	return s.Page.ByGuard.Happened[page.LauncherDied] == 0 && !linux.Ended(int(s.Page.FD.Launcher))
 }
 
 // recordOthers remembers, once, what else is there when a stop begins.
@@ -252,7 +253,7 @@ func (s *Server) recordOthers() {
 		return
 	}
 	s.recorded = true
-	main := int(s.Page.MainPID)
+	main := int(s.Page.ByLauncher.MainPID)
 	if s.Config.Taken {
 		main = s.Config.Main.PID
 	}
@@ -318,7 +319,7 @@ func (s *Server) Note(text string) {
 
 // noteGuards has people see that guards were killed.
 func (s *Server) noteGuards() {
-	if n := s.Page.Guards; n > 0 {
+	if n := s.Page.ByLauncher.Guards; n > 0 {
 		s.Note(fmt.Sprintf("guards that were killed, and have been replaced: %d", n))
 	}
 }

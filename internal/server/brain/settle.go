@@ -35,24 +35,25 @@ func (b *Brain) settle() {
 		_ = b.Group.Register(b.Config) // it was removed
 	}
 	b.logStart()
-	b.Group.AdoptBy = backend.Adoption(b.Config, freeze.Root{PID: int(b.Page.GuardPID), PIDFD: b.Guard.PIDFD})
+	guard := freeze.Root{PID: int(b.Page.ByGuard.GuardPID), PIDFD: b.Guard.PIDFD}
+	b.Group.AdoptBy = backend.Adoption(b.Config, guard)
 	b.Group.Adopt()
 	b.beside.Go(b.Group.AwaitAdoption)
 	if b.Config.Replace {
 		b.beside.Go(b.replaceOlder)
 	}
 	b.beginSweep()
-	b.Page.Settled = true
+	b.Page.ByBrain.Settled = true
 }
 
 // beginSweep stops the orphans beside the group. To look for them takes the longer the more servers there
 // are.
 func (b *Brain) beginSweep() {
 	parent, own := b.Group.Beside()
-	b.Page.Sweeping = true
+	b.Page.ByBrain.Sweeping = true
 	b.sweep.Go(func() {
 		sweep.BeginSweep(parent, own).Await()
-		b.Page.Sweeping = false
+		b.Page.ByBrain.Sweeping = false
 	})
 	b.beside.Go(b.sweep.Wait)
 }

@@ -69,12 +69,12 @@ func attach(memory, sock int) (*Brain, error) {
 func (b *Brain) resume() error {
 	p := b.Page
 	b.Client = &client.Side{
-		ClientSide: b.Config.Side, Stdin: client.Watch(p.Stdin), Input: client.Watch(p.Input),
-		Stdout: client.Watch(p.Stdout), PIDFD: int(p.Client), Main: -1,
-		Room: [2]client.Watch{client.Watch(p.Room[0]), client.Watch(p.Room[1])},
+		ClientSide: b.Config.Side, Stdin: client.Watch(p.FD.Stdin), Input: client.Watch(p.FD.Input),
+		Stdout: client.Watch(p.FD.Stdout), PIDFD: int(p.FD.Client), Main: -1,
+		Room: [2]client.Watch{client.Watch(p.FD.Room[0]), client.Watch(p.FD.Room[1])},
 	}
 	if b.life.State >= lifecycle.Terminating {
-		mainHas := b.life.Cause == protocol.Signalled && p.Signals[0].ToMain
+		mainHas := b.life.Cause == protocol.Signalled && p.ByLauncher.Signals[0].ToMain
 		b.performAs(b.life.Handle(lifecycle.BrainDied, time.Now()), mainHas)
 		return nil
 	}
@@ -85,17 +85,17 @@ func (b *Brain) resume() error {
 	if b.life.State >= lifecycle.Terminating || b.quits {
 		return nil
 	}
-	if p.Guards > 0 {
+	if p.ByLauncher.Guards > 0 {
 		b.noteGuards()
 		b.Group.Note(b.Config.Notes)
 	}
-	if p.Strayed {
-		p.Strayed = false
-		if err := backend.AttachGuard(b.Group, int(p.GuardPID)); err != nil {
+	if p.ByGuard.Strayed {
+		p.ByGuard.Strayed = false
+		if err := backend.AttachGuard(b.Group, int(p.ByGuard.GuardPID)); err != nil {
 			b.Note("a stop of the scope does not reach the guard: " + protocol.OneLine(err))
 		}
 	}
-	if p.Settled {
+	if p.ByBrain.Settled {
 		return nil
 	}
 	b.settle()
@@ -112,9 +112,13 @@ func Resume(p *page.Page, g *page.Guard, env []string, l *loop.Loop) (*Brain, er
 	if err := b.Begin(); err != nil {
 		return nil, err
 	}
-	left := lifecycle.Left{State: lifecycle.State(p.Phase), Due: fromMonotonic(p.PhaseEnds), Asked: p.MembersAsked}
+	left := lifecycle.Left{
+		State: lifecycle.State(p.ByBrain.Phase),
+		Due:   fromMonotonic(p.ByBrain.PhaseEnds),
+		Asked: p.ByBrain.MembersAsked,
+	}
 	left.Cause, left.Signal = causeOn(p)
-	left.Unread = fromMonotonic(p.Happened[page.StdinClosed])
+	left.Unread = fromMonotonic(p.ByGuard.Happened[page.StdinClosed])
 	if !left.Unread.IsZero() {
 		left.Unread = left.Unread.Add(protocol.UnreadWait)
 	}
@@ -124,7 +128,7 @@ func Resume(p *page.Page, g *page.Guard, env []string, l *loop.Loop) (*Brain, er
 
 // Reopen is Resume for a server whose lifecycle has not begun yet.
 func Reopen(p *page.Page, g *page.Guard, env []string, l *loop.Loop) (*Brain, error) {
-	return reopen(p, g, int(p.Payload), env, l)
+	return reopen(p, g, int(p.ByGuard.Payload), env, l)
 }
 
 // OfLauncher is Reopen for a launcher whose server has ended. payload is the group as the launcher has it.

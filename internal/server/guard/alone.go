@@ -26,22 +26,22 @@ const (
 // next returns the step for this moment, and is called again and again. hungUp: the client has closed stdin
 // or stdout, or is dead.
 func (r *lastResort) next(on *page.Page, hungUp bool, at int64) aloneStep {
-	signalled := on.SignalsGot > 0 // which the main process has got
+	signalled := on.ByLauncher.SignalsGot > 0 // which the main process has got
 	switch {
-	case !hungUp && !signalled && !on.BrainEnds:
+	case !hungUp && !signalled && !on.ByLauncher.BrainEnds:
 		return waitAlone
 	case r.since == 0:
 		r.since = at
-		r.asked = signalled || on.BrainEnds
+		r.asked = signalled || on.ByLauncher.BrainEnds
 		return thawAlone
 	case !r.asked && signalled:
 		r.since = at
 		r.asked = true
-	case !r.asked && isOver(r.since, on.EOFGrace, at):
+	case !r.asked && isOver(r.since, on.Order.EOFGrace, at):
 		r.since = at
 		r.asked = true
 		return terminateAlone
-	case r.asked && (on.IsRepeated() || isOver(r.since, on.TermGrace, at)):
+	case r.asked && (on.IsRepeated() || isOver(r.since, on.Order.TermGrace, at)):
 		return killAlone
 	}
 	return waitAlone

@@ -146,7 +146,7 @@ func (b *birth) mainProcess() {
 		b.check(page.StepJoin, writeFile(b.payload, procsFile, '0'))
 	}
 	pid, _ := sys(unix.SYS_GETPID, 0, 0, 0, 0, 0)
-	b.page.MainPID = int32(pid) // here, because the launcher may be killed before it can write that
+	b.page.ByLauncher.MainPID = int32(pid) // the launcher may be killed before it can write that
 	_, e := sys(unix.SYS_SETPGID, 0, b.state.pgid, 0, 0, 0)
 	b.check(page.StepProcessGroup, e)
 	if b.state.stderr != 0 {
@@ -196,8 +196,8 @@ func resetHandlers() {
 // check ends the main process if the step has failed.
 func (b *birth) check(step page.Step, errno syscall.Errno) {
 	if errno != 0 {
-		b.page.FailedStep = step
-		b.page.Errno = uint32(errno)
+		b.page.ByLauncher.FailedStep = step
+		b.page.ByLauncher.Errno = uint32(errno)
 		exit(125)
 	}
 }

@@ -21,12 +21,12 @@ const (
 // postponeSettling has a brain come later that would only settle the start. It reports whether it does. A
 // server that replaces another one may be gone by then.
 func (p *serverGuard) postponeSettling() bool {
-	settles := p.page.Unsettled() && !p.page.Pending() && !p.page.Replaces
+	settles := p.page.Unsettled() && !p.page.Pending() && !p.page.Order.Replaces
 	if !settles || p.called.postponed >= postponeLast || !isBusy() {
 		return false
 	}
 	p.called.postponed = max(postponeFirst, 2*p.called.postponed)
-	p.page.CallBrainAt = now() + p.called.postponed
+	p.page.ByBrain.CallBrainAt = now() + p.called.postponed
 	return true
 }
 

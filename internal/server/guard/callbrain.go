@@ -23,7 +23,7 @@ func (p *serverGuard) react() {
 	case p.page.Pending():
 		p.callBy(p.neededBy())
 	}
-	if wake := p.page.CallBrainAt; wake != 0 && at >= wake {
+	if wake := p.page.ByBrain.CallBrainAt; wake != 0 && at >= wake {
 		p.callBy(at)
 	}
 	if p.called.at != 0 && at >= p.called.at {
@@ -39,20 +39,20 @@ func (p *serverGuard) callBy(at int64) {
 
 // neededBy is when a brain is needed for the events on the page.
 func (p *serverGuard) neededBy() int64 {
-	l := &p.page.Launched
+	l := &p.page.ByLauncher
 	first := int64(math63)
-	if l.SignalsGot != p.page.SignalsRead {
+	if l.SignalsGot != p.page.ByBrain.SignalsRead {
 		first = now()
 		if l.SignalsGot == 1 {
 			first = l.Signals[0].At + reactWithin
 		}
 	}
-	if l.BrainEnds && p.page.Handled&page.HandledEnd == 0 {
+	if l.BrainEnds && p.page.ByBrain.Handled&page.HandledEnd == 0 {
 		first = now()
 	}
 	for event := range page.Events {
-		at := p.page.Happened[event]
-		if at == 0 || p.page.Handled&(1<<event) != 0 {
+		at := p.page.ByGuard.Happened[event]
+		if at == 0 || p.page.ByBrain.Handled&(1<<event) != 0 {
 			continue
 		}
 		switch event {
@@ -75,25 +75,25 @@ func (p *serverGuard) callBrain() {
 	}
 	switch {
 	case p.launcherEnds():
-		p.page.CallBrainAt = 0
+		p.page.ByBrain.CallBrainAt = 0
 		p.callBy(now() + quietAfterHangUp)
 	case p.postponeSettling():
 	case p.startBrain():
-	case p.page.Pending() || p.page.Phase > page.Idle:
+	case p.page.Pending() || p.page.ByBrain.Phase > page.Idle:
 		p.endWithoutBrain()
 	default: // nothing that the server's end depends on
-		if p.page.Phase == page.Idle {
+		if p.page.ByBrain.Phase == page.Idle {
 			p.thawIdle()
-			p.page.Phase = page.Running
+			p.page.ByBrain.Phase = page.Running
 		}
-		p.page.CallBrainAt = now() + tryAgainAfter
+		p.page.ByBrain.CallBrainAt = now() + tryAgainAfter
 	}
 }
 
 // launcherEnds reports whether the launcher removes the group: a brain could only quit. If something
 // keeps the group, the launcher calls one.
 func (p *serverGuard) launcherEnds() bool {
-	claimed := atomic.LoadUint32(&p.page.Ender) == page.EndedByLauncher
+	claimed := atomic.LoadUint32(&p.page.ByBrain.Ender) == page.EndedByLauncher
 	return claimed && p.polls[pollLauncher].Fd >= 0
 }
 
@@ -106,13 +106,13 @@ func (p *process) startBrain() bool {
 	if socketPair(&ends) != 0 {
 		return false
 	}
-	p.page.Generation++
+	p.page.ByGuard.Generation++
 	p.called.sock = ends[0]
 	p.called.end = ends[1]
 	at := p.args & (argumentsMost - 1)
 	p.argv[at] = decimal(&p.called.digits[0], int(p.page.Memory))
 	p.argv[(at+1)&(argumentsMost-1)] = decimal(&p.called.digits[1], int(p.called.end))
-	p.page.BrainReactsBy = now() + startWithin
+	p.page.ByBrain.BrainReactsBy = now() + startWithin
 	p.called.dueSeen = 0
 	p.called.patience = 0
 	pid := p.spawnBrain()
@@ -131,15 +131,16 @@ func (p *process) startBrain() bool {
 // spawnBrain starts a brain in the leaf of guards, which is that of the scope where there is no other. The
 // guard may be elsewhere: a brain in the group of the members would freeze itself.
 func (p *process) spawnBrain() (pid int) {
-	leaf := p.page.Leaf
-	if leaf < 0 && p.page.Payload >= 0 {
-		leaf, _ = openAt(p.page.Payload, scopeLeaf, unix.O_DIRECTORY) // -1 where no manager has the group
+	leaf := p.page.FD.Leaf
+	if leaf < 0 && p.page.ByGuard.Payload >= 0 {
+		// -1 where no manager has the group
+		leaf, _ = openAt(p.page.ByGuard.Payload, scopeLeaf, unix.O_DIRECTORY)
 	}
 	pid = p.spawnIn(leaf)
 	if pid < 0 && leaf >= 0 { // a member may have removed it, or have made it one that takes no process
 		pid = p.spawnIn(-1)
 	}
-	if leaf != p.page.Leaf {
+	if leaf != p.page.FD.Leaf {
 		closeFD(leaf)
 	}
 	return pid
@@ -172,7 +173,7 @@ func (p *process) executeBrain() {
 	for i := 0; i < p.keeps.shared; i++ {
 		passOn(p.keeps.fds[i&(mostKept-1)])
 	}
-	passOn(p.page.Payload)
+	passOn(p.page.ByGuard.Payload)
 	passOn(p.called.end)
 	if p.role == roleGate {
 		passServers(p.page)
@@ -181,7 +182,7 @@ func (p *process) executeBrain() {
 	setMask(&none, nil)
 	// The descriptor is of the file that the launcher runs, even if the file is deleted or replaced by now.
 	argv := uintptr(unsafe.Pointer(&p.argv))
-	executeProgram(p.page.Program, argv, p.env)
+	executeProgram(p.page.FD.Program, argv, p.env)
 	exit(125)
 }
 
@@ -200,13 +201,13 @@ func (p *serverGuard) receiveBrain() {
 	case word == page.WordRest:
 		p.forgetBrain()
 		p.called.deaths = 0
-		if p.page.Phase == page.Idle {
+		if p.page.ByBrain.Phase == page.Idle {
 			sendWord(p.launcherSock, page.WordLook) // it polls the input as well
 		}
 	case dead:
 		p.forgetBrain()
 		p.brainDied()
-	case word == page.WordLook && p.page.Stuck:
+	case word == page.WordLook && p.page.ByBrain.Stuck:
 		sendWord(p.launcherSock, page.WordLook)
 	}
 }
@@ -237,7 +238,7 @@ func (p *process) killBrain(within int) {
 
 // stopping reports whether there is a stop, so that the members need not run while no brain does.
 func (p *serverGuard) stopping() bool {
-	return p.page.Phase >= page.Terminating || p.page.Happened[page.LauncherDied] != 0
+	return p.page.ByBrain.Phase >= page.Terminating || p.page.ByGuard.Happened[page.LauncherDied] != 0
 }
 
 // brainDied calls the next brain. One after another may die for the same reason: then the guard ends the
@@ -245,7 +246,7 @@ func (p *serverGuard) stopping() bool {
 func (p *serverGuard) brainDied() {
 	p.called.deaths++
 	if p.called.deaths >= deathsMost && !p.stopping() && !p.page.Pending() {
-		p.page.CallBrainAt = 0 // nothing that concerns the server
+		p.page.ByBrain.CallBrainAt = 0 // nothing that concerns the server
 		p.called.deaths = 0
 		p.thawIdle() // which one of them may have frozen
 		return
@@ -259,9 +260,9 @@ func (p *serverGuard) brainDied() {
 	p.callBy(now())
 }
 
-// checkBrain replaces a brain that has changed nothing by Page.Due.
+// checkBrain replaces a brain that has changed nothing by BrainReactsBy.
 func (p *serverGuard) checkBrain(at int64) {
-	due := p.page.BrainReactsBy
+	due := p.page.ByBrain.BrainReactsBy
 	switch {
 	case due == 0 || at < due:
 	case due != p.called.dueSeen:
@@ -277,13 +278,13 @@ func (p *serverGuard) checkBrain(at int64) {
 // endWithoutBrain ends a server where no brain can start, for lack of processes or memory. It does not
 // return.
 func (p *serverGuard) endWithoutBrain() {
-	if p.launcherLives() && p.page.Phase < page.Terminating {
+	if p.launcherLives() && p.page.ByBrain.Phase < page.Terminating {
 		writeChar(p.files.freeze, '0') // a person may have frozen the members, which get the graces to end
 		p.awaitOwnEnd()
-		if p.page.SignalsGot == 0 { // otherwise the main process has got one from the client
+		if p.page.ByLauncher.SignalsGot == 0 { // otherwise the main process has got one from the client
 			sendWord(p.launcherSock, page.WordTerminate)
 		}
-		p.awaitEnd(now(), p.page.TermGrace, true)
+		p.awaitEnd(now(), p.page.Order.TermGrace, true)
 	}
 	p.killAll()
 	if p.launcherLives() { // members that left the group descend from it
@@ -298,20 +299,20 @@ func (p *serverGuard) endWithoutBrain() {
 }
 
 func (p *serverGuard) launcherLives() bool {
-	return p.polls[pollLauncher].Fd >= 0 && !endedWithin(p.page.Launcher, 0)
+	return p.polls[pollLauncher].Fd >= 0 && !endedWithin(p.page.FD.Launcher, 0)
 }
 
 // awaitOwnEnd gives a server the EOF grace, if the client has closed stdin or stdout and nothing else has
 // happened.
 func (p *serverGuard) awaitOwnEnd() {
-	happened := &p.page.Happened
+	happened := &p.page.ByGuard.Happened
 	since := happened[page.StdinClosed]
 	if since == 0 {
 		since = happened[page.StdoutClosed]
 	}
 	other := happened[page.ClientDied] | happened[page.MainExited] | happened[page.StopRequested]
 	if since != 0 && other == 0 {
-		p.awaitEnd(since, p.page.EOFGrace, false)
+		p.awaitEnd(since, p.page.Order.EOFGrace, false)
 	}
 }
 
@@ -319,13 +320,13 @@ func (p *serverGuard) awaitOwnEnd() {
 // A signal to the launcher ends the wait as well, or a repeated one if the server was asked to end before.
 func (p *serverGuard) awaitEnd(since, grace int64, asked bool) {
 	for grace < 0 || now() < since+grace {
-		p.page.NewsRead = p.page.News // the launcher replaces a guard that does not react
-		ended := p.page.Exited() && p.page.Childless && !p.populated()
-		signalled := p.page.IsRepeated() || !asked && p.page.SignalsGot > 0
+		p.page.ByGuard.NewsRead = p.page.ByLauncher.News // the launcher replaces a guard that does not react
+		ended := p.page.Exited() && p.page.ByLauncher.Childless && !p.populated()
+		signalled := p.page.IsRepeated() || !asked && p.page.ByLauncher.SignalsGot > 0
 		if ended || signalled {
 			return
 		}
-		if endedWithin(p.page.Launcher, 5e6) { // no event says that the last member has ended
+		if endedWithin(p.page.FD.Launcher, 5e6) { // no event says that the last member has ended
 			return
 		}
 	}
@@ -333,8 +334,8 @@ func (p *serverGuard) awaitEnd(since, grace int64, asked bool) {
 
 // awaitLauncher waits until the launcher has killed its children, or is dead.
 func (p *serverGuard) awaitLauncher() {
-	for round := 0; round < 5000 && !p.page.Childless; round++ {
-		if endedWithin(p.page.Launcher, 2e6) { // no event says that all have ended
+	for round := 0; round < 5000 && !p.page.ByLauncher.Childless; round++ {
+		if endedWithin(p.page.FD.Launcher, 2e6) { // no event says that all have ended
 			return
 		}
 	}
@@ -343,7 +344,7 @@ func (p *serverGuard) awaitLauncher() {
 // killAll is a stop without a grace. Before Linux 5.14 the members are frozen, and their launcher kills them
 // or, after its death, a sweep.
 func (p *serverGuard) killAll() {
-	for round := int64(1); p.page.Payload >= 0 && round < 5000; round++ {
+	for round := int64(1); p.page.ByGuard.Payload >= 0 && round < 5000; round++ {
 		if writeChar(p.files.kill, '1') != 0 {
 			writeChar(p.files.freeze, '1')
 			return
@@ -355,4 +356,6 @@ func (p *serverGuard) killAll() {
 	}
 }
 
-func (p *serverGuard) populated() bool { return p.page.Payload >= 0 && p.files.populated(&p.buf) }
+func (p *serverGuard) populated() bool {
+	return p.page.ByGuard.Payload >= 0 && p.files.populated(&p.buf)
+}

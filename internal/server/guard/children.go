@@ -45,7 +45,7 @@ func (c *children) reap() {
 		pid, e := sys(unix.SYS_WAIT4, ^uintptr(0), uintptr(unsafe.Pointer(&status)), how, 0, 0)
 		switch {
 		case e != 0 || pid == 0:
-			c.page.Childless = c.areNone(e)
+			c.page.ByLauncher.Childless = c.areNone(e)
 			return
 		case int32(pid) != c.main || c.page.Exited():
 		case status&0xff == 0x7f:
@@ -59,7 +59,7 @@ func (c *children) reap() {
 // areNone reports whether the server has no process among the children. errno is of wait4(2), for all that
 // have ended.
 func (c *children) areNone(errno syscall.Errno) bool {
-	return errno == syscall.ECHILD || errno == 0 && c.page.Foreign && !c.visit(false)
+	return errno == syscall.ECHILD || errno == 0 && c.page.Order.Foreign && !c.visit(false)
 }
 
 // visit reports whether one of the children is the server's, also if it can't read which there are. It kills
@@ -94,8 +94,8 @@ func (c *children) visit(kills bool) (found bool) {
 // isOfServer reports whether a child is the server's: not the guard, and not one that this process had before
 // it was mcpscope, or an orphan of such.
 func (c *children) isOfServer(pid int32) bool {
-	if pid == c.page.GuardPID || !c.page.Foreign {
-		return pid != c.page.GuardPID
+	if pid == c.page.ByGuard.GuardPID || !c.page.Order.Foreign {
+		return pid != c.page.ByGuard.GuardPID
 	}
 	return pid == c.main && !c.page.Exited() || isTagged(pid, c.tag)
 }
@@ -105,7 +105,7 @@ func (c *children) isOfServer(pid int32) bool {
 func (c *children) killAll() {
 	for round := int64(1); round < 5000; round++ {
 		c.reap()
-		if c.page.Childless {
+		if c.page.ByLauncher.Childless {
 			return
 		}
 		c.visit(true)

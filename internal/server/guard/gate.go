@@ -64,7 +64,7 @@ func (p *gateGuard) keepGate() {
 	p.polls[gateSocket].Fd = p.called.sock
 	p.polls[gateSignals].Fd = p.signals
 	p.awaitListener()
-	p.polls[gateListener].Fd = p.page.Listener
+	p.polls[gateListener].Fd = p.page.Gateway.Listener
 	g.stage = !g.Start
 	if g.Start {
 		g.startAt = now()
@@ -95,7 +95,7 @@ func (p *gateGuard) awaitListener() {
 			if p.received.truncated { // the filter has no listener, so nothing is executed any more
 				exit(1)
 			}
-			p.page.Listener = p.received.rights.fds[0]
+			p.page.Gateway.Listener = p.received.rights.fds[0]
 			return
 		default:
 			exit(0)
@@ -107,14 +107,14 @@ func (p *gateGuard) awaitListener() {
 func (p *gateGuard) awaitGate() {
 	g := &p.gate
 	limit := g.startAt
-	answers := g.stage || g.over || !g.ready && !g.Require && now() >= p.page.AnswerAt
+	answers := g.stage || g.over || !g.ready && !g.Require && now() >= p.page.Gateway.AnswerAt
 	p.polls[gateListener].Events = 0 // to poll for more would wake the guard at each execve
 	switch {
 	case answers:
 		p.polls[gateListener].Events = unix.POLLIN
 		p.resolve()
-	case !g.ready && !g.Require && (limit == 0 || p.page.AnswerAt < limit):
-		limit = p.page.AnswerAt
+	case !g.ready && !g.Require && (limit == 0 || p.page.Gateway.AnswerAt < limit):
+		limit = p.page.Gateway.AnswerAt
 	}
 	n, e := p.poll(limit)
 	if e != 0 || n == 0 {
@@ -145,7 +145,7 @@ func (p *gateGuard) receiveFromWatcher() {
 	case word == page.WordReady:
 		g.ready = true
 		g.resolved = false
-		p.page.AnswerAt = 0
+		p.page.Gateway.AnswerAt = 0
 		p.called.deaths = 0
 	case word == page.WordDone:
 		g.over = true
@@ -263,7 +263,7 @@ func closeKept(k page.Kept) {
 
 // passServers has the watcher that this process executes inherit what is kept.
 func passServers(on *page.Page) {
-	passOn(on.Listener)
+	passOn(on.Gateway.Listener)
 	for number := uint32(0); ; number++ {
 		k, ok := serverKept(on, number)
 		if !ok {
@@ -280,7 +280,7 @@ func passServers(on *page.Page) {
 
 // giveUp kills all servers if the gateway has ended and no watcher can start, perhaps for lack of processes.
 func (p *gateGuard) giveUp() {
-	client := unix.PollFd{Fd: p.page.Client, Events: unix.POLLIN}
+	client := unix.PollFd{Fd: p.page.FD.Client, Events: unix.POLLIN}
 	none := unix.Timespec{}
 	at := uintptr(unsafe.Pointer(&client))
 	now := uintptr(unsafe.Pointer(&none))
@@ -303,8 +303,8 @@ func (p *gateGuard) giveUp() {
 
 // waitWithin is the time that programs wait for a watcher. It goes on while guards are killed.
 func (p *gateGuard) waitWithin(time int64) {
-	if p.page.AnswerAt == 0 {
-		p.page.AnswerAt = now() + time
+	if p.page.Gateway.AnswerAt == 0 {
+		p.page.Gateway.AnswerAt = now() + time
 	}
 }
 
@@ -324,7 +324,7 @@ func (p *gateGuard) resolve() {
 		return
 	}
 	p.gate.resolved = true
-	all := &p.page.Held
+	all := &p.page.Gateway.Held
 	for i := 0; i < len(all); i++ {
 		if id := all[i][0]; id != 0 {
 			p.letGoOn(id)
@@ -345,6 +345,6 @@ func (p *gateGuard) letGoOn(id uint64) {
 }
 
 func (p *gateGuard) control(request uintptr, argument unsafe.Pointer) syscall.Errno {
-	_, e := sys(unix.SYS_IOCTL, uintptr(p.page.Listener), request, uintptr(argument), 0, 0)
+	_, e := sys(unix.SYS_IOCTL, uintptr(p.page.Gateway.Listener), request, uintptr(argument), 0, 0)
 	return e
 }

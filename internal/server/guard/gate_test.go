@@ -50,13 +50,13 @@ func (c *config) keepServers() int {
 	}
 	self, err := unix.PidfdOpen(os.Getpid(), 0)
 	check(err)
-	on.Client = int32(self)
+	on.FD.Client = int32(self)
 	check(on.SetConfig([]byte("the servers are behind this")))
 	check(unix.Setrlimit(unix.RLIMIT_NOFILE, &c.Files))
 	gate := Gate{Wanted: true, Start: true}
 	g, err := Fork(on, &Options{Name: page.GatewayGuard, Argv: []string{"none"}, Env: os.Environ(), Gate: gate})
 	check(err)
-	one := page.Kept{Payload: on.Client, Memory: on.Memory, Stdin: on.Memory, Stdout: on.Memory}
+	one := page.Kept{Payload: on.FD.Client, Memory: on.Memory, Stdin: on.Memory, Stdout: on.Memory}
 	check(g.Keep(0, one))
 	check(g.Drop(0))
 	before := filesOf(g)
@@ -121,7 +121,7 @@ func (c *config) keepServers() int {
 
 // filesOf is how many descriptors the guard has.
 func filesOf(g *page.Guard) int {
-	files, err := escape.OpenFiles(int(g.Page.GuardPID))
+	files, err := escape.OpenFiles(int(g.Page.ByGuard.GuardPID))
 	check(err)
 	return len(files)
 }

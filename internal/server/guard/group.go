@@ -30,12 +30,12 @@ func (g *serverGroup) thaw() {
 
 // thawGuard thaws all that the guard may be in.
 func (g *serverGroup) thawGuard() {
-	if g.page.Managed {
+	if g.page.Order.Managed {
 		writeFile(g.payload, scopeFreeze, '0')
 		writeFile(g.payload, scopeLeafFreeze, '0')
 	}
-	if g.page.Leaf >= 0 {
-		writeFile(g.page.Leaf, freezeFile, '0')
+	if g.page.FD.Leaf >= 0 {
+		writeFile(g.page.FD.Leaf, freezeFile, '0')
 	}
 }
 
@@ -50,7 +50,7 @@ func (g *serverGroup) remove() bool {
 	d := directories{page: g.page}
 	for dir := d.next(); dir != 0; dir = d.next() {
 		const tries = 32 // 10 ms
-		e := removeDirectory(g.page.Parent, dir, tries)
+		e := removeDirectory(g.page.FD.Parent, dir, tries)
 		if e != 0 && e != syscall.ENOENT {
 			return false
 		}

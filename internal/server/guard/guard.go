@@ -34,7 +34,7 @@ const (
 	reactWithin      = 25e6
 )
 
-// After Page.Due a brain is continued, and after another time it is replaced: it may have no processor.
+// After BrainReactsBy a brain is continued, and after another time it is replaced: it may have no processor.
 const (
 	continuedFor = 1e9
 	startWithin  = 5e9
@@ -46,7 +46,7 @@ const (
 	pollSignals
 	pollBrain
 	pollMain
-	pollStdin // and the others of page.Seen.Happened, in their order: see receiveEnd
+	pollStdin // and the others of page.Page.ByGuard.Happened, in their order: see receiveEnd
 	pollStdout
 	pollClient
 	pollInput // while the members are idle and there is no brain
@@ -56,7 +56,7 @@ const (
 // begin is how every guard begins.
 func (p *process) begin() {
 	pid, _ := sys(unix.SYS_GETPID, 0, 0, 0, 0, 0)
-	p.page.GuardPID = int32(pid)
+	p.page.ByGuard.GuardPID = int32(pid)
 	if p.joins {
 		enter(p.cgroup)
 	}
@@ -160,14 +160,14 @@ func (p *serverGuard) watchClient() {
 	}
 	p.polls[pollLauncher].Fd = p.launcherSock
 	p.polls[pollSignals].Fd = p.signals
-	p.watchEnd(pollStdin, page.StdinClosed, p.page.Stdin)
-	p.watchEnd(pollStdout, page.StdoutClosed, p.page.Stdout)
-	p.watchEnd(pollClient, page.ClientDied, p.page.Client)
+	p.watchEnd(pollStdin, page.StdinClosed, p.page.FD.Stdin)
+	p.watchEnd(pollStdout, page.StdoutClosed, p.page.FD.Stdout)
+	p.watchEnd(pollClient, page.ClientDied, p.page.FD.Client)
 }
 
 // watchEnd leaves out an event that the guard before has seen.
 func (p *serverGuard) watchEnd(poll, event int, fd int32) {
-	if p.page.Happened[event&7] == 0 {
+	if p.page.ByGuard.Happened[event&7] == 0 {
 		p.polls[poll&7].Fd = fd
 	}
 }
@@ -175,8 +175,8 @@ func (p *serverGuard) watchEnd(poll, event int, fd int32) {
 // takeOver is for a guard in the place of one that was killed. A brain of the guard before exits: another one
 // goes on.
 func (p *serverGuard) takeOver() {
-	p.page.Generation++
-	p.files.open(p.page.Payload)
+	p.page.ByGuard.Generation++
+	p.files.open(p.page.ByGuard.Payload)
 	p.watchMain()
 	p.enterScope()
 	p.called.at = now() // also to record the death of the guard before
@@ -185,14 +185,14 @@ func (p *serverGuard) takeOver() {
 // enterScope moves the guard to the leaf beside the payload, in a scope where the manager has put the guard
 // before. In a login session a user may not do that, but the manager may: a brain asks it.
 func (p *serverGuard) enterScope() {
-	if p.page.Payload < 0 {
+	if p.page.ByGuard.Payload < 0 {
 		return
 	}
-	leaf, e := openAt(p.page.Payload, scopeLeaf, unix.O_DIRECTORY)
+	leaf, e := openAt(p.page.ByGuard.Payload, scopeLeaf, unix.O_DIRECTORY)
 	if e != 0 {
 		return // no manager has the group
 	}
-	p.page.Strayed = writeFile(leaf, procsFile, '0') != 0
+	p.page.ByGuard.Strayed = writeFile(leaf, procsFile, '0') != 0
 	closeFD(leaf)
 }
 
@@ -204,8 +204,8 @@ func (p *serverGuard) awaitGroup() {
 		p.removeDirectories()
 		exit(0)
 	}
-	p.page.Payload = p.received.rights.fds[0]
-	p.files.open(p.page.Payload)
+	p.page.ByGuard.Payload = p.received.rights.fds[0]
+	p.files.open(p.page.ByGuard.Payload)
 	enter(p.received.rights.fds[1])
 }
 
@@ -223,7 +223,7 @@ func (p *process) poll(limit int64) (events uintptr, errno syscall.Errno) {
 
 // watch does not return.
 func (p *serverGuard) watch() {
-	p.heard = p.page.NewsRead
+	p.heard = p.page.ByGuard.NewsRead
 	for {
 		p.watchInput()
 		_, e := p.poll(p.deadline())
@@ -248,7 +248,7 @@ func (p *serverGuard) watch() {
 			p.happened(page.MainExited)
 		}
 		if p.polls[pollInput].Revents != 0 {
-			p.page.InputCame = true
+			p.page.ByGuard.InputCame = true
 			p.rouse()
 		}
 		if p.polls[pollBrain].Revents != 0 {
@@ -263,7 +263,7 @@ func (p *serverGuard) watch() {
 // it has not: a member may stop it again and again, and the launcher continues it until then.
 func (p *serverGuard) confirmNews() {
 	if p.called.at == 0 {
-		p.page.NewsRead = p.heard
+		p.page.ByGuard.NewsRead = p.heard
 	}
 }
 
@@ -277,9 +277,9 @@ func (p *serverGuard) leaveToLauncher() {
 
 // deadline is the next one, or 0.
 func (p *serverGuard) deadline() int64 {
-	limit := p.page.CallBrainAt
+	limit := p.page.ByBrain.CallBrainAt
 	if p.called.sock >= 0 {
-		limit = p.page.BrainReactsBy
+		limit = p.page.ByBrain.BrainReactsBy
 		if limit == p.called.dueSeen {
 			limit = p.called.patience
 		}
@@ -292,7 +292,7 @@ func (p *serverGuard) deadline() int64 {
 
 // happened writes the time of an event. A brain that there is reads it.
 func (p *serverGuard) happened(event int) {
-	p.page.Happened[event&7] = now()
+	p.page.ByGuard.Happened[event&7] = now()
 	if event != page.LauncherDied { // whose members have to wait for the brain
 		p.rouse()
 	}
@@ -306,12 +306,12 @@ func (p *serverGuard) happened(event int) {
 func (p *serverGuard) watchInput() {
 	p.polls[pollInput].Fd = -1
 	if p.idles() {
-		p.polls[pollInput].Fd = p.page.Input
+		p.polls[pollInput].Fd = p.page.FD.Input
 	}
 }
 
 // idles reports whether the members are frozen since they are idle, and no brain looks after them.
-func (p *serverGuard) idles() bool { return p.page.Phase == page.Idle && p.called.sock < 0 }
+func (p *serverGuard) idles() bool { return p.page.ByBrain.Phase == page.Idle && p.called.sock < 0 }
 
 // rouse thaws idle members, which have to react to an event, and calls a brain.
 func (p *serverGuard) rouse() {
@@ -323,12 +323,12 @@ func (p *serverGuard) rouse() {
 
 // thawIdle leaves members frozen that a person has frozen.
 func (p *serverGuard) thawIdle() {
-	if p.page.Payload < 0 {
+	if p.page.ByGuard.Payload < 0 {
 		return
 	}
-	p.page.Roused = true
+	p.page.ByGuard.Roused = true
 	held := address("user.mcpscope.held\x00") // idle.AttrHeld
-	if _, e := sys(unix.SYS_FGETXATTR, uintptr(p.page.Payload), held, 0, 0, 0); e != 0 {
+	if _, e := sys(unix.SYS_FGETXATTR, uintptr(p.page.ByGuard.Payload), held, 0, 0, 0); e != 0 {
 		writeChar(p.files.freeze, '0')
 	}
 }
@@ -368,7 +368,7 @@ func (p *serverGuard) receiveLauncher() {
 	case word == page.WordDone:
 		p.finish()
 	case word == page.WordLook:
-		p.heard = p.page.News
+		p.heard = p.page.ByLauncher.News
 		p.rouse() // a signal may have come
 		p.watchMain()
 		p.tellBrain()
@@ -377,11 +377,11 @@ func (p *serverGuard) receiveLauncher() {
 
 // watchMain polls the main process: a launcher that a member has stopped does not see its end.
 func (p *serverGuard) watchMain() {
-	watched := p.polls[pollMain].Fd >= 0 || p.page.Happened[page.MainExited] != 0
-	if watched || p.page.MainPID <= 0 || p.page.Exited() {
+	watched := p.polls[pollMain].Fd >= 0 || p.page.ByGuard.Happened[page.MainExited] != 0
+	if watched || p.page.ByLauncher.MainPID <= 0 || p.page.Exited() {
 		return
 	}
-	fd, e := sys(unix.SYS_PIDFD_OPEN, uintptr(p.page.MainPID), 0, 0, 0, 0)
+	fd, e := sys(unix.SYS_PIDFD_OPEN, uintptr(p.page.ByLauncher.MainPID), 0, 0, 0, 0)
 	if e == 0 { // only polled: it may be another process's by now
 		p.polls[pollMain].Fd = int32(fd)
 	}
@@ -395,17 +395,19 @@ const deadWithin = 1e9
 // way into the group is dead when the pidfd reports the end.
 func (p *serverGuard) launcherDied() {
 	own, _ := sys(unix.SYS_GETPID, 0, 0, 0, 0, 0)
-	dead := p.page.Launcher < 0
+	dead := p.page.FD.Launcher < 0
 	for until := now() + deadWithin; !dead && now() < until; {
-		dead = endedWithin(p.page.Launcher, 10e6)
-		if p.page.GuardPID != int32(own) { // the launcher could not find this guard, and forked another
+		dead = endedWithin(p.page.FD.Launcher, 10e6)
+		if p.page.ByGuard.GuardPID != int32(own) { // the launcher did not find this guard, and forked another
 			exit(0)
 		}
 	}
-	if p.page.Returned { // LeftOvers calls a brain
+	if p.page.ByLauncher.Returned { // BrainEnds calls a brain
 		return
 	}
-	if p.page.MainPID == 0 || p.page.Exited() && p.page.Childless { // nothing is left, or next to nothing
+	hasStarted := p.page.ByLauncher.MainPID != 0
+	hasEnded := p.page.Exited() && p.page.ByLauncher.Childless
+	if !hasStarted || hasEnded { // nothing is left, or next to nothing
 		p.killAll()
 		p.removeDirectories()
 		p.finish()
@@ -415,10 +417,10 @@ func (p *serverGuard) launcherDied() {
 }
 
 func (p *serverGuard) haltMembers() {
-	if p.page.Payload < 0 {
+	if p.page.ByGuard.Payload < 0 {
 		return
 	}
-	if p.page.TermGrace != 0 || writeChar(p.files.kill, '1') != 0 {
+	if p.page.Order.TermGrace != 0 || writeChar(p.files.kill, '1') != 0 {
 		writeChar(p.files.freeze, '1')
 	}
 }
@@ -508,26 +510,26 @@ func (p *process) reapBrains() {
 
 // finish ends the guard when nothing is left, with the brain that there may be.
 func (p *serverGuard) finish() {
-	if !p.page.Sweeping {
+	if !p.page.ByBrain.Sweeping {
 		p.killBrain(1000)
 	}
-	p.page.Over = true
+	p.page.ByGuard.Over = true
 	p.continueLauncher()
 	exit(0)
 }
 
 // continueLauncher continues a launcher that a member has stopped.
 func (p *serverGuard) continueLauncher() {
-	p.page.Continues++
-	sys(unix.SYS_PIDFD_SEND_SIGNAL, uintptr(p.page.Launcher), uintptr(unix.SIGCONT), 0, 0, 0)
+	p.page.ByGuard.Continues++
+	sys(unix.SYS_PIDFD_SEND_SIGNAL, uintptr(p.page.FD.Launcher), uintptr(unix.SIGCONT), 0, 0, 0)
 }
 
 // removeDirectories leaves to a sweep what members have made below them.
 func (p *serverGuard) removeDirectories() {
-	enter(p.page.Leaf) // it may be in one of them
+	enter(p.page.FD.Leaf) // it may be in one of them
 	d := directories{page: p.page}
 	for dir := d.next(); dir != 0; dir = d.next() {
 		const tries = 100 // 100 ms
-		removeDirectory(p.page.Parent, dir, tries)
+		removeDirectory(p.page.FD.Parent, dir, tries)
 	}
 }

@@ -62,7 +62,7 @@ func (p *Preparation) HandOver(payload, leaf int, argv, env []string, of ClientS
 	before := uint64(0)
 	setMask(&all, &before)
 	h.Launcher = int32(os.Getpid())
-	errno = executeProgram(p.page.Program, addressOf(written[0]), addressOf(written[1]))
+	errno = executeProgram(p.page.FD.Program, addressOf(written[0]), addressOf(written[1]))
 	h.Launcher = 0
 	setMask(&before, nil)
 	for _, fd := range fds {

@@ -32,7 +32,7 @@ const (
 
 // announce sends news of the page. A member may have stopped the guard.
 func (k *guardKeeper) announce() {
-	k.page.News++
+	k.page.ByLauncher.News++
 	k.continueGuard()
 	sendWord(int32(k.guard.Sock), page.WordLook)
 	k.announced = now()
@@ -76,7 +76,7 @@ func (k *guardKeeper) remindAt() int64 {
 // one that was frozen runs after a thaw. A member may freeze it again.
 func (k *guardKeeper) check(g *serverGroup) {
 	at := now()
-	hasRead := k.page.NewsRead == k.page.News
+	hasRead := k.page.ByGuard.NewsRead == k.page.ByLauncher.News
 	remindAt := k.remindAt()
 	switch {
 	case k.reactBy == 0 && remindAt != 0 && at >= remindAt:
@@ -85,8 +85,8 @@ func (k *guardKeeper) check(g *serverGroup) {
 	case k.reactBy == 0:
 	case hasRead && !k.page.Unsettled():
 		k.reactBy = 0
-	case hasRead && at < k.page.CallBrainAt:
-		k.expect(k.page.CallBrainAt)
+	case hasRead && at < k.page.ByBrain.CallBrainAt:
+		k.expect(k.page.ByBrain.CallBrainAt)
 	case k.thawed && at >= k.reactBy:
 		k.reactBy = 0
 		signalBy(k.guard.PIDFD, unix.SIGKILL)
@@ -110,7 +110,7 @@ func (k *guardKeeper) forget() {
 	closeFD(int32(k.guard.PIDFD))
 	k.guard.Sock = -1
 	k.guard.PIDFD = -1
-	k.page.Guards++
+	k.page.ByLauncher.Guards++
 	k.reap()
 }
 

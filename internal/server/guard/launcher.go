@@ -68,11 +68,11 @@ func (l *Launcher) arm(leaf int32) syscall.Errno {
 // begin goes on when the main process has started, or could not be.
 func (l *Launcher) begin(main int32, e syscall.Errno) {
 	if e != 0 {
-		l.page.FailedStep = page.StepFork
-		l.page.Errno = uint32(e)
+		l.page.ByLauncher.FailedStep = page.StepFork
+		l.page.ByLauncher.Errno = uint32(e)
 		return
 	}
-	l.page.MainPID = main
+	l.page.ByLauncher.MainPID = main
 	l.children.main = main
 	l.children.tag = l.keeper.lasting.tag()
 	l.children.list, _ = openAt(unix.AT_FDCWD, childrenFile, 0)
@@ -81,7 +81,9 @@ func (l *Launcher) begin(main int32, e syscall.Errno) {
 }
 
 // waits reports whether there is something to wait for.
-func (l *Launcher) waits() bool { return l.page.FailedStep != page.StepFork && l.end == NotEnded }
+func (l *Launcher) waits() bool {
+	return l.page.ByLauncher.FailedStep != page.StepFork && l.end == NotEnded
+}
 
 // pollArguments are those of ppoll(2).
 func (l *Launcher) pollArguments() (polls, count, timeout uintptr) {
@@ -138,13 +140,14 @@ func (l *Launcher) passSignal(sig unix.Signal) {
 	switch {
 	case sig == unix.SIGCHLD:
 		return
-	case sig == unix.SIGCONT && l.signals.continues != l.page.Continues: // by the guard
-		l.signals.continues = l.page.Continues
+	case sig == unix.SIGCONT && l.signals.continues != l.page.ByGuard.Continues: // by the guard
+		l.signals.continues = l.page.ByGuard.Continues
 		return
 	case l.signals.terminal && bit&ofTerminal != 0: // the main process has got it
-		l.page.Forwarded++
+		l.page.ByLauncher.Forwarded++
 	case bit&ending != 0:
-		toMain := l.page.SignalsGot == 0 && l.page.Phase < page.Terminating // no member gets two
+		isFirst := l.page.ByLauncher.SignalsGot == 0
+		toMain := isFirst && l.page.ByBrain.Phase < page.Terminating // no member gets two
 		if toMain {
 			l.children.signalMain(sig)
 			l.children.signalMain(unix.SIGCONT)
@@ -152,7 +155,7 @@ func (l *Launcher) passSignal(sig unix.Signal) {
 		l.page.AddSignal(page.Signal{At: now(), Number: uint32(sig), ToMain: toMain})
 	default:
 		l.children.signalMain(sig)
-		l.page.Forwarded++
+		l.page.ByLauncher.Forwarded++
 	}
 	l.keeper.announce()
 }
@@ -167,7 +170,7 @@ func (l *Launcher) passSignal(sig unix.Signal) {
 func (l *Launcher) stopToo() {
 	sig := l.children.stopped
 	l.children.stopped = 0
-	if sig != 0 && l.signals.terminal && l.page.Phase < page.Terminating {
+	if sig != 0 && l.signals.terminal && l.page.ByBrain.Phase < page.Terminating {
 		l.signals.stop(sig)
 	}
 }
@@ -179,31 +182,31 @@ func (l *Launcher) mainEnded() {
 	}
 	for try := int64(0); try < 16; try++ {
 		// Without a guard there may be no descriptor to read that. Then a group is empty that can be removed.
-		if l.page.Childless && (!l.group.populated() || l.keeper.isMissing() && l.group.remove()) {
+		if l.page.ByLauncher.Childless && (!l.group.populated() || l.keeper.isMissing() && l.group.remove()) {
 			if claimEnd(l.page) || l.keeper.isMissing() {
 				l.end = NothingLeft
 			}
 			return
 		}
-		if l.page.BrainEnds { // a brain ends the rest
+		if l.page.ByLauncher.BrainEnds { // a brain ends the rest
 			return
 		}
 		sleep(20e3 * (try + 1))
 		l.children.reap()
 	}
-	l.page.BrainEnds = true
+	l.page.ByLauncher.BrainEnds = true
 	l.keeper.announce()
 }
 
 // claimEnd has the launcher end the server. It fails if a brain does.
 func claimEnd(on *page.Page) bool {
-	return atomic.CompareAndSwapUint32(&on.Ender, page.NotEnding, page.EndedByLauncher)
+	return atomic.CompareAndSwapUint32(&on.ByBrain.Ender, page.NotEnding, page.EndedByLauncher)
 }
 
 func (l *Launcher) receiveGuard() {
 	word, flags := receive(int32(l.keeper.guard.Sock), new(rights), unix.MSG_DONTWAIT)
 	switch {
-	case flags&deadPeer != 0 && l.page.Over:
+	case flags&deadPeer != 0 && l.page.ByGuard.Over:
 		l.children.awaitStatus()
 		l.end = BrainEndedIt
 	case flags&deadPeer != 0:
@@ -214,13 +217,13 @@ func (l *Launcher) receiveGuard() {
 	case word == page.WordKill:
 		l.children.killAll()
 		l.reap()
-	case l.page.Stuck:
+	case l.page.ByBrain.Stuck:
 		l.end = MembersStuck
 	}
 }
 
 func (l *Launcher) replaceGuard() {
-	l.page.Payload = l.group.payload
+	l.page.ByGuard.Payload = l.group.payload
 	if l.keeper.replace() {
 		l.keeper.announce()
 	} else {

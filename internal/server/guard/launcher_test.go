@@ -69,7 +69,7 @@ func check(err error) {
 }
 
 func (c *config) log(on *page.Page, format string, args ...any) {
-	_, err := unix.Write(int(on.Keep), fmt.Appendf(nil, format+"\n", args...))
+	_, err := unix.Write(int(on.FD.Keep), fmt.Appendf(nil, format+"\n", args...))
 	check(err)
 }
 
@@ -91,23 +91,23 @@ func (c *config) page() *page.Page {
 	if errno != 0 {
 		check(errno)
 	}
-	on.Keep = 3 // the log
+	on.FD.Keep = 3 // the log
 	if !c.NoGrace {
-		on.TermGrace = 1e9
+		on.Order.TermGrace = 1e9
 	}
 	unix.CloseOnExec(3)
 	program := "/proc/self/exe"
 	if c.Program != "" {
 		program = c.Program
 	}
-	on.Program = int32(openFile(program, unix.O_PATH))
+	on.FD.Program = int32(openFile(program, unix.O_PATH))
 	self, err := unix.PidfdOpen(os.Getpid(), 0)
 	check(err)
-	on.Launcher = int32(self)
-	on.Stdin = hangup(0)
+	on.FD.Launcher = int32(self)
+	on.FD.Stdin = hangup(0)
 	if c.Parent != "" {
-		on.Parent = int32(openFile(c.Parent, unix.O_DIRECTORY))
-		on.Leaf = int32(openFile(c.Parent+"/guards", unix.O_DIRECTORY))
+		on.FD.Parent = int32(openFile(c.Parent, unix.O_DIRECTORY))
+		on.FD.Leaf = int32(openFile(c.Parent+"/guards", unix.O_DIRECTORY))
 		check(on.SetDirectories("server/payload", "server/leaf", "server"))
 	}
 	text, _ := json.Marshal(c)
@@ -136,12 +136,12 @@ func launch(c *config) int {
 	_, err = l.ForkGuard(options)
 	check(err)
 	if c.Room != 0 {
-		check(unix.Prlimit(int(on.GuardPID), unix.RLIMIT_NPROC, &unix.Rlimit{Cur: c.Room, Max: c.Room}, nil))
+		check(unix.Prlimit(int(on.ByGuard.GuardPID), unix.RLIMIT_NPROC, &unix.Rlimit{Cur: c.Room, Max: c.Room}, nil))
 	}
 	payload, leaf := c.makeGroup()
-	on.Awaits = true
+	on.Order.Awaits = true
 	self := openFile("/proc/self/exe", unix.O_PATH) // the guard has that of later brains
-	check(unix.Dup3(self, int(on.Program), unix.O_CLOEXEC))
+	check(unix.Dup3(self, int(on.FD.Program), unix.O_CLOEXEC))
 	check(l.HandOver(payload, leaf, os.Args, os.Environ(), ClientSignals{}))
 	return 99
 }
@@ -163,7 +163,7 @@ func goOn() int {
 	c := &config{}
 	check(json.Unmarshal(text, c))
 	if e.End == NothingLeft {
-		c.log(on, "nothing left, %d guards replaced", on.Guards)
+		c.log(on, "nothing left, %d guards replaced", on.ByLauncher.Guards)
 		for c.Parent != "" && unix.Rmdir(c.payload()) == unix.EBUSY {
 		}
 		if c.Crowds {
@@ -218,27 +218,27 @@ func supervise(memory, sock string) int {
 	if text, _ := os.ReadFile(c.payload() + "/cgroup.freeze"); string(text) == "1\n" {
 		state = ", frozen"
 	}
-	name := fmt.Sprint("brain ", on.Generation)
-	if on.Guards > 0 {
+	name := fmt.Sprint("brain ", on.ByGuard.Generation)
+	if on.ByLauncher.Guards > 0 {
 		name = "brain of another guard" // which has started one before
 	}
 	c.log(on, "%s%s: %s", name, state, news(on))
-	if c.Hangs && on.Generation == 1 {
+	if c.Hangs && on.ByGuard.Generation == 1 {
 		// to this thread, which otherwise runs on until another one has got the signal
-		on.BrainReactsBy = 1
+		on.ByBrain.BrainReactsBy = 1
 		runtime.LockOSThread()
 		check(unix.Tgkill(os.Getpid(), unix.Gettid(), unix.SIGSTOP))
 		select {} // continued, it does nothing
 	}
-	if c.Dies >= int(on.Generation) {
+	if c.Dies >= int(on.ByGuard.Generation) {
 		return 1
 	}
 	g, err := page.Attach(on, fds[1])
 	check(err)
-	on.Ender = page.EndedByBrain
-	on.Phase = page.Terminating
+	on.ByBrain.Ender = page.EndedByBrain
+	on.ByBrain.Phase = page.Terminating
 	c.kill(on, g)
-	on.Left[0] = '-' // main goes on, and removes the rest
+	on.ByBrain.Left[0] = '-' // main goes on, and removes the rest
 	g.Send(page.WordDone)
 	return 0
 }
@@ -250,15 +250,15 @@ func news(on *page.Page) string {
 		page.StdinClosed: "stdin closed", page.LauncherDied: "launcher died",
 		page.StopRequested: "stop requested",
 	} {
-		if on.Happened[event] != 0 && name != "" {
+		if on.ByGuard.Happened[event] != 0 && name != "" {
 			all = append(all, name)
 		}
 	}
-	if on.BrainEnds {
+	if on.ByLauncher.BrainEnds {
 		all = append(all, "left-overs")
 	}
-	if on.SignalsGot > 0 {
-		all = append(all, fmt.Sprintf("signal %d", on.Signals[0].Number))
+	if on.ByLauncher.SignalsGot > 0 {
+		all = append(all, fmt.Sprintf("signal %d", on.ByLauncher.Signals[0].Number))
 	}
 	return strings.Join(all, ", ")
 }
@@ -290,12 +290,12 @@ func (c *config) kill(on *page.Page, g *page.Guard) {
 
 // killTree kills the children of the launcher.
 func (c *config) killTree(on *page.Page) {
-	_ = unix.Kill(int(on.MainPID), unix.SIGKILL) // in a pid namespace of the test's
-	if on.Happened[page.LauncherDied] != 0 {
+	_ = unix.Kill(int(on.ByLauncher.MainPID), unix.SIGKILL) // in a pid namespace of the test's
+	if on.ByGuard.Happened[page.LauncherDied] != 0 {
 		return
 	}
-	for !on.Childless {
-		g := on.Launcher
+	for !on.ByLauncher.Childless {
+		g := on.FD.Launcher
 		file := fmt.Sprintf("/proc/self/fdinfo/%d", g)
 		text, _ := os.ReadFile(file)
 		_, pid, _ := strings.Cut(string(text), "Pid:\t")
@@ -311,11 +311,11 @@ func (c *config) killTree(on *page.Page) {
 func statusOn(on *page.Page) int {
 	ws := unix.WaitStatus(on.Status())
 	switch {
-	case on.FailedStep == page.StepExec && unix.Errno(on.Errno) == unix.ENOENT:
+	case on.ByLauncher.FailedStep == page.StepExec && unix.Errno(on.ByLauncher.Errno) == unix.ENOENT:
 		return 127
-	case on.FailedStep == page.StepExec:
+	case on.ByLauncher.FailedStep == page.StepExec:
 		return 126
-	case on.FailedStep != page.StepNone || !on.Exited():
+	case on.ByLauncher.FailedStep != page.StepNone || !on.Exited():
 		return 125
 	case ws.Signaled():
 		return 128 + int(ws.Signal())

@@ -35,28 +35,29 @@ func (l *Launcher) live() {
 func (l *Launcher) exitOrLeave() (forMain bool) {
 	on := l.page
 	switch {
-	case on.FailedStep != page.StepNone || l.end == MembersStuck:
+	case on.ByLauncher.FailedStep != page.StepNone || l.end == MembersStuck:
 		return true
 	case l.end == BrainEndedIt:
 		l.keeper.dismiss(page.WordDone, startWithin)
-		if on.Left[0] != 0 {
+		if on.ByBrain.Left[0] != 0 {
 			return true
 		}
-		if on.Verbose {
+		if on.Order.Verbose {
 			printNotes(on)
 		}
 		exitAs(on)
 		return true
-	case on.Reports && !l.keeper.isMissing():
+	case on.Order.Reports && !l.keeper.isMissing():
 		// init would not reap a guard that was a child of this process, and one that is dead is replaced
-		on.Returned = !on.Awaits && !l.keeper.lasting.near && !endedWithin(int32(l.keeper.guard.PIDFD), 0)
+		guardStays := !l.keeper.lasting.near && !endedWithin(int32(l.keeper.guard.PIDFD), 0)
+		on.ByLauncher.Returned = !on.Order.Awaits && guardStays
 		l.leaveToBrain()
-		if on.Returned {
+		if on.ByLauncher.Returned {
 			l.group.thawGuard() // a member may have frozen it
 			exitAs(on)
 		}
 		return false
-	case on.Awaits: // there is no brain: it implies Reports
+	case on.Order.Awaits: // there is no brain: it implies Reports
 		return true
 	case l.group.remove() || l.keeper.isMissing():
 		l.keeper.dismiss(page.WordDone, startWithin)
@@ -71,8 +72,8 @@ func (l *Launcher) exitOrLeave() (forMain bool) {
 func (l *Launcher) leaveToBrain() {
 	l.end = NotEnded
 	l.leaves = true
-	l.page.BrainEnds = true
-	atomic.StoreUint32(&l.page.Ender, page.NotEnding)
+	l.page.ByLauncher.BrainEnds = true
+	atomic.StoreUint32(&l.page.ByBrain.Ender, page.NotEnding)
 	l.keeper.announce()
 }
 
@@ -80,7 +81,7 @@ func (l *Launcher) leaveToBrain() {
 func (l *Launcher) leaveClient() {
 	null, e := openAt(unix.AT_FDCWD, "/dev/null\x00", unix.O_RDWR)
 	if e != 0 {
-		null = l.page.Program // a descriptor that no client waits for
+		null = l.page.FD.Program // a descriptor that no client waits for
 	}
 	// These can't fail: both numbers are open, and below any limit of open files.
 	sys(unix.SYS_DUP3, uintptr(null), 0, unix.O_CLOEXEC, 0, 0)
@@ -107,10 +108,10 @@ func (l *Launcher) leaveClient() {
 // printNotes prints them on the client's stderr.
 func printNotes(on *page.Page) {
 	size := uintptr(0)
-	for size < uintptr(len(on.EndNotes)) && on.EndNotes[size] != 0 {
+	for size < uintptr(len(on.ByBrain.EndNotes)) && on.ByBrain.EndNotes[size] != 0 {
 		size++
 	}
-	at := uintptr(unsafe.Pointer(&on.EndNotes))
+	at := uintptr(unsafe.Pointer(&on.ByBrain.EndNotes))
 	for size > 0 {
 		n, e := sys(unix.SYS_WRITE, 2, at, size, 0, 0)
 		if e != 0 {

@@ -41,12 +41,12 @@ func (p *Plain) openPlace() bool {
 	if e != 0 {
 		return false
 	}
-	p.page.Parent = parent
-	p.page.Leaf, e = openAt(parent, "guards\x00", directoryFlags)
+	p.page.FD.Parent = parent
+	p.page.FD.Leaf, e = openAt(parent, "guards\x00", directoryFlags)
 	if e == syscall.ENOENT {
-		p.page.Leaf, e = makeDirectory(parent, address("guards\x00"))
+		p.page.FD.Leaf, e = makeDirectory(parent, address("guards\x00"))
 	}
-	return e == 0 && !isFrozen(p.page.Leaf, &p.buf)
+	return e == 0 && !isFrozen(p.page.FD.Leaf, &p.buf)
 }
 
 // findOwn finds the cgroup of this process. It returns false if the mount does not show the hierarchy that
@@ -209,7 +209,7 @@ func isFrozen(dir int32, buf *[512]byte) bool {
 
 // makeGroup makes, locks and arms the group, as group.Make.
 func (p *Plain) makeGroup() (payload int32, e syscall.Errno) {
-	payload, e = makeDirectory(p.page.Parent, uintptr(unsafe.Pointer(&p.texts.dir)))
+	payload, e = makeDirectory(p.page.FD.Parent, uintptr(unsafe.Pointer(&p.texts.dir)))
 	if e == 0 && p.isManaged() {
 		scope := payload
 		payload, e = makeDirectory(scope, address("payload\x00")) // protocol.PayloadName

@@ -89,11 +89,11 @@ func (p *Plain) Run(l *Launcher) bool {
 	l.signals.take()
 	p.score = -1
 	if p.prepare(l) && p.start(l) {
-		if p.page.FailedStep == page.StepNone { // otherwise main tries again, and reports why it can't
+		if p.page.ByLauncher.FailedStep == page.StepNone { // otherwise main tries again, and reports
 			l.leaveClient()
 		}
 		l.live()
-		if p.page.FailedStep == page.StepNone {
+		if p.page.ByLauncher.FailedStep == page.StepNone {
 			return true
 		}
 		l.over = false
@@ -115,7 +115,7 @@ func (p *Plain) prepare(l *Launcher) bool {
 	}
 	p.page = on
 	l.attach(on)
-	on.Foreign = hasChildren()
+	on.Order.Foreign = hasChildren()
 	if !p.makeID() {
 		return false
 	}
@@ -123,14 +123,14 @@ func (p *Plain) prepare(l *Launcher) bool {
 	if e != 0 {
 		return false
 	}
-	on.Launcher = int32(self)
-	on.Program, e = openAt(unix.AT_FDCWD, ownProgram, unix.O_PATH)
+	on.FD.Launcher = int32(self)
+	on.FD.Program, e = openAt(unix.AT_FDCWD, ownProgram, unix.O_PATH)
 	if e != 0 {
 		return false
 	}
-	on.EOFGrace = p.Policy.EOFGrace
-	on.TermGrace = p.Policy.TermGrace
-	on.Replaces = p.Policy.Replace
+	on.Order.EOFGrace = p.Policy.EOFGrace
+	on.Order.TermGrace = p.Policy.TermGrace
+	on.Order.Replaces = p.Policy.Replace
 	s := &on.Started
 	s.EOFGrace = p.Policy.EOFGrace
 	s.TermGrace = p.Policy.TermGrace
@@ -266,12 +266,12 @@ func watchClient(on *page.Page) bool {
 	if !s.Conveyed {
 		s.Stdin = page.File{}
 	}
-	watched := epollOn(&on.Stdin, 0, unix.EPOLLRDHUP) && epollOn(&on.Stdout, 1, 0) &&
-		epollOn(&on.Room[0], 1, unix.EPOLLOUT) && epollOn(&on.Room[1], 2, unix.EPOLLOUT)
+	watched := epollOn(&on.FD.Stdin, 0, unix.EPOLLRDHUP) && epollOn(&on.FD.Stdout, 1, 0) &&
+		epollOn(&on.FD.Room[0], 1, unix.EPOLLOUT) && epollOn(&on.FD.Room[1], 2, unix.EPOLLOUT)
 	if !s.Conveyed || !watched {
 		return watched
 	}
-	if !epollOn(&on.Input, 0, unix.EPOLLIN) {
+	if !epollOn(&on.FD.Input, 0, unix.EPOLLIN) {
 		return false
 	}
 	if s.Client.PID <= 1 { // then init is not the client
@@ -282,7 +282,7 @@ func watchClient(on *page.Page) bool {
 	switch {
 	case e != 0:
 	case int64(parent) == s.Client.PID:
-		on.Client = int32(fd)
+		on.FD.Client = int32(fd)
 	default: // the client exited meanwhile, and the pid may be reused
 		closeFD(int32(fd))
 	}
@@ -355,8 +355,8 @@ func (p *Plain) start(l *Launcher) bool {
 	if e != 0 {
 		return false
 	}
-	p.page.CallBrainAt = now() + settleAfter
-	p.page.Reports = p.Reports || p.isManaged()
+	p.page.ByBrain.CallBrainAt = now() + settleAfter
+	p.page.Order.Reports = p.Reports || p.isManaged()
 	if l.arm(-1) != 0 {
 		return false
 	}
@@ -374,7 +374,7 @@ func (p *Plain) start(l *Launcher) bool {
 			l.children.signalMain(sig)
 		}
 	}
-	if p.page.FailedStep == page.StepNone { // otherwise main starts the server, with that score
+	if p.page.ByLauncher.FailedStep == page.StepNone { // otherwise main starts the server, with that score
 		lowerScore(p.score)
 		p.score = -1
 	}

@@ -31,7 +31,7 @@ type launcherEvents struct {
 func (v *launcherEvents) watch(on *page.Page, guard, signals int32) {
 	v.polls[fromGuard] = unix.PollFd{Fd: guard, Events: unix.POLLIN}
 	v.polls[fromSignals] = unix.PollFd{Fd: signals, Events: unix.POLLIN}
-	for i, fd := range [...]int32{on.Stdin, on.Stdout, on.Client} {
+	for i, fd := range [...]int32{on.FD.Stdin, on.FD.Stdout, on.FD.Client} {
 		v.polls[fromClient+i] = unix.PollFd{Fd: fd, Events: unix.POLLIN}
 	}
 }
@@ -39,9 +39,9 @@ func (v *launcherEvents) watch(on *page.Page, guard, signals int32) {
 // watchInput polls the input of idle members, as the guard does: a member may have stopped that.
 func (v *launcherEvents) watchInput(on *page.Page, announced bool) {
 	v.polls[fromInput] = unix.PollFd{Fd: -1, Events: unix.POLLIN}
-	isIdle := on.Phase == page.Idle && !on.Roused
+	isIdle := on.ByBrain.Phase == page.Idle && !on.ByGuard.Roused
 	if isIdle && !announced {
-		v.polls[fromInput].Fd = on.Input
+		v.polls[fromInput].Fd = on.FD.Input
 	}
 }
 

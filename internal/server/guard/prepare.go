@@ -26,7 +26,7 @@ func Prepare(on *page.Page, s *Server) (*Preparation, error) {
 	if err != nil {
 		return nil, err
 	}
-	on.Foreign = hasChildren()
+	on.Order.Foreign = hasChildren()
 	return &Preparation{page: on, birth: b, waiting: -1, keeper: guardKeeper{page: on}}, nil
 }
 

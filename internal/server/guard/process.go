@@ -100,7 +100,7 @@ type call struct {
 	deaths    int               // of brains, one after the other
 	at        int64             // when a brain is started, or 0
 	patience  int64             // when a brain that was continued is killed, or 0
-	dueSeen   int64             // Page.Due that had passed
+	dueSeen   int64             // BrainReactsBy that had passed
 	postponed int64             // for how long at the last time: see postponeSettling
 	digits    [numbers][11]byte // arguments
 }
@@ -195,7 +195,7 @@ func (l *lasting) forkOnce(on *page.Page, gate *Gate, replaces bool) (g page.Gua
 	if e == 0 {
 		p.replaces = replaces
 		if replaces {
-			p.keeps.add(on.Payload)
+			p.keeps.add(on.ByGuard.Payload)
 		}
 		if l.copies {
 			p.leaveOut()
@@ -208,7 +208,7 @@ func (l *lasting) forkOnce(on *page.Page, gate *Gate, replaces bool) (g page.Gua
 		}
 		closeFD(signals)
 		if e == 0 {
-			on.GuardPID = p.pid // it writes that, too
+			on.ByGuard.GuardPID = p.pid // it writes that, too
 		}
 		g = page.Guard{Page: on, Sock: int(ends[0]), PIDFD: int(p.pidfd)}
 		p.unmap()
@@ -255,7 +255,7 @@ func (l *lasting) newProcess(on *page.Page, gate *Gate, sock int32) (*process, s
 	p := *(**process)(unsafe.Pointer(&at))
 	p.page = on
 	p.lasting = *l
-	p.cgroup = on.Leaf
+	p.cgroup = on.FD.Leaf
 	p.launcherSock = sock
 	p.called.sock = -1
 	p.signals = int32(signals)

@@ -81,9 +81,9 @@ func (s *Server) Run() error {
 	err := b.begin()
 	if err == nil {
 		p := b.Page
-		p.Awaits = b.Config.Engine != "" || s.Report >= 0 || s.Verbose
-		p.Reports = journal || b.Group.Managed || p.Awaits
-		p.Verbose = s.Verbose
+		p.Order.Awaits = b.Config.Engine != "" || s.Report >= 0 || s.Verbose
+		p.Order.Reports = journal || b.Group.Managed || p.Order.Awaits
+		p.Order.Verbose = s.Verbose
 		payload, leaf := b.Group.Directories()
 		err = b.launcher.HandOver(payload, leaf, shownArguments(), s.Env, s.Signals)
 	}
@@ -219,14 +219,14 @@ func (b *start) begin() (err error) {
 	if err := b.acquire(); err != nil {
 		return err
 	}
-	b.Config.Foreign = b.Page.Foreign
+	b.Config.Foreign = b.Page.Order.Foreign
 	b.Note(container.Uncontained(s.Argv))
 	b.Group.Note(b.Config.Notes)
 	if err := b.Page.SetConfig(protocol.Encode(b.Config)); err != nil {
 		return err
 	}
-	b.Page.CallBrainAt = b.settleAt()
-	b.Page.Managed = b.Group.Managed
+	b.Page.ByBrain.CallBrainAt = b.settleAt()
+	b.Page.Order.Managed = b.Group.Managed
 	return nil
 }
 
@@ -254,17 +254,17 @@ func (b *birth) open(executable string) error {
 	p := b.Page
 	side := b.client
 	p.Handover.Terminal = linux.OnTerminal()
-	p.Program = int32(program)
-	p.Launcher = int32(self)
-	p.Keep = int32(b.Config.Report)
-	p.EOFGrace = int64(b.Config.Policy.EOFGrace)
-	p.TermGrace = int64(b.Config.Policy.TermGrace)
-	p.Replaces = b.Config.Replace
-	p.Stdin = int32(side.Stdin)
-	p.Stdout = int32(side.Stdout)
-	p.Input = int32(side.Input)
-	p.Room = [2]int32{int32(side.Room[0]), int32(side.Room[1])}
-	p.Client = int32(side.PIDFD)
+	p.FD.Program = int32(program)
+	p.FD.Launcher = int32(self)
+	p.FD.Keep = int32(b.Config.Report)
+	p.Order.EOFGrace = int64(b.Config.Policy.EOFGrace)
+	p.Order.TermGrace = int64(b.Config.Policy.TermGrace)
+	p.Order.Replaces = b.Config.Replace
+	p.FD.Stdin = int32(side.Stdin)
+	p.FD.Stdout = int32(side.Stdout)
+	p.FD.Input = int32(side.Input)
+	p.FD.Room = [2]int32{int32(side.Room[0]), int32(side.Room[1])}
+	p.FD.Client = int32(side.PIDFD)
 	return nil
 }
 
@@ -282,8 +282,8 @@ func (b *birth) makeGroup(p backend.Place) (err error) {
 	}
 	wanted := backend.Wanted{
 		Config: b.Config, Names: b.Page.SetDirectories,
-		Launcher: freeze.Root{PID: os.Getpid(), PIDFD: int(b.Page.Launcher)},
-		Guard:    freeze.Root{PID: int(b.Page.GuardPID), PIDFD: b.Guard.PIDFD},
+		Launcher: freeze.Root{PID: os.Getpid(), PIDFD: int(b.Page.FD.Launcher)},
+		Guard:    freeze.Root{PID: int(b.Page.ByGuard.GuardPID), PIDFD: b.Guard.PIDFD},
 	}
 	if b.launcher != nil {
 		wanted.Prefork = b.prefork
@@ -296,8 +296,8 @@ func (b *birth) makeGroup(p backend.Place) (err error) {
 
 // openDirectories opens those that guards need: their cgroup, and the parent of all groups.
 func (b *birth) openDirectories(above *cgroup.Group) error {
-	b.Page.Leaf = -1
-	b.Page.Parent = -1
+	b.Page.FD.Leaf = -1
+	b.Page.FD.Parent = -1
 	if above == nil {
 		return nil
 	}
@@ -310,14 +310,14 @@ func (b *birth) openDirectories(above *cgroup.Group) error {
 		_ = leaf.Close() // a directory
 		return fmt.Errorf("open %s once more: %w", above.Path(), err)
 	}
-	b.Page.Leaf = int32(leaf.FD())
-	b.Page.Parent = int32(parent)
+	b.Page.FD.Leaf = int32(leaf.FD())
+	b.Page.FD.Parent = int32(parent)
 	return nil
 }
 
 func (b *birth) closeDirectories() {
-	_ = unix.Close(int(b.Page.Leaf)) // a directory, or -1
-	_ = unix.Close(int(b.Page.Parent))
+	_ = unix.Close(int(b.Page.FD.Leaf)) // a directory, or -1
+	_ = unix.Close(int(b.Page.FD.Parent))
 }
 
 // prefork starts the main process, which waits for its group.

@@ -67,7 +67,7 @@ func (t *Taken) prepare(b *birth, r client.Child) (err error) {
 		return err
 	}
 	b.Config.Side = b.client.ClientSide
-	b.Page.Unproven = t.wanted.Unproven
+	b.Page.Order.Unproven = t.wanted.Unproven
 	return b.Page.SetConfig(protocol.Encode(b.Config))
 }
 
@@ -113,17 +113,17 @@ func (h *Heir) Retake(k page.Kept) (*Taken, error) {
 		unix.CloseOnExec(int(fd)) // fails for none
 	}
 	p, err := page.Open(int(k.Memory))
-	if err != nil || p.FailedStep != page.StepNone {
+	if err != nil || p.ByLauncher.FailedStep != page.StepNone {
 		return nil, err
 	}
 	// The numbers of this process.
-	p.Payload = k.Payload
+	p.ByGuard.Payload = k.Payload
 	p.Memory = k.Memory
-	p.Program = -1
-	p.Launcher = -1
-	p.Generation++ // the other process may still run
+	p.FD.Program = -1
+	p.FD.Launcher = -1
+	p.ByGuard.Generation++ // the other process may still run
 	resume := brain.Resume
-	if p.Unproven {
+	if p.Order.Unproven {
 		resume = brain.Reopen
 	}
 	b, err := resume(p, &page.Guard{Page: p, Sock: -1, PIDFD: -1}, h.Env, h.Hub.Loop())
@@ -145,7 +145,7 @@ func (h *Heir) Retake(k page.Kept) (*Taken, error) {
 		return nil, err
 	}
 	t.Held = t.Client.Rewatch(t.Config.Policy.IdleFreeze > 0)
-	if p.Unproven {
+	if p.Order.Unproven {
 		return t, nil
 	}
 	t.Config.Launcher, _ = group.Identify(os.Getpid())
@@ -196,7 +196,7 @@ func (t *Taken) showLife() {
 // GuardedBy records the client's guard.
 func (t *Taken) GuardedBy(pid int) {
 	t.Config.Guard, _ = group.Identify(pid)
-	if !t.Page.Unproven {
+	if !t.Page.Order.Unproven {
 		_ = t.Group.Register(t.Config) // it was removed
 	}
 }
@@ -211,7 +211,7 @@ func (t *Taken) TakeAlso(pid, pidfd int) error {
 	if err == nil && linux.Ended(pidfd) {
 		err = unix.ESRCH // a group is entered by pid, which may be another process's by now
 	}
-	if err == nil && !t.Page.Unproven { // for a member that leaves the group before Guide
+	if err == nil && !t.Page.Order.Unproven { // for a member that leaves the group before Guide
 		_ = group.TagOf(t.ID()).Put(pid, pidfd)
 	}
 	return err
@@ -227,12 +227,12 @@ func (t *Taken) Prove(limits cgroup.Limits, why string) error {
 	if err != nil {
 		return err
 	}
-	t.Page.Unproven = false
+	t.Page.Order.Unproven = false
 	return t.Group.Register(t.Config)
 }
 
 // IsProven is false for a program with Server.Unproven, before Prove.
-func (t *Taken) IsProven() bool { return !t.Page.Unproven }
+func (t *Taken) IsProven() bool { return !t.Page.Order.Unproven }
 
 // Main is a pidfd of the main process and its pid; the pidfd is -1 if that has ended.
 func (t *Taken) Main() (pid, pidfd int) { return t.Config.Main.PID, t.Client.Main }
@@ -275,10 +275,10 @@ func (t *Taken) endOwn() {
 	}
 	closeGuard(t.own)
 	t.own = nil
-	_ = unix.Close(int(t.Page.Program))
-	_ = unix.Close(int(t.Page.Launcher))
-	t.Page.Program = -1
-	t.Page.Launcher = -1
+	_ = unix.Close(int(t.Page.FD.Program))
+	_ = unix.Close(int(t.Page.FD.Launcher))
+	t.Page.FD.Program = -1
+	t.Page.FD.Launcher = -1
 }
 
 func closeGuard(g *page.Guard) {
@@ -295,7 +295,7 @@ func (t *Taken) Backend() protocol.Backend { return t.Config.Group.Backend }
 // Release leaves the process alone, in a group that no sweep ends.
 func (t *Taken) Release() {
 	if t.Page != nil {
-		t.Page.FailedStep = page.StepJoin
+		t.Page.ByLauncher.FailedStep = page.StepJoin
 	}
 	if g := t.Group; g != nil {
 		t.Leave()

@@ -28,15 +28,16 @@ const (
 // Page is the shared memory. Times are those of CLOCK_MONOTONIC in nanoseconds, and 0 stands for never.
 // Descriptors have the same number in all of these processes, and -1 stands for none.
 //
-// Each part has one writer. A writer sends a word on a socket after it has written, and a reader reads the
-// word first: these system calls order the memory. Fields that are read without a word are atomic.
+// Each part has one writer, which sends a word on a socket after it has written. A reader reads the word
+// before the page. These system calls order the memory: a reader sees all that was written before the last
+// word.
 type Page struct {
-	Inherited
-	Order
-	Launched
-	Seen
-	Decided
-	Gateway
+	FD         Inherited
+	Order      Order
+	ByLauncher Launched
+	ByGuard    Seen
+	ByBrain    Decided
+	Gateway    Gateway
 
 	Handover    Handover
 	Looks       Looks
@@ -74,7 +75,8 @@ type Order struct {
 	Verbose   bool  // it prints the notes
 }
 
-// Launched are the launcher's fields. It writes a signal before their number.
+// Launched are the launcher's fields. Until its exec the main process writes some of them. The launcher
+// writes a signal before their number.
 type Launched struct {
 	MainPID    int32
 	FailedStep Step
@@ -125,7 +127,7 @@ const (
 	Events
 )
 
-// Decided are a brain's fields.
+// Decided are a brain's fields. While there is no brain the guard writes Phase and CallBrainAt.
 type Decided struct {
 	Phase         uint32 // a lifecycle.State
 	Cause         uint32
@@ -139,7 +141,7 @@ type Decided struct {
 	Stuck         bool // a member could not be killed: the launcher returns, and the brain waits for it
 	Reported      bool // the report is written
 	Settled       bool // the tasks that a start leaves for later are done
-	Sweeping      bool // the brain stops orphans of others: it is not killed when nothing of the server is left
+	Sweeping      bool // the brain stops orphans of others: not killed when nothing is left
 
 	EndNotes [2048]byte // lines for people, as they are printed
 	Left     [2048]byte // members that could not be ended, a line each
@@ -275,8 +277,8 @@ func New() (p *Page, errno unix.Errno) {
 		return nil, errno
 	}
 	p.Memory = int32(fd)
-	p.Payload = -1
-	p.Listener = -1
+	p.ByGuard.Payload = -1
+	p.Gateway.Listener = -1
 	for i := range p.Descriptors() {
 		p.Descriptors()[i] = -1
 	}
@@ -322,12 +324,12 @@ func Read(fd int) (config []byte, cause uint32, guard int, err error) {
 	p := (*Page)(unsafe.Pointer(&head[0]))
 	p.Memory = int32(fd)
 	config, err = p.Config()
-	return config, p.Cause, int(p.GuardPID), err
+	return config, p.ByBrain.Cause, int(p.ByGuard.GuardPID), err
 }
 
 // Close gives back what this process has of the page. The guard has its own.
 func (p *Page) Close() {
-	for _, fd := range []int32{p.Memory, p.Program, p.Launcher} {
+	for _, fd := range []int32{p.Memory, p.FD.Program, p.FD.Launcher} {
 		_ = unix.Close(int(fd)) // nothing to flush
 	}
 	_ = unix.MunmapPtr(unsafe.Pointer(p), Size) // it was mapped whole
@@ -335,43 +337,45 @@ func (p *Page) Close() {
 
 // Descriptors is a view of Inherited.
 func (p *Page) Descriptors() []int32 {
-	return unsafe.Slice(&p.Stdin, unsafe.Sizeof(p.Inherited)/unsafe.Sizeof(p.Stdin))
+	return unsafe.Slice(&p.FD.Stdin, unsafe.Sizeof(p.FD)/unsafe.Sizeof(p.FD.Stdin))
 }
 
 // hasEnded is a bit that no status of wait4(2) has.
 const hasEnded = 1 << 31
 
 // SetStatus is for a main process that has ended, with a status as of wait4(2).
-func (p *Page) SetStatus(status uint32) { atomic.StoreUint32(&p.ended, status|hasEnded) }
+func (p *Page) SetStatus(status uint32) { atomic.StoreUint32(&p.ByLauncher.ended, status|hasEnded) }
 
 // Exited reports whether the main process has ended, and its parent knows the status.
-func (p *Page) Exited() bool { return atomic.LoadUint32(&p.ended)&hasEnded != 0 }
+func (p *Page) Exited() bool { return atomic.LoadUint32(&p.ByLauncher.ended)&hasEnded != 0 }
 
 // Status is that of SetStatus, or 0.
-func (p *Page) Status() uint32 { return atomic.LoadUint32(&p.ended) &^ hasEnded }
+func (p *Page) Status() uint32 { return atomic.LoadUint32(&p.ByLauncher.ended) &^ hasEnded }
 
 // AddSignal adds one that the launcher got.
 func (p *Page) AddSignal(s Signal) {
-	p.Signals[p.SignalsGot%SignalsMost] = s
-	atomic.AddUint32(&p.SignalsGot, 1)
+	p.ByLauncher.Signals[p.ByLauncher.SignalsGot%SignalsMost] = s
+	atomic.AddUint32(&p.ByLauncher.SignalsGot, 1)
 }
 
 // IsRepeated reports whether a client has sent the first signal once more: the server gets no grace then.
 func (p *Page) IsRepeated() bool {
-	return p.SignalsGot > 1 && p.Signals[0].Number == p.Signals[1].Number
+	return p.ByLauncher.SignalsGot > 1 && p.ByLauncher.Signals[0].Number == p.ByLauncher.Signals[1].Number
 }
 
 // Unsettled reports whether no brain has been called yet, for the tasks that a start leaves.
-func (p *Page) Unsettled() bool { return p.CallBrainAt != 0 && p.Generation == 0 }
+func (p *Page) Unsettled() bool { return p.ByBrain.CallBrainAt != 0 && p.ByGuard.Generation == 0 }
 
 // Pending reports whether something has happened that no brain has handled.
 func (p *Page) Pending() bool {
 	for event := range Events {
-		if p.Happened[event] != 0 && p.Handled&(1<<event) == 0 {
+		if p.ByGuard.Happened[event] != 0 && p.ByBrain.Handled&(1<<event) == 0 {
 			return true
 		}
 	}
-	return p.BrainEnds && p.Handled&HandledEnd == 0 || p.SignalsGot != p.SignalsRead
+	hasSignals := p.ByLauncher.SignalsGot != p.ByBrain.SignalsRead
+	hasEnd := p.ByLauncher.BrainEnds && p.ByBrain.Handled&HandledEnd == 0
+	return hasSignals || hasEnd
 }
 
 // NoStep is NextStep while there is no stop, or an endless grace.
@@ -380,10 +384,10 @@ const NoStep = math.MaxInt64
 // NextStep is when guard or brain have to make the next step of a stop: 0 for at once.
 func (p *Page) NextStep() int64 {
 	switch {
-	case p.Pending() || p.Phase > Terminating:
+	case p.Pending() || p.ByBrain.Phase > Terminating:
 		return 0
-	case p.Phase > Idle && p.PhaseEnds != 0:
-		return p.PhaseEnds
+	case p.ByBrain.Phase > Idle && p.ByBrain.PhaseEnds != 0:
+		return p.ByBrain.PhaseEnds
 	}
 	return NoStep
 }
@@ -456,12 +460,12 @@ func Attach(p *Page, sock int) (*Guard, error) {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("refuse to be traced: %w", err)
 	}
-	for _, fd := range append(p.Descriptors(), p.Memory, p.Payload, p.Listener, int32(sock)) {
+	for _, fd := range append(p.Descriptors(), p.Memory, p.ByGuard.Payload, p.Gateway.Listener, int32(sock)) {
 		unix.CloseOnExec(int(fd)) // fails for none
 	}
 	parent := unix.Getppid()
 	pidfd, err := unix.PidfdOpen(parent, 0)
-	if err != nil || parent != int(p.GuardPID) || unix.Getppid() != parent {
+	if err != nil || parent != int(p.ByGuard.GuardPID) || unix.Getppid() != parent {
 		_ = unix.Close(pidfd)
 		return nil, fmt.Errorf("find the guard: %w", unix.ESRCH)
 	}

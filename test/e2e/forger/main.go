@@ -30,7 +30,7 @@ func main() {
 	must(err)
 	begin(os.Args[3:])
 	comm, text := genuine(uid, os.Args[2])
-	(*page.Page)(unsafe.Pointer(&text[0])).GuardPID = int32(os.Getpid())
+	(*page.Page)(unsafe.Pointer(&text[0])).ByGuard.GuardPID = int32(os.Getpid())
 	must(syscall.Setuid(uid))
 	must(unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0)) // as one that was this user from the start
 	fd, err := unix.MemfdCreate("mcpscope", 0)
