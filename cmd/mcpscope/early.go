@@ -45,7 +45,7 @@ func begin(argv, stack uintptr) uintptr {
 			return argv
 		}
 		refuseWithoutRoom()
-		own.HoldSignals()
+		own.Signals.Hold()
 		openNothing()
 	}
 	return withOwnVariables(argv, args, env)

@@ -31,7 +31,7 @@ import (
 func init() {
 	if len(os.Args) > 1 && os.Args[1] == "run" {
 		runtime.LockOSThread()
-		own.ReleaseSignals()
+		own.Signals.Release(own.Over() != nil)
 	}
 }
 
@@ -118,7 +118,7 @@ func (v *invocation) prepare(operands []string) int {
 		Stderr: f.Stderr, Report: report, Verbose: f.Verbose, Quiet: f.Quiet,
 		ClientName: protocol.ClientName(os.Getppid()),
 		Origin:     protocol.OriginOf(dir, env),
-		Executable: "/proc/self/exe", NoFile: limit, Signals: own.ClientSignals(), Weaker: v.tellWeaker,
+		Executable: "/proc/self/exe", NoFile: limit, Signals: own.Signals.Client, Weaker: v.tellWeaker,
 	}
 	return cli.ExitOK
 }

@@ -75,17 +75,17 @@ const stopping = "stop-parent|stop-parent-late|stop-parent-first|stop-parent-loo
 // protecting are the mechanisms of a stop: nothing survives, and nothing else ends.
 var protecting = []mechanism{
 	// the watches for the server's end
-	without("the guard's watch of the launcher", one(guard+"guard.go", "\t\tp.launcherDied()\n", "\t\texit(0)\n"),
+	without("the guard's watch of the launcher", one(guard+"guard.go", "\t\tg.launcherDied()\n", "\t\texit(0)\n"),
 		ends("launcher"), tests("test/e2e", "KilledLauncherLeavesTheTermGrace")),
 	without("the launcher's watch of the guard", one(guard+"launcher.go", "\t\tl.replaceGuard()\n\tcase word", "\tcase word"),
 		ends("guard"), cells(onCgroup, "plain|kill-guard", "guard|TERM")),
-	without("the guard's watch of the main process", one(guard+"guard.go", "p.polls[pollMain].Fd = int32(fd)", "closeFD(int32(fd))"),
+	without("the guard's watch of the main process", one(guard+"guardevents.go", "v.polls[pollMain].Fd = int32(fd)", "closeFD(int32(fd))"),
 		cells(onCgroup, "stop-parent", "stdin")),
-	without("the SIGCONT for a stopped launcher", one(guard+"guard.go", "uintptr(p.page.FD.Launcher), uintptr(unix.SIGCONT)", "uintptr(p.page.FD.Launcher), 0"),
+	without("the SIGCONT for a stopped launcher", one(guard+"withoutbrain.go", "uintptr(on.FD.Launcher), uintptr(unix.SIGCONT)", "uintptr(on.FD.Launcher), 0"),
 		ends("stopped launcher"), tests("test/e2e", "StoppedLauncher")),
-	without("the watch of stdin", one(guard+"guard.go", "p.watchEnd(pollStdin, page.StdinClosed, p.page.FD.Stdin)", "_ = page.StdinClosed"),
+	without("the watch of stdin", one(guard+"guardevents.go", "v.watchEnd(on, page.StdinClosed, on.FD.Stdin)", "_ = page.StdinClosed"),
 		cells(onBoth, "plain|ignore-eof", "stdin|client"), tests("test/e2e", "ServerThatStaysIsAskedOnce")),
-	without("the watch of stdout", one(guard+"guard.go", "p.watchEnd(pollStdout, page.StdoutClosed, p.page.FD.Stdout)", "_ = page.StdoutClosed"),
+	without("the watch of stdout", one(guard+"guardevents.go", "v.watchEnd(on, page.StdoutClosed, on.FD.Stdout)", "_ = page.StdoutClosed"),
 		tests("test/e2e", "ClosedStdoutEndsTheServer")),
 	without("the client's pidfd", one(clientSide+"client.go", "parent := os.Getppid()", "parent := min(os.Getppid(), 1)"),
 		cells(onCgroup, "plain|ignore-eof", "client|exit|tree"), tests("test/e2e", "ClientDies.*")),
@@ -106,9 +106,9 @@ var protecting = []mechanism{
 	without("the thaw and SIGCONT for the asking",
 		both(one("freeze/stop.go", "_ = frozen.Thaw()", "_ = frozen"), one("freeze/stop.go", "Signal(g, sig, unix.SIGCONT)", "Signal(g, sig)")),
 		tests("freeze", "AskReachesWhoIsFrozenOrStopped")),
-	without("the freeze before a brain starts", one(guard+"guard.go", "writeChar(p.files.freeze, '1')", "_ = freezeFile"),
+	without("the freeze before a brain starts", one(guard+"members.go", "\tm.freeze()\n}\n\n// killAndWait", "}\n\n// killAndWait"),
 		ends("launcher|first brain dies"), cells(onCgroup, stopping, "kill")),
-	without("the guard's own kill", one(guard+"callbrain.go", "\tp.killAll()\n", ""), ends("all brains die|no brain starts|left the group, no brain")),
+	without("the guard's own kill", one(guard+"withoutbrain.go", "\ts.members.killAndWait()\n", ""), ends("all brains die|no brain starts|left the group, no brain")),
 	// whom nothing may happen to
 	without("the second list of members",
 		one("freeze/stop.go", "slices.BinarySearch(again, pid); member {", "slices.BinarySearch(again, pid); member || true {"),
@@ -161,7 +161,7 @@ var unnoticed = []mechanism{
 	without("the mark of a person's freeze", one(idle+"rest.go", "if !Held(r.Group.Payload) {", "if true {"),
 		tests("test/e2e", "FreezeOfAnIdleServerStays")),
 	// transparency to the server
-	without("job control", one(guard+"launcher.go", "\t\tl.signals.stop(sig)\n", ""),
+	without("job control", one(guard+"launcher.go", "\t\tl.Signals.stop(sig)\n", ""),
 		tests("test/e2e", "TerminalJobControl|TerminalFullScreen")),
 	without("the client's descriptors closed", one(guard+"live.go", "\tsys(unix.SYS_DUP3, uintptr(null), 0, unix.O_CLOEXEC, 0, 0)\n\tsys(unix.SYS_DUP3, uintptr(null), 1, unix.O_CLOEXEC, 0, 0)\n", ""),
 		tests("test/e2e", "OnlyTheServerHoldsItsDescriptors|TransparentHolders|TransparentEnds")),

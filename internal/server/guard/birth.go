@@ -31,7 +31,7 @@ type Server struct {
 
 // birth is the memory of the main process until its exec.
 type birth struct {
-	child
+	child    child
 	page     *page.Page
 	launcher int32  // pid
 	texts    memory // of program
@@ -101,26 +101,26 @@ func (b *birth) prefork() (waiting int32, e syscall.Errno) {
 	}
 	b.sends = ends[0]
 	b.sock = ends[1]
-	keepInForks(uintptr(unsafe.Pointer(b)), b.size) // the guard was forked without it
+	keepInForks(uintptr(unsafe.Pointer(b)), b.child.size) // the guard was forked without it
 	keepInForks(b.texts.at, b.texts.size)
 	if copiesAll {
 		keepInForks(ownMemory())
 	}
-	e = b.forkHere(0, uint64(unix.SIGCHLD))
+	e = b.child.forkHere(0, uint64(unix.SIGCHLD))
 	closeFD(ends[1])
 	if e != 0 {
 		closeFD(ends[0])
 		return -1, e
 	}
-	closeFD(b.pidfd)
+	closeFD(b.child.pidfd)
 	return ends[0], 0
 }
 
 // start starts the main process in the payload, and returns when it executes the server, or can't.
 func (b *birth) start(payload int32) syscall.Errno {
 	b.payload = payload
-	b.cgroup = payload
-	return b.forkHere(vforkFlags, uint64(unix.SIGCHLD))
+	b.child.cgroup = payload
+	return b.child.forkHere(vforkFlags, uint64(unix.SIGCHLD))
 }
 
 // mainProcess is the main process until its exec. It must not outlive the launcher before it is in the group:
@@ -142,7 +142,7 @@ func (b *birth) mainProcess() {
 		}
 		b.payload = b.rights.fds[0]
 	}
-	if b.payload >= 0 && (b.joins || b.cgroup < 0) {
+	if b.payload >= 0 && (b.child.joins || b.child.cgroup < 0) {
 		b.check(page.StepJoin, writeFile(b.payload, procsFile, '0'))
 	}
 	pid, _ := sys(unix.SYS_GETPID, 0, 0, 0, 0, 0)
@@ -156,7 +156,7 @@ func (b *birth) mainProcess() {
 	b.check(page.StepLimits, e)
 	_, e = sys(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_LOCKS, uintptr(unsafe.Pointer(&b.state.locks)), 0, 0)
 	b.check(page.StepLimits, e)
-	if b.joins {
+	if b.child.joins {
 		resetHandlers()
 	}
 	for sig := uintptr(1); sig <= 64; sig++ {

@@ -8,6 +8,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/server/page"
 )
 
 // A brain takes 3 ms of a processor. An agent may start all its servers at once, and each of them would wait
@@ -18,15 +20,15 @@ const (
 	postponeLast  = 320e6
 )
 
-// postponeSettling has a brain come later that would only settle the start. It reports whether it does. A
-// server that replaces another one may be gone by then.
-func (p *serverGuard) postponeSettling() bool {
-	settles := p.page.Unsettled() && !p.page.Pending() && !p.page.Order.Replaces
-	if !settles || p.called.postponed >= postponeLast || !isBusy() {
+// postpone has a brain come later that would only settle the start. It reports whether it does. A server that
+// replaces another one may be gone by then.
+func (c *brainCall) postpone(on *page.Page) bool {
+	settles := on.Unsettled() && !on.Pending() && !on.Order.Replaces
+	if !settles || c.postponed >= postponeLast || !isBusy() {
 		return false
 	}
-	p.called.postponed = max(postponeFirst, 2*p.called.postponed)
-	p.page.ByBrain.CallBrainAt = now() + p.called.postponed
+	c.postponed = max(postponeFirst, 2*c.postponed)
+	on.ByBrain.CallBrainAt = now() + c.postponed
 	return true
 }
 

@@ -5,7 +5,7 @@
 package guard
 
 import (
-	"sync/atomic"
+	"math"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -13,132 +13,161 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/page"
 )
 
-// react starts a brain when one is needed, and replaces one that does not react.
-func (p *serverGuard) react() {
-	at := now()
-	switch {
-	case p.called.sock >= 0:
-		p.checkBrain(at)
+// brainCall is the brain that a guard has started, or is about to. A gateway's guard has its watcher here.
+type brainCall struct {
+	sock      int32 // the guard's end of its socket, or -1 without a brain
+	end       int32 // the brain's end, until it executes its program
+	pid       int32
+	deaths    int               // of brains, one after the other
+	at        int64             // when a brain is started, or 0
+	late      watchdog          // for one that does not react
+	postponed int64             // for how long at the last time: see postpone
+	digits    [numbers][11]byte // arguments
+}
+
+// watchdog continues a brain that has changed nothing by BrainReactsBy, as a member may have stopped it, and
+// gives it another time: it may have had no processor.
+type watchdog struct {
+	due    int64 // BrainReactsBy that has passed, or 0
+	killAt int64 // when the brain is replaced that was continued then
+}
+
+// continuedFor is that other time. startWithin is the first time of a brain.
+const (
+	continuedFor = 1e9
+	startWithin  = 5e9
+	deathsMost   = 3 // of brains, one after the other
+)
+
+// deadline is when the watchdog has something to do; 0 for never.
+func (w *watchdog) deadline(reactsBy int64) int64 {
+	if reactsBy == w.due {
+		return w.killAt
+	}
+	return reactsBy
+}
+
+func (c *brainCall) isRunning() bool { return c.sock >= 0 }
+
+// callBy has a brain started by that time.
+func (c *brainCall) callBy(at int64) {
+	if c.at == 0 || at < c.at {
+		c.at = at
+	}
+}
+
+func (c *brainCall) isDue(at int64) bool { return c.at != 0 && at >= c.at }
+
+// deadline is when a brain is started, or is late; 0 for never.
+func (c *brainCall) deadline(on *page.Page) int64 {
+	limit := on.ByBrain.CallBrainAt
+	if c.isRunning() {
+		limit = c.late.deadline(on.ByBrain.BrainReactsBy)
+	}
+	if c.at != 0 && (limit == 0 || c.at < limit) {
+		limit = c.at
+	}
+	return limit
+}
+
+// announce has a brain that there is read the page. A member may have stopped it.
+func (c *brainCall) announce() {
+	if !c.isRunning() {
 		return
-	case p.page.Pending():
-		p.callBy(p.neededBy())
 	}
-	if wake := p.page.ByBrain.CallBrainAt; wake != 0 && at >= wake {
-		p.callBy(at)
+	if c.pid > 0 {
+		signalChild(c.pid, unix.SIGCONT)
 	}
-	if p.called.at != 0 && at >= p.called.at {
-		p.callBrain()
-	}
+	sendWord(c.sock, page.WordLook)
 }
 
-func (p *serverGuard) callBy(at int64) {
-	if p.called.at == 0 || at < p.called.at {
-		p.called.at = at
-	}
-}
-
-// neededBy is when a brain is needed for the events on the page.
-func (p *serverGuard) neededBy() int64 {
-	l := &p.page.ByLauncher
-	first := int64(math63)
-	if l.SignalsGot != p.page.ByBrain.SignalsRead {
-		first = now()
-		if l.SignalsGot == 1 {
-			first = l.Signals[0].At + reactWithin
-		}
-	}
-	if l.BrainEnds && p.page.ByBrain.Handled&page.HandledEnd == 0 {
-		first = now()
-	}
-	for event := range page.Events {
-		at := p.page.ByGuard.Happened[event]
-		if at == 0 || p.page.ByBrain.Handled&(1<<event) != 0 {
-			continue
-		}
-		switch event {
-		case page.StdinClosed, page.StdoutClosed, page.MainExited: // the launcher sees the last one, too
-			at += quietAfterHangUp
-		}
-		first = min(first, at)
-	}
-	return first
-}
-
-const math63 = 1<<63 - 1
-
-// callBrain starts a brain. A member may have stopped the launcher, which has to see the end of the server.
-func (p *serverGuard) callBrain() {
-	p.called.at = 0
-	p.watchMain()         // the launcher may have been stopped before it could send a word
-	if p.page.Pending() { // not to settle a start: a SIGCONT of the client may come at the same time
-		p.continueLauncher()
-	}
+// isStuck reports whether the brain has changed nothing for too long. At first it continues it.
+func (c *brainCall) isStuck(reactsBy, at int64) bool {
 	switch {
-	case p.launcherEnds():
-		p.page.ByBrain.CallBrainAt = 0
-		p.callBy(now() + quietAfterHangUp)
-	case p.postponeSettling():
-	case p.startBrain():
-	case p.page.Pending() || p.page.ByBrain.Phase > page.Idle:
-		p.endWithoutBrain()
-	default: // nothing that the server's end depends on
-		if p.page.ByBrain.Phase == page.Idle {
-			p.thawIdle()
-			p.page.ByBrain.Phase = page.Running
+	case reactsBy == 0 || at < reactsBy:
+		return false
+	case reactsBy != c.late.due:
+		c.late.due = reactsBy
+		c.late.killAt = at + continuedFor
+		c.announce()
+		return false
+	}
+	return at >= c.late.killAt
+}
+
+// forget is for a brain that ends.
+func (c *brainCall) forget() {
+	c.kill(20)
+	closeFD(c.sock)
+	c.sock = -1
+}
+
+// kill kills the brain, and reaps it if it ends in so many milliseconds: a member may trace it.
+func (c *brainCall) kill(within int) {
+	if c.pid <= 0 {
+		return
+	}
+	signalChild(c.pid, unix.SIGKILL) // it may be stopped
+	for try := 0; try < within*10; try++ {
+		pid, e := sys(unix.SYS_WAIT4, uintptr(c.pid), 0, unix.WNOHANG, 0, 0)
+		if e != 0 || pid != 0 {
+			break
 		}
-		p.page.ByBrain.CallBrainAt = now() + tryAgainAfter
+		sleep(100e3) // SIGCHLD is not polled here
+	}
+	c.pid = 0
+}
+
+// reap waits for brains that have ended: the guard has no other children.
+func (c *brainCall) reap() {
+	for {
+		pid, e := sys(unix.SYS_WAIT4, ^uintptr(0), 0, unix.WNOHANG|unix.WALL, 0, 0)
+		if e != 0 || pid == 0 {
+			return
+		}
+		if int32(pid) == c.pid {
+			c.pid = 0
+		}
 	}
 }
-
-// launcherEnds reports whether the launcher removes the group: a brain could only quit. If something
-// keeps the group, the launcher calls one.
-func (p *serverGuard) launcherEnds() bool {
-	claimed := atomic.LoadUint32(&p.page.ByBrain.Ender) == page.EndedByLauncher
-	return claimed && p.polls[pollLauncher].Fd >= 0
-}
-
-// tryAgainAfter is for a brain that could not be started, and is not needed yet.
-const tryAgainAfter = 1e9
 
 // startBrain starts one, with a socket of its own.
-func (p *process) startBrain() bool {
+func (p *process) startBrain(c *brainCall) bool {
 	var ends [2]int32
 	if socketPair(&ends) != 0 {
 		return false
 	}
 	p.page.ByGuard.Generation++
-	p.called.sock = ends[0]
-	p.called.end = ends[1]
-	at := p.args & (argumentsMost - 1)
-	p.argv[at] = decimal(&p.called.digits[0], int(p.page.Memory))
-	p.argv[(at+1)&(argumentsMost-1)] = decimal(&p.called.digits[1], int(p.called.end))
+	c.sock = ends[0]
+	c.end = ends[1]
+	first := p.lasting.args & (argumentsMost - 1)
+	second := (first + 1) & (argumentsMost - 1)
+	p.lasting.argv[first] = decimal(&c.digits[0], int(p.page.Memory))
+	p.lasting.argv[second] = decimal(&c.digits[1], int(c.end))
 	p.page.ByBrain.BrainReactsBy = now() + startWithin
-	p.called.dueSeen = 0
-	p.called.patience = 0
-	pid := p.spawnBrain()
-	closeFD(p.called.end)
+	c.late = watchdog{}
+	pid := p.spawnBrain(c.end)
+	closeFD(c.end)
 	if pid < 0 {
-		closeFD(p.called.sock)
-		p.called.sock = -1
+		closeFD(c.sock)
+		c.sock = -1
 		return false
 	}
-	p.called.pid = int32(pid)
-	p.polls[pollBrain].Fd = p.called.sock
-	p.polls[pollBrain].Revents = 0
+	c.pid = int32(pid)
 	return true
 }
 
 // spawnBrain starts a brain in the leaf of guards, which is that of the scope where there is no other. The
 // guard may be elsewhere: a brain in the group of the members would freeze itself.
-func (p *process) spawnBrain() (pid int) {
+func (p *process) spawnBrain(end int32) (pid int) {
 	leaf := p.page.FD.Leaf
 	if leaf < 0 && p.page.ByGuard.Payload >= 0 {
 		// -1 where no manager has the group
 		leaf, _ = openAt(p.page.ByGuard.Payload, scopeLeaf, unix.O_DIRECTORY)
 	}
-	pid = p.spawnIn(leaf)
+	pid = p.spawnIn(leaf, end)
 	if pid < 0 && leaf >= 0 { // a member may have removed it, or have made it one that takes no process
-		pid = p.spawnIn(-1)
+		pid = p.spawnIn(-1, end)
 	}
 	if leaf != p.page.FD.Leaf {
 		closeFD(leaf)
@@ -148,41 +177,42 @@ func (p *process) spawnBrain() (pid int) {
 
 // spawnIn starts a brain in a cgroup, or in the guard's (-1). It borrows the guard's memory until its exec.
 // The guard's signals are all blocked and have no handlers.
-func (p *process) spawnIn(leaf int32) (pid int) {
-	if p.joins {
+func (p *process) spawnIn(leaf, end int32) (pid int) {
+	own := &p.child
+	if own.joins {
 		pid = vfork(unix.SYS_CLONE, vforkFlags|uintptr(unix.SIGCHLD), 0)
 	} else {
-		p.clone = cloneArgs{flags: vforkFlags, exitSignal: uint64(unix.SIGCHLD)}
+		own.clone = cloneArgs{flags: vforkFlags, exitSignal: uint64(unix.SIGCHLD)}
 		if leaf >= 0 {
-			p.clone.flags |= unix.CLONE_INTO_CGROUP
-			p.clone.cgroup = uint64(leaf)
+			own.clone.flags |= unix.CLONE_INTO_CGROUP
+			own.clone.cgroup = uint64(leaf)
 		}
-		pid = vfork(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&p.clone)), unsafe.Sizeof(p.clone))
+		pid = vfork(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&own.clone)), unsafe.Sizeof(own.clone))
 	}
 	if pid == 0 {
-		if p.joins {
+		if own.joins {
 			enter(leaf)
 		}
-		p.executeBrain()
+		p.executeBrain(end)
 	}
 	return pid
 }
 
 // executeBrain is the brain's process until its exec.
-func (p *process) executeBrain() {
+func (p *process) executeBrain(end int32) {
 	for i := 0; i < p.keeps.shared; i++ {
 		passOn(p.keeps.fds[i&(mostKept-1)])
 	}
 	passOn(p.page.ByGuard.Payload)
-	passOn(p.called.end)
-	if p.role == roleGate {
+	passOn(end)
+	if p.child.role == roleGate {
 		passServers(p.page)
 	}
 	none := uint64(0)
 	setMask(&none, nil)
 	// The descriptor is of the file that the launcher runs, even if the file is deleted or replaced by now.
-	argv := uintptr(unsafe.Pointer(&p.argv))
-	executeProgram(p.page.FD.Program, argv, p.env)
+	argv := uintptr(unsafe.Pointer(&p.lasting.argv))
+	executeProgram(p.page.FD.Program, argv, p.lasting.env)
 	exit(125)
 }
 
@@ -193,169 +223,30 @@ func passOn(fd int32) {
 	}
 }
 
-func (p *serverGuard) receiveBrain() {
-	word, dead := p.receiveFrom(p.called.sock, unix.MSG_DONTWAIT)
-	switch {
-	case word == page.WordDone:
-		p.finish()
-	case word == page.WordRest:
-		p.forgetBrain()
-		p.called.deaths = 0
-		if p.page.ByBrain.Phase == page.Idle {
-			sendWord(p.launcherSock, page.WordLook) // it polls the input as well
-		}
-	case dead:
-		p.forgetBrain()
-		p.brainDied()
-	case word == page.WordLook && p.page.ByBrain.Stuck:
-		sendWord(p.launcherSock, page.WordLook)
-	}
-}
-
-// forgetBrain is for a brain that ends.
-func (p *serverGuard) forgetBrain() {
-	p.killBrain(20)
-	closeFD(p.called.sock)
-	p.called.sock = -1
-	p.polls[pollBrain].Fd = -1
-}
-
-// killBrain kills the brain, and reaps it if it ends in so many milliseconds: a member may trace it.
-func (p *process) killBrain(within int) {
-	if p.called.pid <= 0 {
-		return
-	}
-	signalChild(p.called.pid, unix.SIGKILL) // it may be stopped
-	for try := 0; try < within*10; try++ {
-		pid, e := sys(unix.SYS_WAIT4, uintptr(p.called.pid), 0, unix.WNOHANG, 0, 0)
-		if e != 0 || pid != 0 {
-			break
-		}
-		sleep(100e3) // SIGCHLD is not polled here
-	}
-	p.called.pid = 0
-}
-
-// stopping reports whether there is a stop, so that the members need not run while no brain does.
-func (p *serverGuard) stopping() bool {
-	return p.page.ByBrain.Phase >= page.Terminating || p.page.ByGuard.Happened[page.LauncherDied] != 0
-}
-
-// brainDied calls the next brain. One after another may die for the same reason: then the guard ends the
-// server, and does without a report.
-func (p *serverGuard) brainDied() {
-	p.called.deaths++
-	if p.called.deaths >= deathsMost && !p.stopping() && !p.page.Pending() {
-		p.page.ByBrain.CallBrainAt = 0 // nothing that concerns the server
-		p.called.deaths = 0
-		p.thawIdle() // which one of them may have frozen
-		return
-	}
-	switch {
-	case p.called.deaths >= deathsMost:
-		p.endWithoutBrain()
-	case p.stopping():
-		p.haltMembers()
-	}
-	p.callBy(now())
-}
-
-// checkBrain replaces a brain that has changed nothing by BrainReactsBy.
-func (p *serverGuard) checkBrain(at int64) {
-	due := p.page.ByBrain.BrainReactsBy
-	switch {
-	case due == 0 || at < due:
-	case due != p.called.dueSeen:
-		p.called.dueSeen = due
-		p.called.patience = at + continuedFor
-		p.tellBrain()
-	case at >= p.called.patience:
-		p.forgetBrain()
-		p.brainDied()
-	}
-}
-
-// endWithoutBrain ends a server where no brain can start, for lack of processes or memory. It does not
-// return.
-func (p *serverGuard) endWithoutBrain() {
-	if p.launcherLives() && p.page.ByBrain.Phase < page.Terminating {
-		writeChar(p.files.freeze, '0') // a person may have frozen the members, which get the graces to end
-		p.awaitOwnEnd()
-		if p.page.ByLauncher.SignalsGot == 0 { // otherwise the main process has got one from the client
-			sendWord(p.launcherSock, page.WordTerminate)
-		}
-		p.awaitEnd(now(), p.page.Order.TermGrace, true)
-	}
-	p.killAll()
-	if p.launcherLives() { // members that left the group descend from it
-		sendWord(p.launcherSock, page.WordKill)
-		p.awaitLauncher()
-	}
-	if !p.launcherLives() { // it may have died meanwhile
-		p.killTagged()
-	}
-	p.removeDirectories()
-	p.finish()
-}
-
-func (p *serverGuard) launcherLives() bool {
-	return p.polls[pollLauncher].Fd >= 0 && !endedWithin(p.page.FD.Launcher, 0)
-}
-
-// awaitOwnEnd gives a server the EOF grace, if the client has closed stdin or stdout and nothing else has
-// happened.
-func (p *serverGuard) awaitOwnEnd() {
-	happened := &p.page.ByGuard.Happened
-	since := happened[page.StdinClosed]
-	if since == 0 {
-		since = happened[page.StdoutClosed]
-	}
-	other := happened[page.ClientDied] | happened[page.MainExited] | happened[page.StopRequested]
-	if since != 0 && other == 0 {
-		p.awaitEnd(since, p.page.Order.EOFGrace, false)
-	}
-}
-
-// awaitEnd waits until no member is left, the launcher is dead, or the grace is over; a negative one is not.
-// A signal to the launcher ends the wait as well, or a repeated one if the server was asked to end before.
-func (p *serverGuard) awaitEnd(since, grace int64, asked bool) {
-	for grace < 0 || now() < since+grace {
-		p.page.ByGuard.NewsRead = p.page.ByLauncher.News // the launcher replaces a guard that does not react
-		ended := p.page.Exited() && p.page.ByLauncher.Childless && !p.populated()
-		signalled := p.page.IsRepeated() || !asked && p.page.ByLauncher.SignalsGot > 0
-		if ended || signalled {
-			return
-		}
-		if endedWithin(p.page.FD.Launcher, 5e6) { // no event says that the last member has ended
-			return
+// neededBy is when a brain is needed for the events on the page. Most servers end by themselves soon after a
+// hang-up of stdin, or a first signal. Then no brain is needed.
+func neededBy(on *page.Page) int64 {
+	own := &on.ByLauncher
+	first := int64(math.MaxInt64)
+	if own.SignalsGot != on.ByBrain.SignalsRead {
+		first = now()
+		if own.SignalsGot == 1 {
+			first = own.Signals[0].At + reactWithin
 		}
 	}
-}
-
-// awaitLauncher waits until the launcher has killed its children, or is dead.
-func (p *serverGuard) awaitLauncher() {
-	for round := 0; round < 5000 && !p.page.ByLauncher.Childless; round++ {
-		if endedWithin(p.page.FD.Launcher, 2e6) { // no event says that all have ended
-			return
-		}
+	if own.BrainEnds && on.ByBrain.Handled&page.HandledEnd == 0 {
+		first = now()
 	}
-}
-
-// killAll is a stop without a grace. Before Linux 5.14 the members are frozen, and their launcher kills them
-// or, after its death, a sweep.
-func (p *serverGuard) killAll() {
-	for round := int64(1); p.page.ByGuard.Payload >= 0 && round < 5000; round++ {
-		if writeChar(p.files.kill, '1') != 0 {
-			writeChar(p.files.freeze, '1')
-			return
+	for event := range page.Events {
+		at := on.ByGuard.Happened[event]
+		if at == 0 || on.ByBrain.Handled&(1<<event) != 0 {
+			continue
 		}
-		if !p.populated() {
-			return
+		isQuiet := event == page.StdinClosed || event == page.StdoutClosed || event == page.MainExited
+		if isQuiet { // the launcher sees the end of the main process, too
+			at += quietAfterHangUp
 		}
-		sleep(min(round*50e3, 2e6)) // no event says that a killed process has ended
+		first = min(first, at)
 	}
-}
-
-func (p *serverGuard) populated() bool {
-	return p.page.ByGuard.Payload >= 0 && p.files.populated(&p.buf)
+	return first
 }

@@ -58,31 +58,6 @@ func (g *serverGroup) remove() bool {
 	return true
 }
 
-// groupFiles are files of the payload, or -1. The guard keeps them open: a member can keep it from opening
-// others (RLIMIT_NOFILE), and after the launcher's death nothing else would stop the server.
-type groupFiles struct{ kill, freeze, events int32 }
-
-func (f *groupFiles) open(payload int32) {
-	if payload < 0 {
-		return
-	}
-	f.kill, _ = openAt(payload, killFile, unix.O_WRONLY) // -1 before Linux 5.14
-	f.freeze, _ = openAt(payload, freezeFile, unix.O_WRONLY)
-	f.events, _ = openAt(payload, eventsFile, 0)
-}
-
-// populated reports whether cgroup.events says so. One that cannot be read is, as for a brain: a member that
-// does not exist costs time. One that was removed is not.
-func (f *groupFiles) populated(buf *[512]byte) bool {
-	at := uintptr(unsafe.Pointer(buf))
-	size := unsafe.Sizeof(*buf)
-	n, e := sys(unix.SYS_PREAD64, uintptr(f.events), at, size, 0, 0)
-	if e == syscall.ENODEV {
-		return false
-	}
-	return e != 0 || isPopulated(buf, n)
-}
-
 // directories goes through those of a page.
 type directories struct {
 	page *page.Page

@@ -40,7 +40,7 @@ func (p *Preparation) HandOver(payload, leaf int, argv, env []string, of ClientS
 	h.Sock = int32(p.keeper.guard.Sock)
 	h.PIDFD = int32(p.keeper.guard.PIDFD)
 	h.Main = p.waiting
-	h.MainPID = p.birth.pid
+	h.MainPID = p.birth.child.pid
 	h.Name = guards.name
 	h.Near = guards.near
 	h.Readable = guards.readable
@@ -83,24 +83,24 @@ func (l *Launcher) Continue(memory int32, args, env []uintptr) bool {
 		end++
 	}
 	l.keeper.lasting.hide = [2]uintptr{args[0], end}
-	l.prepareBrains(addressOf(env) + unsafe.Sizeof(env[0])) // the rest of them, or none
+	rest := addressOf(env) + unsafe.Sizeof(env[0]) // the other variables, or none
+	l.keeper.lasting.prepareBrains(&l.brainName, rest)
 	l.leaveClient()
-	l.signals.take()
-	l.signals.open()
+	l.Signals.take()
+	l.Signals.open()
 	l.startWaiting()
 	l.live()
 	return true
 }
 
 // prepareBrains fills in the arguments of brains, and their environment.
-func (l *Launcher) prepareBrains(env uintptr) {
-	guards := &l.keeper.lasting
-	n := copy(l.brainName[:], "brain-") // protocol.BrainPrefix
-	copy(l.brainName[n:], guards.name[len("guard-"):])
-	guards.argv[0] = uintptr(unsafe.Pointer(&l.brainName))
-	guards.argv[1] = address("supervise\x00") // protocol.BrainCommand
-	guards.args = 2
-	guards.env = env
+func (l *lasting) prepareBrains(name *[24]byte, env uintptr) {
+	n := copy(name[:], "brain-") // protocol.BrainPrefix
+	copy(name[n:], l.name[len("guard-"):])
+	l.argv[0] = uintptr(unsafe.Pointer(name))
+	l.argv[1] = address("supervise\x00") // protocol.BrainCommand
+	l.args = 2
+	l.env = env
 }
 
 // Runtime has the functions of a launcher with a Go runtime.
@@ -128,19 +128,19 @@ func (l *Launcher) ContinueInGo(memory int, env []string, r Runtime) bool {
 		l.keeper.lasting = *lasts
 	}
 	l.leaveClient() // before the runtime has descriptors
-	l.signals.take()
+	l.Signals.take()
 	if fd, failed := r.Catch(); failed == nil && err == nil { // otherwise startWaiting fails
-		l.signals.fd = int32(fd)
+		l.Signals.fd = int32(fd)
 	}
-	l.signals.record = 1
-	handled := l.signals.Blocked | jobSignals
+	l.Signals.record = 1
+	handled := l.Signals.Client.Blocked | jobSignals
 	setMask(&handled, nil)
 	l.startWaiting()
 	for {
 		for l.waits() {
 			l.react(r.Poll(l.pollArguments()))
 		}
-		if l.exitOrLeave() {
+		if l.exitOrLeave() == toMain {
 			l.over = true
 			return true
 		}
@@ -169,8 +169,8 @@ func (l *Launcher) resume(memory int32) bool {
 	guards.name = h.Name
 	guards.near = h.Near
 	guards.readable = h.Readable
-	l.signals.ClientSignals = ClientSignals{Blocked: h.Blocked, Ignored: h.Ignored}
-	l.signals.terminal = h.Terminal
+	l.Signals.Client = ClientSignals{Blocked: h.Blocked, Ignored: h.Ignored}
+	l.Signals.terminal = h.Terminal
 	for _, fd := range on.Descriptors() {
 		closeOnExec(fd)
 	}
@@ -191,7 +191,7 @@ func closeOnExec(fd int32) {
 func (l *Launcher) startWaiting() {
 	h := &l.page.Handover
 	e := syscall.EMFILE
-	if l.signals.fd >= 0 {
+	if l.Signals.fd >= 0 {
 		e = l.arm(h.GuardLeaf)
 	}
 	if e == 0 {

@@ -20,7 +20,7 @@ type Launcher struct {
 	keeper   guardKeeper
 	group    serverGroup
 	children children
-	signals  launcherSignals
+	Signals  Signals
 	events   launcherEvents
 	alone    lastResort
 
@@ -50,7 +50,7 @@ func (l *Launcher) attach(on *page.Page) {
 	l.group.payload = -1
 	l.children.page = on
 	l.children.list = -1
-	l.signals.fd = -1
+	l.Signals.fd = -1
 }
 
 // arm hands the group to the guard, before the main process may start in it. leaf is where the guard moves,
@@ -76,7 +76,7 @@ func (l *Launcher) begin(main int32, e syscall.Errno) {
 	l.children.main = main
 	l.children.tag = l.keeper.lasting.tag()
 	l.children.list, _ = openAt(unix.AT_FDCWD, childrenFile, 0)
-	l.events.watch(l.page, int32(l.keeper.guard.Sock), l.signals.fd)
+	l.events.watch(l.page, int32(l.keeper.guard.Sock), l.Signals.fd)
 	l.keeper.announce()
 }
 
@@ -120,8 +120,8 @@ func (l *Launcher) react(e syscall.Errno) {
 // receiveSignals passes signals on. Those by which a client ends a server go to the page as well.
 func (l *Launcher) receiveSignals() {
 	buf := &l.group.buf
-	n := l.signals.receive(buf)
-	for i := uintptr(0); i < n; i += l.signals.record {
+	n := l.Signals.receive(buf)
+	for i := uintptr(0); i < n; i += l.Signals.record {
 		l.passSignal(unix.Signal(buf[i&(uintptr(len(buf))-1)]))
 	}
 	l.reap()
@@ -140,10 +140,10 @@ func (l *Launcher) passSignal(sig unix.Signal) {
 	switch {
 	case sig == unix.SIGCHLD:
 		return
-	case sig == unix.SIGCONT && l.signals.continues != l.page.ByGuard.Continues: // by the guard
-		l.signals.continues = l.page.ByGuard.Continues
+	case sig == unix.SIGCONT && l.Signals.continues != l.page.ByGuard.Continues: // by the guard
+		l.Signals.continues = l.page.ByGuard.Continues
 		return
-	case l.signals.terminal && bit&ofTerminal != 0: // the main process has got it
+	case l.Signals.terminal && bit&ofTerminal != 0: // the main process has got it
 		l.page.ByLauncher.Forwarded++
 	case bit&ending != 0:
 		isFirst := l.page.ByLauncher.SignalsGot == 0
@@ -170,8 +170,8 @@ func (l *Launcher) passSignal(sig unix.Signal) {
 func (l *Launcher) stopToo() {
 	sig := l.children.stopped
 	l.children.stopped = 0
-	if sig != 0 && l.signals.terminal && l.page.ByBrain.Phase < page.Terminating {
-		l.signals.stop(sig)
+	if sig != 0 && l.Signals.terminal && l.page.ByBrain.Phase < page.Terminating {
+		l.Signals.stop(sig)
 	}
 }
 

@@ -22,32 +22,50 @@ func (l *Launcher) live() {
 			_, e := sys(unix.SYS_PPOLL, polls, count, timeout, 0, 0)
 			l.react(e)
 		}
-		if l.exitOrLeave() {
+		if l.exitOrLeave() == toMain {
 			l.over = true
 			return
 		}
 	}
 }
 
-// exitOrLeave ends the process as the main process has ended, when nothing is left of the server. It returns
-// where main has to do that, or a brain has to end something first: then the loop goes on. Where no guard can
-// be forked, there is no brain either: a sweep removes the group.
-func (l *Launcher) exitOrLeave() (forMain bool) {
+// afterWait is how a launcher goes on that has nothing to wait for, and does not exit.
+type afterWait uint32
+
+const (
+	waitAgain afterWait = iota // a brain has to end something first
+	toMain                     // to report the failure, or that the status is unknown
+)
+
+// exitOrLeave ends the process as the main process has ended, when nothing is left of the server.
+func (l *Launcher) exitOrLeave() afterWait {
+	if l.page.ByLauncher.FailedStep != page.StepNone || l.end == MembersStuck {
+		return toMain
+	}
+	if l.end == BrainEndedIt {
+		return l.exitAfterBrain()
+	}
+	return l.exitWithoutBrain()
+}
+
+// exitAfterBrain is for a server that a brain has ended.
+func (l *Launcher) exitAfterBrain() afterWait {
+	l.keeper.dismiss(page.WordDone, startWithin)
+	if l.page.ByBrain.Left[0] != 0 {
+		return toMain
+	}
+	if l.page.Order.Verbose {
+		printNotes(l.page)
+	}
+	exitAs(l.page)
+	return toMain
+}
+
+// exitWithoutBrain is for a server of which nothing is left. Where no guard can be forked, there is no brain
+// either: a sweep removes the group.
+func (l *Launcher) exitWithoutBrain() afterWait {
 	on := l.page
-	switch {
-	case on.ByLauncher.FailedStep != page.StepNone || l.end == MembersStuck:
-		return true
-	case l.end == BrainEndedIt:
-		l.keeper.dismiss(page.WordDone, startWithin)
-		if on.ByBrain.Left[0] != 0 {
-			return true
-		}
-		if on.Order.Verbose {
-			printNotes(on)
-		}
-		exitAs(on)
-		return true
-	case on.Order.Reports && !l.keeper.isMissing():
+	if on.Order.Reports && !l.keeper.isMissing() {
 		// init would not reap a guard that was a child of this process, and one that is dead is replaced
 		guardStays := !l.keeper.lasting.near && !endedWithin(int32(l.keeper.guard.PIDFD), 0)
 		on.ByLauncher.Returned = !on.Order.Awaits && guardStays
@@ -56,16 +74,18 @@ func (l *Launcher) exitOrLeave() (forMain bool) {
 			l.group.thawGuard() // a member may have frozen it
 			exitAs(on)
 		}
-		return false
-	case on.Order.Awaits: // there is no brain: it implies Reports
-		return true
-	case l.group.remove() || l.keeper.isMissing():
+		return waitAgain
+	}
+	if on.Order.Awaits { // there is no brain: it implies Reports
+		return toMain
+	}
+	if l.group.remove() || l.keeper.isMissing() {
 		l.keeper.dismiss(page.WordDone, startWithin)
 		exitAs(on)
-		return true
+		return toMain
 	}
 	l.leaveToBrain()
-	return false
+	return waitAgain
 }
 
 // leaveToBrain is for a group that a brain removes: a member may have made others in it.
@@ -99,7 +119,7 @@ func (l *Launcher) leaveClient() {
 	keeps.add(l.page.Memory)
 	keeps.add(int32(l.keeper.guard.Sock))
 	keeps.add(int32(l.keeper.guard.PIDFD))
-	keeps.add(l.signals.fd)
+	keeps.add(l.Signals.fd)
 	keeps.add(l.group.payload)
 	keeps.add(l.children.list)
 	keeps.closeOthers()
@@ -122,7 +142,7 @@ func printNotes(on *page.Page) {
 	}
 }
 
-// exitAs ends the process as the main process has ended. It returns if it does not know how.
+// exitAs ends the process as the main process has ended. It returns if the status is unknown.
 func exitAs(on *page.Page) {
 	if !on.Exited() {
 		return

@@ -85,8 +85,8 @@ func (p *Plain) Run(l *Launcher) bool {
 		return false
 	}
 	dumpable, _ := sys(unix.SYS_PRCTL, unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
-	l.signals.block(readSignals | jobSignals)
-	l.signals.take()
+	l.Signals.block(readSignals | jobSignals)
+	l.Signals.take()
 	p.score = -1
 	if p.prepare(l) && p.start(l) {
 		if p.page.ByLauncher.FailedStep == page.StepNone { // otherwise main tries again, and reports
@@ -103,7 +103,7 @@ func (p *Plain) Run(l *Launcher) bool {
 	p.undo(l)
 	sys(unix.SYS_PRCTL, unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 	sys(unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, dumpable, 0, 0, 0)
-	l.signals.giveBack()
+	l.Signals.giveBack()
 	return false
 }
 
@@ -335,12 +335,12 @@ func (p *Plain) start(l *Launcher) bool {
 		return false
 	}
 	p.birth = *(**birth)(unsafe.Pointer(&at))
-	p.fillBirth(&l.signals)
+	p.fillBirth(&l.Signals)
 	guards := &l.keeper.lasting
 	copy(guards.name[:], "guard-") // protocol.GuardPrefix
 	copy(guards.name[6:], p.id[:])
 	guards.hide = p.Command.Hide
-	l.prepareBrains(addressOf(p.Command.Env))
+	l.keeper.lasting.prepareBrains(&l.brainName, addressOf(p.Command.Env))
 	guards.near = !initReaps(p.page, &p.buf)
 	none := Gate{}
 	l.keeper.guard, e = guards.fork(p.page, &none, false)
@@ -351,7 +351,7 @@ func (p *Plain) start(l *Launcher) bool {
 	if e != 0 {
 		return false
 	}
-	e = l.signals.open()
+	e = l.Signals.open()
 	if e != 0 {
 		return false
 	}
@@ -361,14 +361,14 @@ func (p *Plain) start(l *Launcher) bool {
 		return false
 	}
 	missed := uint64(0)
-	if l.signals.terminal {
+	if l.Signals.terminal {
 		missed = ofTerminalNow()
 	}
 	e = p.birth.start(l.group.payload)
 	if e == 0 {
-		closeFD(p.birth.pidfd)
+		closeFD(p.birth.child.pidfd)
 	}
-	l.begin(p.birth.pid, e)
+	l.begin(p.birth.child.pid, e)
 	for sig := unix.Signal(1); sig <= 64 && e == 0; sig++ {
 		if missed&(1<<(uint64(sig-1)&63)) != 0 {
 			l.children.signalMain(sig)
@@ -385,7 +385,7 @@ func (p *Plain) start(l *Launcher) bool {
 const settleAfter = 10e6
 
 // fillBirth is newBirth.
-func (p *Plain) fillBirth(signals *launcherSignals) {
+func (p *Plain) fillBirth(signals *Signals) {
 	b := p.birth
 	c := &p.Command
 	b.page = p.page
@@ -413,8 +413,8 @@ func (p *Plain) fillBirth(signals *launcherSignals) {
 		env: uintptr(unsafe.Pointer(&p.texts.env)), shell: p.texts.shell[0],
 		shellArgv: uintptr(unsafe.Pointer(&p.texts.shell)),
 	}
-	b.state.mask = signals.Blocked
-	b.state.ignores = signals.Ignored
+	b.state.mask = signals.Client.Blocked
+	b.state.ignores = signals.Client.Ignored
 	var death int32
 	sys(unix.SYS_PRCTL, unix.PR_GET_PDEATHSIG, uintptr(unsafe.Pointer(&death)), 0, 0, 0)
 	b.state.death = uintptr(death)
@@ -461,7 +461,7 @@ func (p *Plain) undo(l *Launcher) {
 	closeFD(l.group.payload) // fails for none
 	closeFD(l.children.list)
 	closeFD(p.score)
-	closeFD(l.signals.fd)
+	closeFD(l.Signals.fd)
 	for _, fd := range p.page.Descriptors() {
 		closeFD(fd)
 	}

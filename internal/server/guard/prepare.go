@@ -33,9 +33,9 @@ func Prepare(on *page.Page, s *Server) (*Preparation, error) {
 // Prefork forks the main process in a group, or before it has one (-1), for a manager that moves it to a
 // scope. There it waits for its start.
 func (p *Preparation) Prefork(payload int) (pid int, errno syscall.Errno) {
-	p.birth.cgroup = int32(payload)
+	p.birth.child.cgroup = int32(payload)
 	p.waiting, errno = p.birth.prefork()
-	return int(p.birth.pid), errno
+	return int(p.birth.child.pid), errno
 }
 
 // ForkGuard is Fork. The launcher replaces a guard that is killed.
@@ -56,7 +56,7 @@ func (p *Preparation) ForkGuard(o *Options) (*page.Guard, error) {
 // Abandon ends the guard, and the main process: that exits when its socket is closed.
 func (p *Preparation) Abandon() {
 	if p.waiting >= 0 {
-		forgetMain(p.waiting, p.birth.pid)
+		forgetMain(p.waiting, p.birth.child.pid)
 		p.waiting = -1
 	}
 	p.keeper.abandon()

@@ -55,66 +55,16 @@ const (
 	mostKept      = 32
 )
 
-// process is the memory that both kinds of guards have, with the stack behind it.
+// process is the part that both kinds of guards have. It is at the beginning of their memory.
 type process struct {
-	child
-	page *page.Page
-	lasting
-	replaces bool // it has the group from the launcher, by inheritance
-
+	child        child
+	page         *page.Page
+	lasting      lasting
+	replaces     bool  // it has the group from the launcher, by inheritance
 	launcherSock int32 // of the process that has forked it
 	signals      int32 // signalfd
 	keeps        keepList
-	called       call
-	polls        [pollCount]unix.PollFd
-	received     reception
 	info         [16]uint64 // the last signal
-	buf          [512]byte
-}
-
-// serverGuard is the guard of a server.
-type serverGuard struct {
-	process
-	heard uint32 // page.News of the last word of the launcher
-	files groupFiles
-}
-
-// gateGuard is the guard of a gateway.
-type gateGuard struct {
-	process
-	gate Gate
-}
-
-// keepList are the descriptors that a guard has. The first ones are for brains, too.
-type keepList struct {
-	fds    [mostKept]int32
-	count  int
-	shared int
-}
-
-// call is the brain that the guard has started, or is about to.
-type call struct {
-	sock      int32 // the guard's end of its socket, or -1 without a brain
-	end       int32 // the brain's end, until it executes its program
-	pid       int32
-	deaths    int               // of brains, one after the other
-	at        int64             // when a brain is started, or 0
-	patience  int64             // when a brain that was continued is killed, or 0
-	dueSeen   int64             // BrainReactsBy that had passed
-	postponed int64             // for how long at the last time: see postponeSettling
-	digits    [numbers][11]byte // arguments
-}
-
-// reception has the descriptors that came with the last word.
-type reception struct {
-	rights    rights
-	truncated bool // there was no room for the descriptors
-}
-
-// rights is struct cmsghdr with room for descriptors.
-type rights struct {
-	header unix.Cmsghdr
-	fds    [4]int32
 }
 
 // Fork starts the guard, before there is a group: from then on the launcher's death leaves nothing. It makes
@@ -202,16 +152,16 @@ func (l *lasting) forkOnce(on *page.Page, gate *Gate, replaces bool) (g page.Gua
 		}
 		signals := p.signals // the guard changes p
 		e = p.forkGuard()
-		if e != 0 && p.cgroup >= 0 { // a member may have removed the leaf
-			p.cgroup = -1
+		if e != 0 && p.child.cgroup >= 0 { // a member may have removed the leaf
+			p.child.cgroup = -1
 			e = p.forkGuard()
 		}
 		closeFD(signals)
 		if e == 0 {
-			on.ByGuard.GuardPID = p.pid // it writes that, too
+			on.ByGuard.GuardPID = p.child.pid // it writes that, too
 		}
-		g = page.Guard{Page: on, Sock: int(ends[0]), PIDFD: int(p.pidfd)}
-		p.unmap()
+		g = page.Guard{Page: on, Sock: int(ends[0]), PIDFD: int(p.child.pidfd)}
+		p.child.unmap()
 	}
 	closeFD(ends[1])
 	if e != 0 { // a guard that there is nevertheless ends with its socket
@@ -224,10 +174,10 @@ func (l *lasting) forkOnce(on *page.Page, gate *Gate, replaces bool) (g page.Gua
 }
 
 func (p *process) forkGuard() syscall.Errno {
-	if p.near {
-		return p.forkHere(0, 0)
+	if p.lasting.near {
+		return p.child.forkHere(0, 0)
 	}
-	return p.forkBetween()
+	return p.child.forkBetween()
 }
 
 // newProcess maps and fills the memory of a guard. It needs no heap.
@@ -250,14 +200,18 @@ func (l *lasting) newProcess(on *page.Page, gate *Gate, sock int32) (*process, s
 		return nil, e
 	}
 	if gate.Wanted {
-		(*(**gateGuard)(unsafe.Pointer(&at))).gate = *gate
+		g := *(**gateGuard)(unsafe.Pointer(&at))
+		g.gate = *gate
+		g.page = on
+	} else {
+		g := *(**serverGuard)(unsafe.Pointer(&at))
+		g.page = on
 	}
 	p := *(**process)(unsafe.Pointer(&at))
 	p.page = on
 	p.lasting = *l
-	p.cgroup = on.FD.Leaf
+	p.child.cgroup = on.FD.Leaf
 	p.launcherSock = sock
-	p.called.sock = -1
 	p.signals = int32(signals)
 	for _, fd := range on.Descriptors() {
 		p.keeps.add(fd)
@@ -274,15 +228,15 @@ func (l *lasting) newProcess(on *page.Page, gate *Gate, sock int32) (*process, s
 // range do no harm (ENOMEM). The kernel leaves 128 MB or more between the stack and all other mappings.
 // Processes that execute something borrow the memory and copy nothing.
 func (p *process) leaveOut() {
-	if p.near && copiesAll {
+	if p.lasting.near && copiesAll {
 		keepInForks(ownMemory()) // an earlier guard may have left it out
 		return
 	}
 	at, size := ownMemory()
 	sys(unix.SYS_MADVISE, at, size, unix.MADV_DONTFORK, 0, 0)
-	keepInForks(uintptr(unsafe.Pointer(p)), p.size)
+	keepInForks(uintptr(unsafe.Pointer(p)), p.child.size)
 	keepInForks(uintptr(unsafe.Pointer(p.page)), page.Size)
-	keepInForks(p.texts.at, p.texts.size)
+	keepInForks(p.lasting.texts.at, p.lasting.texts.size)
 }
 
 // ownMemory is all but code and stack.
@@ -313,5 +267,74 @@ func decimal(to *[11]byte, n int) uintptr {
 		if n == 0 {
 			return uintptr(unsafe.Pointer(&to[at]))
 		}
+	}
+}
+
+// begin is how every guard begins.
+func (p *process) begin() {
+	pid, _ := sys(unix.SYS_GETPID, 0, 0, 0, 0, 0)
+	p.page.ByGuard.GuardPID = int32(pid)
+	if p.child.joins {
+		enter(p.child.cgroup)
+	}
+	clearTag()
+	p.rename()
+	if !p.replaces { // there is no server yet that could trace it
+		lowerOwnScore()
+	}
+	if p.lasting.readable {
+		sys(unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 1, 0, 0, 0)
+	}
+	p.leaveClient()
+}
+
+// rename gives the guard a name and a command line without the server's.
+func (p *process) rename() {
+	sys(unix.SYS_PRCTL, unix.PR_SET_NAME, uintptr(unsafe.Pointer(&p.lasting.name)), 0, 0, 0)
+	i := 0
+	for at := p.lasting.hide[0]; at < p.lasting.hide[1]; at++ {
+		c := byte(0)
+		if p.child.role == roleGuard && i < len(p.lasting.name) {
+			c = p.lasting.name[i]
+		}
+		**(**byte)(unsafe.Pointer(&at)) = c
+		i++
+	}
+}
+
+// leaveClient drops what the guard has of the client.
+func (p *process) leaveClient() {
+	sys(unix.SYS_SETSID, 0, 0, 0, 0, 0)
+	p.keeps.closeOthers()
+}
+
+// nextSignal returns 0 for none.
+func (p *process) nextSignal() uint32 {
+	at := uintptr(unsafe.Pointer(&p.info))
+	size := unsafe.Sizeof(p.info)
+	n, e := sys(unix.SYS_READ, uintptr(p.signals), at, size, 0, 0)
+	if e != 0 || n != unsafe.Sizeof(p.info) {
+		return 0
+	}
+	return uint32(p.info[0])
+}
+
+// enterScope moves the guard to the leaf beside the payload, in a scope where the manager has put the guard
+// before. In a login session a user may not do that, but the manager may: a brain requests it.
+func enterScope(on *page.Page) {
+	if on.ByGuard.Payload < 0 {
+		return
+	}
+	leaf, e := openAt(on.ByGuard.Payload, scopeLeaf, unix.O_DIRECTORY)
+	if e != 0 {
+		return // no manager has the group
+	}
+	on.ByGuard.Strayed = writeFile(leaf, procsFile, '0') != 0
+	closeFD(leaf)
+}
+
+func enter(leaf int32) {
+	if leaf >= 0 {
+		writeFile(leaf, procsFile, '0')
 	}
 }

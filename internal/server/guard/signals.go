@@ -34,12 +34,12 @@ const ofRuntime = 1<<(unix.SIGURG-1) | 1<<(unix.SIGPROF-1) | 1<<(unix.SIGSEGV-1)
 // ClientSignals are those of the client, which a server inherits: signal n is bit n-1.
 type ClientSignals struct{ Blocked, Ignored uint64 }
 
-// launcherSignals are the signals of a launcher: signal n is bit n-1.
-type launcherSignals struct {
-	ClientSignals
-	held   bool    // by HoldSignals
-	fd     int32   // signalfd, or -1
-	record uintptr // bytes that are read for each signal, of which the first is the number
+// Signals are those of a launcher: signal n is bit n-1.
+type Signals struct {
+	Client ClientSignals // as the client has set them
+	held   bool          // by Hold
+	fd     int32         // signalfd, or -1
+	record uintptr       // bytes that are read for each signal, of which the first is the number
 	read   uint64
 	// continues is page.Continues of which the signals have come.
 	continues uint32
@@ -48,11 +48,11 @@ type launcherSignals struct {
 }
 
 // block blocks signals, and remembers those of the client.
-func (s *launcherSignals) block(all uint64) {
+func (s *Signals) block(all uint64) {
 	added := uintptr(unsafe.Pointer(&all))
-	was := uintptr(unsafe.Pointer(&s.Blocked))
+	was := uintptr(unsafe.Pointer(&s.Client.Blocked))
 	sys(unix.SYS_RT_SIGPROCMASK, unix.SIG_BLOCK, added, was, 8, 0)
-	s.Ignored = ignoredSignals()
+	s.Client.Ignored = ignoredSignals()
 }
 
 func ignoredSignals() (all uint64) {
@@ -74,28 +74,27 @@ const ignored = 1 // SIG_IGN
 // would be lost. So signals are blocked before the runtime starts. Those that are passed on stay so, and the
 // launcher without a runtime reads them.
 
-// HoldSignals blocks signals before there is a Go runtime.
-func (l *Launcher) HoldSignals() {
-	l.signals.block(readSignals &^ ofRuntime)
-	l.signals.held = true
+// Hold blocks signals before there is a Go runtime.
+func (s *Signals) Hold() {
+	s.block(readSignals &^ ofRuntime)
+	s.held = true
 }
 
 // unblockedByRuntime are those that a Go runtime unblocks in all its threads.
 const unblockedByRuntime = ending | 1<<(unix.SIGABRT-1) | 1<<(unix.SIGTRAP-1) | 1<<(unix.SIGSYS-1) |
 	1<<(unix.SIGSTKFLT-1)
 
-// ReleaseSignals is for a launcher whose Go runtime has started, in the place of the runtime's handlers: as
-// long as there is no server a signal ends the process at once. With a server that has ended (over) it means
-// nothing, since the status of that counts.
-func (l *Launcher) ReleaseSignals() {
-	s := &l.signals
-	if !s.held && !l.over { // there was no code before the runtime, which leaves HUP and INT ignored
+// Release is for a launcher whose Go runtime has started, in the place of the runtime's handlers: as long as
+// there is no server a signal ends the process at once. With a server that has ended (over) it means nothing,
+// since the status of that counts.
+func (s *Signals) Release(over bool) {
+	if !s.held && !over { // there was no code before the runtime, which leaves HUP and INT ignored
 		s.block(0)
 	}
 	for sig := uintptr(1); sig <= 64; sig++ {
 		bit := uint64(1) << (sig - 1)
 		action := [4]uint64{} // SIG_DFL
-		if l.over || (s.Ignored|s.Blocked)&bit != 0 {
+		if over || (s.Client.Ignored|s.Client.Blocked)&bit != 0 {
 			action[0] = ignored
 		}
 		if unblockedByRuntime&bit != 0 {
@@ -105,7 +104,7 @@ func (l *Launcher) ReleaseSignals() {
 }
 
 // ClientSignals are those that the client has set.
-func (l *Launcher) ClientSignals() ClientSignals { return l.signals.ClientSignals }
+func (l *Launcher) ClientSignals() ClientSignals { return l.Signals.Client }
 
 // ofTerminalNow are those of a terminal that this process has got and its server has not, since it did not
 // exist.
@@ -116,28 +115,28 @@ func ofTerminalNow() (pending uint64) {
 
 // take chooses those that are read. Of those that end a server the ones that the client ignores or blocks
 // stay so: they would count as a request of a stop.
-func (s *launcherSignals) take() {
+func (s *Signals) take() {
 	normal := [4]uint64{}
 	to := uintptr(unsafe.Pointer(&normal))
 	sys(unix.SYS_RT_SIGACTION, uintptr(unix.SIGCHLD), to, 0, 8, 0) // ignored, it would hide the status
-	s.read = readSignals &^ (ending & (s.Ignored | s.Blocked))
+	s.read = readSignals &^ (ending & (s.Client.Ignored | s.Client.Blocked))
 	now := s.launcherMask()
 	setMask(&now, nil)
 }
 
 // giveBack undoes block and take.
-func (s *launcherSignals) giveBack() {
+func (s *Signals) giveBack() {
 	action := [4]uint64{ignored}
-	if s.Ignored&(1<<(unix.SIGCHLD-1)) != 0 {
+	if s.Client.Ignored&(1<<(unix.SIGCHLD-1)) != 0 {
 		sys(unix.SYS_RT_SIGACTION, uintptr(unix.SIGCHLD), uintptr(unsafe.Pointer(&action)), 0, 8, 0)
 	}
-	setMask(&s.Blocked, nil)
+	setMask(&s.Client.Blocked, nil)
 }
 
-func (s *launcherSignals) launcherMask() uint64 { return s.Blocked | s.read | jobSignals }
+func (s *Signals) launcherMask() uint64 { return s.Client.Blocked | s.read | jobSignals }
 
 // open has the signals reported by a descriptor.
-func (s *launcherSignals) open() (e syscall.Errno) {
+func (s *Signals) open() (e syscall.Errno) {
 	const quiet = unix.SFD_CLOEXEC | unix.SFD_NONBLOCK
 	at := uintptr(unsafe.Pointer(&s.read))
 	n, e := sys(unix.SYS_SIGNALFD4, ^uintptr(0), at, 8, quiet, 0)
@@ -147,7 +146,7 @@ func (s *launcherSignals) open() (e syscall.Errno) {
 }
 
 // receive reads what has come: each record begins with the number of a signal.
-func (s *launcherSignals) receive(buf *[512]byte) (size uintptr) {
+func (s *Signals) receive(buf *[512]byte) (size uintptr) {
 	n, e := sys(unix.SYS_READ, uintptr(s.fd), uintptr(unsafe.Pointer(buf)), unsafe.Sizeof(*buf), 0, 0)
 	if e != 0 {
 		return 0
@@ -156,7 +155,7 @@ func (s *launcherSignals) receive(buf *[512]byte) (size uintptr) {
 }
 
 // stop stops the process by a signal of job control, which is blocked, until the shell continues it.
-func (s *launcherSignals) stop(sig unix.Signal) {
+func (s *Signals) stop(sig unix.Signal) {
 	mask := s.launcherMask()
 	open := mask &^ (1 << (uint64(sig-1) & 63))
 	sys(unix.SYS_KILL, uintptr(unix.Getpid()), uintptr(sig), 0, 0, 0)

@@ -88,6 +88,18 @@ func sleep(ns int64) {
 	sys(unix.SYS_PPOLL, 0, 0, uintptr(unsafe.Pointer(&ts)), 0, 0)
 }
 
+// waitFor waits for an event on count struct pollfd, until deadline if that is not 0.
+func waitFor(polls, count uintptr, deadline int64) (events uintptr, errno syscall.Errno) {
+	ts := unix.Timespec{}
+	timeout := uintptr(0)
+	if deadline != 0 {
+		left := max(deadline-now(), 0)
+		ts = unix.Timespec{Sec: left / 1e9, Nsec: left % 1e9}
+		timeout = uintptr(unsafe.Pointer(&ts))
+	}
+	return sys(unix.SYS_PPOLL, polls, count, timeout, 0, 0)
+}
+
 // endedWithin waits for the end of a process, and not longer than that: less than 1e9 ns.
 func endedWithin(pidfd int32, ns int64) bool {
 	end := unix.PollFd{Fd: pidfd, Events: unix.POLLIN}
@@ -101,6 +113,9 @@ func endedWithin(pidfd int32, ns int64) bool {
 	}
 	return e == 0 && n == 1
 }
+
+// signalChild signals by pid: only the parent reaps its children.
+func signalChild(pid int32, sig unix.Signal) { sys(unix.SYS_KILL, uintptr(pid), uintptr(sig), 0, 0, 0) }
 
 func signalBy(pidfd int, sig unix.Signal) {
 	sys(unix.SYS_PIDFD_SEND_SIGNAL, uintptr(pidfd), uintptr(sig), 0, 0, 0)

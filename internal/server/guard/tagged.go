@@ -55,14 +55,19 @@ func clearTag() {
 	}
 }
 
-// killTagged kills all processes that carry the tag, for a guard that can start no brain and has no launcher.
-// It takes two descriptors.
-func (p *serverGuard) killTagged() {
-	tag := p.tag()
+// tagSearch is a search for the processes that carry a tag, for a guard that can start no brain and has no
+// launcher. It takes two descriptors.
+type tagSearch struct {
+	tag uint64
+	buf [512]byte // struct linux_dirent64
+}
+
+// killAll kills all of them.
+func (s *tagSearch) killAll() {
 	quiet := 0 // a list misses one that is just forked
 	for round := 0; round < 1000 && quiet < 2; round++ {
 		quiet++
-		if p.killEach(tag) {
+		if s.killEach() {
 			quiet = 0
 			sleep(2e6) // no event says that they have ended
 		}
@@ -70,26 +75,28 @@ func (p *serverGuard) killTagged() {
 }
 
 // killEach visits all processes once, and reports whether there was one with the tag.
-func (p *serverGuard) killEach(tag uint64) (found bool) {
-	all, e := openAt(unix.AT_FDCWD, "/proc\x00", unix.O_DIRECTORY)
+func (s *tagSearch) killEach() (found bool) {
+	processes, e := openAt(unix.AT_FDCWD, "/proc\x00", unix.O_DIRECTORY)
 	if e != 0 {
 		return false
 	}
 	for {
-		at := uintptr(unsafe.Pointer(&p.buf))
-		size := unsafe.Sizeof(p.buf)
-		n, e := sys(unix.SYS_GETDENTS64, uintptr(all), at, size, 0, 0)
+		addr := uintptr(unsafe.Pointer(&s.buf))
+		n, e := sys(unix.SYS_GETDENTS64, uintptr(processes), addr, unsafe.Sizeof(s.buf), 0, 0)
 		if e != 0 || n == 0 {
 			break
 		}
-		for i := uintptr(0); i+direntName < n; {
-			if pid := p.number(i + direntName); pid > 0 && p.killIfTagged(pid, tag) {
+		for entry := uintptr(0); entry+direntName < n; {
+			pid := s.numberAt(entry + direntName)
+			if pid > 0 && killIfTagged(pid, s.tag) {
 				found = true
 			}
-			i += uintptr(p.buf[(i+direntSize)&511]) | uintptr(p.buf[(i+direntSize+1)&511])<<8
+			low := uintptr(s.buf[(entry+direntSize)&511])
+			high := uintptr(s.buf[(entry+direntSize+1)&511])
+			entry += low | high<<8
 		}
 	}
-	closeFD(all)
+	closeFD(processes)
 	return found
 }
 
@@ -99,10 +106,10 @@ const (
 	direntName = 19
 )
 
-// number is the one at that place of buf, or 0.
-func (p *serverGuard) number(at uintptr) (n int32) {
-	for ; p.buf[at&511] != 0; at++ {
-		c := p.buf[at&511]
+// numberAt is the number at that offset, or 0.
+func (s *tagSearch) numberAt(offset uintptr) (n int32) {
+	for ; s.buf[offset&511] != 0; offset++ {
+		c := s.buf[offset&511]
 		if c < '0' || c > '9' {
 			return 0
 		}
@@ -112,7 +119,7 @@ func (p *serverGuard) number(at uintptr) (n int32) {
 }
 
 // killIfTagged reads the tag again when there is a pidfd: the pid may be another process's by then.
-func (p *serverGuard) killIfTagged(pid int32, tag uint64) bool {
+func killIfTagged(pid int32, tag uint64) bool {
 	if !isTagged(pid, tag) {
 		return false
 	}

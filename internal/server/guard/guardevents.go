@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package guard
+
+import (
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/server/page"
+)
+
+// Events that the guard of a server polls for.
+const (
+	pollLauncher = iota
+	pollSignals
+	pollBrain
+	pollMain
+	pollStdin // and the others of page.Page.ByGuard.Happened, in their order
+	pollStdout
+	pollClient
+	pollInput // while the members are idle and there is no brain
+	pollCount // a power of two, so that a mask bounds an index: raw code can't panic
+)
+
+// guardEvents are the descriptors that the guard of a server polls, -1 for none.
+type guardEvents struct{ polls [pollCount]unix.PollFd }
+
+// watchClient has all descriptors polled but those that come later.
+func (v *guardEvents) watchClient(on *page.Page, launcher, signals int32) {
+	for i := range v.polls {
+		v.polls[i] = unix.PollFd{Fd: -1, Events: unix.POLLIN}
+	}
+	v.polls[pollLauncher].Fd = launcher
+	v.polls[pollSignals].Fd = signals
+	v.watchEnd(on, page.StdinClosed, on.FD.Stdin)
+	v.watchEnd(on, page.StdoutClosed, on.FD.Stdout)
+	v.watchEnd(on, page.ClientDied, on.FD.Client)
+}
+
+// watchEnd leaves out an event that the guard before has seen.
+func (v *guardEvents) watchEnd(on *page.Page, event int, fd int32) {
+	if on.ByGuard.Happened[event&7] == 0 {
+		v.polls[(pollStdin+event)&(pollCount-1)].Fd = fd
+	}
+}
+
+// watchMain polls the main process: a launcher that a member has stopped does not see its end.
+func (v *guardEvents) watchMain(on *page.Page) {
+	watched := v.polls[pollMain].Fd >= 0 || on.ByGuard.Happened[page.MainExited] != 0
+	if watched || on.ByLauncher.MainPID <= 0 || on.Exited() {
+		return
+	}
+	fd, e := sys(unix.SYS_PIDFD_OPEN, uintptr(on.ByLauncher.MainPID), 0, 0, 0, 0)
+	if e == 0 { // only polled: it may be another process's by now
+		v.polls[pollMain].Fd = int32(fd)
+	}
+}
+
+// wait returns at an event, and at the deadline if that is not 0.
+func (v *guardEvents) wait(deadline int64) syscall.Errno {
+	_, e := waitFor(uintptr(unsafe.Pointer(&v.polls)), pollCount, deadline)
+	return e
+}
+
+func (v *guardEvents) has(event int) bool { return v.polls[event&(pollCount-1)].Revents != 0 }
+
+// takeEnd reports an event that happens once: its descriptor is not polled again.
+func (v *guardEvents) takeEnd(event int) bool {
+	poll := &v.polls[event&(pollCount-1)]
+	if poll.Revents == 0 {
+		return false
+	}
+	poll.Fd = -1
+	poll.Revents = 0
+	return true
+}
