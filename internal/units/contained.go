@@ -224,22 +224,3 @@ func noteInJournal(s service) string {
 	}
 	return note
 }
-
-// journalCommand is how a person reads the journal of a manager's units.
-func journalCommand(of systemd.Kind) string {
-	if of == systemd.User {
-		return "journalctl --user"
-	}
-	return "journalctl"
-}
-
-// systemctlCommand is how a person calls systemctl for a manager.
-func systemctlCommand(of systemd.Kind) string {
-	switch {
-	case of == systemd.User:
-		return "systemctl --user"
-	case os.Getuid() != 0:
-		return "sudo systemctl"
-	}
-	return "systemctl"
-}

@@ -3,6 +3,7 @@
 package units
 
 import (
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -44,6 +45,28 @@ func parseExecStart(text string) (line execStart, ok bool) {
 	}
 	line.Command, ok = strings.CutPrefix(rest, "-- ")
 	return line, ok
+}
+
+// execStart returns the line for the drop-in, without flags.
+func (w written) execStart(service string) (line execStart, err error) {
+	if len(w.Commands) != 1 {
+		const text = "%s starts %d commands (ExecStart=); mcpscope needs one"
+		return line, fmt.Errorf(text, service, len(w.Commands))
+	}
+	command := strings.TrimLeft(w.Commands[0], prefixCharacters)
+	prefix := strings.TrimSuffix(w.Commands[0], command)
+	switch {
+	case strings.ContainsAny(prefix, "@|"):
+		const text = "mcpscope does not support the prefix %q of ExecStart= in %s"
+		return line, fmt.Errorf(text, prefix, service)
+	case isGatewayCommand(command):
+		return line, fmt.Errorf("the command of %s is mcpscope gateway already", service)
+	}
+	if expandsVariables(prefix) { // in arguments, but not in the program's path
+		word := firstWord.FindString(command)
+		command = strings.ReplaceAll(word, "$", "$$") + command[len(word):]
+	}
+	return execStart{Prefix: prefix, Command: command}, nil
 }
 
 // prefixCharacters may precede the command of ExecStart= (systemd.service(5), "Special executable prefixes").

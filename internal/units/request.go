@@ -3,9 +3,7 @@
 package units
 
 import (
-	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
@@ -65,14 +63,6 @@ func (f *Request) Run(io cli.Stdio) int {
 	return cli.ExitOK
 }
 
-// managerHint is a remedy for a user without a manager.
-func managerHint() string {
-	if systemd.Present(systemd.System) == nil && systemd.Own() == systemd.User {
-		return cli.EnableLinger()
-	}
-	return ""
-}
-
 // removeOwn stops the units first: afterwards a metrics service would go on without a file.
 func (f *Request) removeOwn(files []File, dir string, io cli.Stdio) int {
 	var names []string
@@ -97,18 +87,6 @@ func printFiles(files []File, dir string, io cli.Stdio) {
 	for _, file := range files {
 		fmt.Fprintf(io.Out, "# %s\n%s\n", cli.OneLine(filepath.Join(dir, file.Name)), file.Text)
 	}
-}
-
-// Dir is where the administrator's, or the user's own, units are.
-func Dir() (string, error) {
-	if systemd.Own() == systemd.System {
-		return "/etc/systemd/system", nil
-	}
-	dir := settings.UserDir(os.Getenv)
-	if dir == "" {
-		return "", errors.New("HOME is not set")
-	}
-	return filepath.Join(dir, "systemd", "user"), nil
 }
 
 // each installs or removes files. The steps put the result in force.

@@ -8,9 +8,7 @@ package units
 
 import (
 	"embed"
-	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,31 +47,6 @@ func text(file string, by Programs) string {
 	// as `make install` does
 	return strings.NewReplacer("@MCPSCOPE@", by.Mcpscope, "@MCPSCOPECTL@", by.Mcpscopectl).Replace(string(b))
 }
-
-// serviceName matches a name that is safe in a path and, apart from backslashes, as a word of a shell.
-var serviceName = regexp.MustCompile(`^[A-Za-z0-9:_\\@-][A-Za-z0-9:_.\\@-]*\.service$`)
-
-const nameMost = 252 // with .d behind it, it names a directory, by at most 255 bytes
-
-// otherUnits are the endings of units that run no command of their own (systemd.unit(5)).
-var otherUnits = []string{
-	".automount", ".device", ".mount", ".path", ".scope", ".slice", ".socket", ".swap", ".target", ".timer",
-}
-
-// CheckService completes the name of a service, from which a path is made.
-func CheckService(name string) (string, error) {
-	full := strings.TrimSuffix(name, ".service") + ".service"
-	if slices.Contains(otherUnits, path.Ext(name)) {
-		return "", fmt.Errorf("%q is no service, and a gateway is one", name)
-	}
-	if len(full) > nameMost || !serviceName.MatchString(full) {
-		return "", fmt.Errorf("%q is not the name of a service", name)
-	}
-	return full, nil
-}
-
-// isTemplate reports whether a name is that of a template, which has instances and does not run itself.
-func isTemplate(service string) bool { return strings.HasSuffix(service, "@.service") }
 
 // InstalledPrograms are both programs as a unit would have to name them.
 func InstalledPrograms() Programs {

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package units
+
+import (
+	"cmp"
+	"fmt"
+	"path"
+	"regexp"
+	"strings"
+)
+
+// addressLeast is the address space in bytes that the runtime of Go reserves at its start.
+const addressLeast = 1 << 30
+
+// delegation has the manager give the unit's control group to the service's user. That user may have no
+// manager of its own, or one that starts after the service.
+const delegation = `# Servers get groups below that of the unit: their user may have no systemd manager,
+# or the unit has settings that act on its control group.
+Delegate=yes
+`
+
+// killMode replaces control-group, with which systemd signals the gateway and all other processes at once.
+const killMode = `# At a stop SIGTERM goes to the gateway alone: it can use its servers until it has drained.
+# How long that may take is its unit's TimeoutStopSec=.
+KillMode=mixed
+`
+
+// keepsProcesses reports whether a value of KillMode= leaves processes of the unit alive at a stop. An author
+// wants that, e.g. for sessions that outlive a restart. SIGTERM goes to the gateway alone, or to no process:
+// the gateway can use its servers. They end with it, for they are in groups of their own.
+func keepsProcesses(value string) bool { return value == "process" || value == "none" }
+
+// dropIn returns a drop-in that runs the service's command under mcpscope.
+func dropIn(s service, by Programs, flags ...string) (File, error) {
+	file := File{Name: dropInOf(s.Name)}
+	w := s.written()
+	if s.Type == "forking" {
+		const text = "%s is Type=forking, which mcpscope does not support; " +
+			"start the gateway in the foreground (Type=simple, exec or notify)"
+		return file, fmt.Errorf(text, s.Name)
+	}
+	if s.AddressMost > 0 && s.AddressMost < addressLeast {
+		const text = "LimitAS= of %s is %d MB, and mcpscope needs 1 GB: MemoryMax= limits the memory in use"
+		return file, fmt.Errorf(text, s.Name, s.AddressMost>>20)
+	}
+	if missing := s.forbiddenCalls(); len(missing) > 0 {
+		const text = "SystemCallFilter= of %s forbids system calls that mcpscope needs; " +
+			"add SystemCallFilter=%s"
+		return file, fmt.Errorf(text, s.Name, strings.Join(missing, " "))
+	}
+	if later := w.SetLater["ExecStart"]; later != "" {
+		const text = "%s sets ExecStart= and sorts after %s: rename it"
+		return file, fmt.Errorf(text, later, dropInName)
+	}
+	line, err := w.execStart(s.Name)
+	if err != nil {
+		return file, err
+	}
+	delegated := ""
+	if (s.runsAsUser() || usesDelegation(flags)) && !isDelegated(w.LastValues["Delegate"]) {
+		delegated = delegation
+	}
+	killed := killMode
+	if keepsProcesses(w.LastValues["KillMode"]) {
+		killed = ""
+	}
+	identifier := cmp.Or(w.LastValues["SyslogIdentifier"], programOf(w.Commands[0]))
+	words := flagWords(flags, expandsVariables(line.Prefix))
+	file.Text = strings.NewReplacer(
+		"@PREFIX@", line.Prefix, "@FLAGS@", words, "@COMMAND@", line.Command, "@IDENTIFIER@", identifier,
+		"@DELEGATE@", delegated, "@KILLMODE@", killed,
+	).Replace(text("gateway.conf", by))
+	return file, nil
+}
+
+// isDelegated reports whether a value of Delegate= gives the control group away. It is a boolean, or a list
+// of controllers.
+func isDelegated(value string) bool {
+	switch strings.ToLower(value) {
+	case "", "0", "no", "n", "false", "f", "off":
+		return false
+	}
+	return true
+}
+
+var firstWord = regexp.MustCompile(`^("[^"]*"|'[^']*'|\S+)`)
+
+// dropInName sorts after override.conf, which `systemctl edit` writes: the last ExecStart= counts.
+const (
+	dropInName       = "zz-mcpscope.conf"
+	formerDropInName = "mcpscope.conf" // of former versions
+)
+
+// isDropInPath reports whether a file is a drop-in of a unit. These are sorted by their names, in whatever
+// directory they are.
+func isDropInPath(file string) bool { return strings.HasSuffix(path.Dir(file), ".d") }
+
+func dropInOf(unit string) string { return path.Join(unit+".d", dropInName) }
+
+func formerDropInOf(unit string) string { return path.Join(unit+".d", formerDropInName) }
+
+// IsDropIn reports whether a file has the name and the text of a drop-in for a gateway.
+func IsDropIn(file, text string) bool {
+	return isDropInName(file) && strings.Contains(text, Written)
+}
+
+func isDropInName(file string) bool {
+	name := path.Base(file)
+	return name == dropInName || name == formerDropInName
+}

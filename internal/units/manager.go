@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package units
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
+	"github.com/mcpscope/mcpscope/internal/settings"
+)
+
+// Dir is where the administrator's, or the user's own, units are.
+func Dir() (string, error) {
+	if systemd.Own() == systemd.System {
+		return "/etc/systemd/system", nil
+	}
+	dir := settings.UserDir(os.Getenv)
+	if dir == "" {
+		return "", errors.New("HOME is not set")
+	}
+	return filepath.Join(dir, "systemd", "user"), nil
+}
+
+// managerHint is a remedy for a user without a manager.
+func managerHint() string {
+	if systemd.Present(systemd.System) == nil && systemd.Own() == systemd.User {
+		return cli.EnableLinger()
+	}
+	return ""
+}
+
+// managerWithin bounds the wait for a manager, which may hang.
+const managerWithin = 5 * time.Second
+
+// managerEnvironment has XDG_RUNTIME_DIR, which clients often do not pass on.
+func managerEnvironment() []string {
+	return append(os.Environ(), fmt.Sprintf("XDG_RUNTIME_DIR=/run/user/%d", os.Getuid()))
+}
+
+// Systemctl returns the output of systemctl.
+func Systemctl(of systemd.Kind, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), managerWithin)
+	defer cancel()
+	c := exec.CommandContext(ctx, "systemctl", append([]string{"--" + string(of), "--no-pager"}, args...)...)
+	c.Env = managerEnvironment()
+	out, err := c.Output()
+	if failed, is := errors.AsType[*exec.ExitError](err); is {
+		err = errors.New(strings.TrimSpace(string(failed.Stderr)))
+	}
+	return strings.TrimSpace(string(out)), err
+}
+
+// journalCommand is how a person reads the journal of a manager's units.
+func journalCommand(of systemd.Kind) string {
+	if of == systemd.User {
+		return "journalctl --user"
+	}
+	return "journalctl"
+}
+
+// systemctlCommand is how a person calls systemctl for a manager.
+func systemctlCommand(of systemd.Kind) string {
+	switch {
+	case of == systemd.User:
+		return "systemctl --user"
+	case os.Getuid() != 0:
+		return "sudo systemctl"
+	}
+	return "systemctl"
+}
