@@ -5,15 +5,30 @@
 package main
 
 import (
+	"errors"
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/settings"
 	"github.com/mcpscope/mcpscope/internal/units"
 )
 
-func unitsCommand(io cli.Stdio) *cobra.Command {
-	var f units.Request
+// unitsCall is one call of mcpscope units.
+type unitsCall struct {
+	stdio        cli.Stdio
+	install      bool
+	remove       bool
+	now          bool
+	isGateway    bool     // the call is for the service of a gateway
+	unit         string   // its name
+	gatewayFlags []string // each with its value in one word
+}
+
+func unitsCommand(stdio cli.Stdio) *cobra.Command {
+	u := unitsCall{stdio: stdio}
 	c := command(spec{
 		use: "units [flags]", short: "print or install systemd units",
 		examples: `  mcpscope units --install --now
@@ -34,18 +49,18 @@ clears them.
 
 The units of root are for the system manager (/etc/systemd/system), those of
 other users for their own manager (~/.config/systemd/user).`,
-	}, func([]string) int { return f.Run(io) })
+	}, func([]string) int { return u.run() })
 	fs := c.Flags()
-	c.PreRun = func(*cobra.Command, []string) { f.Gateway = fs.Changed("unit") }
-	fs.StringVar(&f.Unit, "unit", "", "print the drop-in for gateway service `UNIT`")
-	fs.BoolVar(&f.Install, "install", false, "write the files; an edited file is kept")
-	fs.BoolVar(&f.Remove, "remove", false, "remove the files; an edited file is kept")
-	fs.BoolVar(&f.Now, "now", false, "run the systemctl commands instead of printing them")
+	c.PreRun = func(*cobra.Command, []string) { u.isGateway = fs.Changed("unit") }
+	fs.StringVar(&u.unit, "unit", "", "print the drop-in for gateway service `UNIT`")
+	fs.BoolVar(&u.install, "install", false, "write the files; an edited file is kept")
+	fs.BoolVar(&u.remove, "remove", false, "remove the files; an edited file is kept")
+	fs.BoolVar(&u.now, "now", false, "run the systemctl commands instead of printing them")
 	for _, row := range settings.Rows(settings.Gateway) {
 		if row.Name == "explain" || row.Name == "check" { // for one run
 			continue
 		}
-		flag := fs.VarPF(&gatewayFlag{row, &f.GatewayFlags}, row.Name, row.Short, row.Help)
+		flag := fs.VarPF(&gatewayFlag{row, &u.gatewayFlags}, row.Name, row.Short, row.Help)
 		flag.Hidden = true // mcpscope help gateway has them
 		if row.Switch() {
 			flag.NoOptDefVal = "true"
@@ -68,3 +83,121 @@ func (g *gatewayFlag) Set(value string) error {
 func (g *gatewayFlag) String() string { return "" }
 
 func (g *gatewayFlag) Type() string { return g.row.Arg }
+
+func (u *unitsCall) run() int {
+	if err := u.check(); err != nil {
+		return u.stdio.Mistake("units", err.Error())
+	}
+	dir, err := units.Dir()
+	if err != nil {
+		return u.stdio.Cannot("find the units", err)
+	}
+	if u.install || u.now { // before anything is written
+		if err := units.CheckManager(); err != nil {
+			return u.stdio.Cannot("reach systemd", err)
+		}
+	}
+	if u.isGateway {
+		return u.gateway(dir)
+	}
+	return u.ownFiles(dir)
+}
+
+// check returns a mistake in the flags.
+func (u *unitsCall) check() error {
+	switch {
+	case u.install && u.remove:
+		return errors.New("--install and --remove exclude each other")
+	case u.isGateway && u.unit == "":
+		return errors.New("--unit needs the name of a service")
+	case u.now && !u.install && !u.remove:
+		return errors.New("--now is for --install and --remove")
+	case len(u.gatewayFlags) == 0:
+		return nil
+	case !u.isGateway || u.remove:
+		return errors.New("flags of mcpscope gateway are for --unit UNIT, and not for --remove")
+	}
+	_, _, err := settings.Defaults().FromArguments(settings.Gateway, u.gatewayFlags)
+	return err
+}
+
+// ownFiles prints, installs or removes the units of mcpscope itself.
+func (u *unitsCall) ownFiles(dir string) int {
+	files := units.OwnFiles(systemd.Own(), units.InstalledPrograms())
+	switch {
+	case u.install:
+		return u.installOwn(files, dir)
+	case u.remove:
+		return u.removeOwn(files, dir)
+	}
+	u.printFiles(files, dir)
+	return cli.ExitOK
+}
+
+func (u *unitsCall) installOwn(files []units.File, dir string) int {
+	results := units.InstallAll(files, dir)
+	status := u.printResults("install", results)
+	mayBePending := u.now && status == cli.ExitOK // an earlier installation may not be in force
+	if !units.AnyChanged(results) && !mayBePending {
+		return status
+	}
+	return max(status, u.takeSteps(units.EnableSteps()...))
+}
+
+// removeOwn stops the units first: a service goes on without its file.
+func (u *unitsCall) removeOwn(files []units.File, dir string) int {
+	stop, isInstalled := units.StopStep(files, dir)
+	steps := []units.Step{units.ReloadStep()}
+	if u.now && isInstalled {
+		if status := u.takeSteps(stop); status != cli.ExitOK {
+			return status
+		}
+	} else {
+		stop.MayFail = true // systemd knows a unit without a file while it runs
+		steps = []units.Step{stop, units.ReloadStep()}
+	}
+	results := units.RemoveAll(files, dir)
+	status := u.printResults("remove", results)
+	if !units.AnyChanged(results) {
+		return status
+	}
+	return max(status, u.takeSteps(steps...))
+}
+
+func (u *unitsCall) printFiles(files []units.File, dir string) {
+	for _, file := range files {
+		fmt.Fprintf(u.stdio.Out, "# %s\n%s\n", cli.OneLine(file.Path(dir)), file.Text)
+	}
+}
+
+// printResults returns the status of a change of files: a failure if one could not be changed.
+func (u *unitsCall) printResults(verb string, results []units.FileResult) int {
+	status := cli.ExitOK
+	for _, r := range results {
+		if r.Err != nil {
+			status = u.stdio.Cannot(verb+" "+r.Path, r.Err)
+			continue
+		}
+		u.printResult(r.Result, r.Path)
+	}
+	return status
+}
+
+func (u *unitsCall) printResult(result units.Result, path string) {
+	fmt.Fprintf(u.stdio.Out, "%s %s\n", result, cli.OneLine(path))
+}
+
+// takeSteps runs the steps that put changed files in force, or prints them without --now.
+func (u *unitsCall) takeSteps(steps ...units.Step) int {
+	if !u.now {
+		fmt.Fprintf(u.stdio.Out, "now: %s\n", units.ShellLine(steps))
+		return cli.ExitOK
+	}
+	for _, s := range steps {
+		if err := s.Run(); err != nil {
+			return u.stdio.Cannot(s.String(), err)
+		}
+		fmt.Fprintf(u.stdio.Out, "done: %s\n", s)
+	}
+	return cli.ExitOK
+}

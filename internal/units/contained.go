@@ -33,14 +33,17 @@ const (
 	lookEvery     = 20 * time.Millisecond
 )
 
-// AwaitContainment waits until it is decided whether a group can be made for a server of a service that was
+// awaitContainment waits until it is decided whether a group can be made for a server of a service that was
 // just started.
-func AwaitContainment(of systemd.Kind, unit string) (Containment, error) {
-	for began := time.Now(); ; time.Sleep(lookEvery) {
-		c, err := LookAtContainment(of, unit)
-		if err != nil || c.State != containment.Undecided || time.Since(began) > decidedWithin {
+func awaitContainment(manager systemd.Kind, unit string) (Containment, error) {
+	began := time.Now()
+	for {
+		c, err := lookAtContainment(manager, unit)
+		isDecided := c.State != containment.Undecided
+		if err != nil || isDecided || time.Since(began) > decidedWithin {
 			return c, err
 		}
+		time.Sleep(lookEvery)
 	}
 }
 
@@ -87,8 +90,8 @@ func gatewaysIn(text string) (names []string) {
 	return names
 }
 
-// LookAtContainment finds out whether a group can be made for a server of a service that runs.
-func LookAtContainment(of systemd.Kind, unit string) (Containment, error) {
+// lookAtContainment finds out whether a group can be made for a server of a service that runs.
+func lookAtContainment(of systemd.Kind, unit string) (Containment, error) {
 	s, err := readService(of, unit)
 	if err != nil {
 		return Containment{}, err

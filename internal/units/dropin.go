@@ -32,7 +32,7 @@ KillMode=mixed
 func keepsProcesses(value string) bool { return value == "process" || value == "none" }
 
 // dropIn returns a drop-in that runs the service's command under mcpscope.
-func dropIn(s service, by Programs, flags ...string) (File, error) {
+func dropIn(s service, programs Programs, flags ...string) (File, error) {
 	file := File{Name: dropInOf(s.Name)}
 	w := s.written()
 	if s.Type == "forking" {
@@ -70,7 +70,7 @@ func dropIn(s service, by Programs, flags ...string) (File, error) {
 	file.Text = strings.NewReplacer(
 		"@PREFIX@", line.Prefix, "@FLAGS@", words, "@COMMAND@", line.Command, "@IDENTIFIER@", identifier,
 		"@DELEGATE@", delegated, "@KILLMODE@", killed,
-	).Replace(text("gateway.conf", by))
+	).Replace(fill("gateway.conf", programs))
 	return file, nil
 }
 

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// logLine is the command that shows the log of a service and of its servers, or "" for an identifier with
+// logCommand is the command that shows the log of a service and of its servers, or "" for an identifier with
 // specifiers. Servers in scopes of their own are missing in journalctl -u.
-func (s service) logLine(file File) string {
+func (s service) logCommand(file File) string {
 	identifier := ""
 	for _, a := range parseUnit(file.Text) {
 		if a.Section == "Service" && a.Key == "SyslogIdentifier" {
@@ -27,7 +27,7 @@ func (s service) logLine(file File) string {
 			return "" // the journal has a part of the output
 		}
 	}
-	return "log: " + journalCommand(s.Manager) + " -t " + shellWord(identifier)
+	return journalCommand(s.Manager) + " -t " + shellWord(identifier)
 }
 
 // killModeNote describes the drop-in's change of KillMode=, or is "" if it does not change it.

@@ -9,14 +9,17 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/mcpscope/mcpscope/internal/atomicfile"
+	"github.com/mcpscope/mcpscope/internal/remedy"
 )
 
 // A Result is the outcome for one file.
 type Result string
 
+// The results of an installation and of a removal.
 const (
 	Installed Result = "installed"
 	Replaced  Result = "replaced"
@@ -24,6 +27,35 @@ const (
 	Removed   Result = "removed"
 	Absent    Result = "absent" // there was none to remove
 )
+
+// FileResult is the outcome for a file at a path, or the error.
+type FileResult struct {
+	Path   string
+	Result Result
+	Err    error
+}
+
+// InstallAll installs each file that it can.
+func InstallAll(files []File, dir string) []FileResult { return forEach(files, dir, File.Install) }
+
+// RemoveAll removes each file that it can.
+func RemoveAll(files []File, dir string) []FileResult { return forEach(files, dir, File.Remove) }
+
+func forEach(files []File, dir string, change func(File, string) (Result, error)) []FileResult {
+	var results []FileResult
+	for _, file := range files {
+		result, err := change(file, dir)
+		results = append(results, FileResult{Path: file.Path(dir), Result: result, Err: err})
+	}
+	return results
+}
+
+// AnyChanged reports whether a file is different now.
+func AnyChanged(results []FileResult) bool {
+	return slices.ContainsFunc(results, func(r FileResult) bool {
+		return r.Err == nil && r.Result != Unchanged && r.Result != Absent
+	})
+}
 
 // ErrChanged is of a file that is not as we have written it.
 var ErrChanged = errors.New("it was changed, or is not a file of mcpscope")
@@ -36,20 +68,20 @@ func (f File) unit() string {
 	return f.Name
 }
 
-// hintForChanged returns commands for a file that stays because it was changed, or "" for another error.
-// mcpscope does not remove such a file: it may have settings that are nowhere else.
-func (f File) hintForChanged(err error, dir string) string {
+// withHint adds commands to the error of a file that stays because it was changed. mcpscope does not remove
+// such a file: it may have settings that are nowhere else.
+func (f File) withHint(err error, dir string) error {
 	if !errors.Is(err, ErrChanged) {
-		return ""
+		return err
 	}
 	unit := shellWord(strings.TrimSuffix(f.unit(), ".service"))
 	systemctl := systemctlStep().String() + " "
 	steps := []string{
-		"rm " + shellWord(filepath.Join(dir, f.Name)),
+		"rm " + shellWord(f.Path(dir)),
 		systemctl + "daemon-reload",
 		systemctl + "try-restart " + unit,
 	}
-	return strings.Join(steps, " && ") + "; put changes into: " + systemctl + "edit " + unit
+	return remedy.With(err, strings.Join(steps, " && ")+"; put changes into: "+systemctl+"edit "+unit)
 }
 
 // Written is in each file that mcpscope units has written.
@@ -84,7 +116,7 @@ func current(file string) (string, error) {
 
 // exists reports whether there is such a file that mcpscope has written, even if it was changed since.
 func (f File) exists(dir string) bool {
-	text, err := os.ReadFile(filepath.Join(dir, f.Name))
+	text, err := os.ReadFile(f.Path(dir))
 	return err == nil && strings.Contains(string(text), Written)
 }
 
@@ -93,39 +125,41 @@ func (f File) checkRemovable(dir string) error {
 	if !f.exists(dir) {
 		return nil
 	}
-	_, err := current(filepath.Join(dir, f.Name))
-	return err
+	_, err := current(f.Path(dir))
+	return f.withHint(err, dir)
 }
 
 // Install writes the file as a whole, or not at all.
 func (f File) Install(dir string) (Result, error) {
-	target, text, result := filepath.Join(dir, f.Name), sealed(f.Text), Replaced
+	target := f.Path(dir)
+	text := sealed(f.Text)
+	result := Replaced
 	old, err := current(target)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		result = Installed
 	case err != nil:
-		return "", err
+		return "", f.withHint(err, dir)
 	case old == text:
 		return Unchanged, nil
 	}
 	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
 		return "", err
 	}
-	// a manager that reads units meanwhile sees the old file or the new one
+	// A manager that reads units meanwhile reads the old file or the new one.
 	return result, atomicfile.Write(target, []byte(text), 0o644)
 }
 
 // Remove removes the file, the links by which it was enabled, and the directory of a drop-in that
 // is empty then.
 func (f File) Remove(dir string) (Result, error) {
-	target := filepath.Join(dir, f.Name)
+	target := f.Path(dir)
 	_, err := current(target)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Absent, nil
 	}
 	if err != nil {
-		return "", err
+		return "", f.withHint(err, dir)
 	}
 	if err := errors.Join(os.Remove(target), disable(dir, target)); err != nil {
 		return "", err
@@ -142,11 +176,11 @@ func (f File) Remove(dir string) (Result, error) {
 func disable(dir, target string) error {
 	links, err := filepath.Glob(filepath.Join(dir, "*.wants", "*"))
 	for _, link := range links {
-		to, notLink := os.Readlink(link)
+		destination, notLink := os.Readlink(link)
 		if notLink != nil {
 			continue
 		}
-		if to == target || filepath.Base(link) == filepath.Base(target) {
+		if destination == target || filepath.Base(link) == filepath.Base(target) {
 			err = errors.Join(err, os.Remove(link))
 		}
 	}

@@ -14,27 +14,35 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
+	"github.com/mcpscope/mcpscope/internal/remedy"
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
 // Dir is where the administrator's, or the user's own, units are.
-func Dir() (string, error) {
-	if systemd.Own() == systemd.System {
+func Dir() (string, error) { return dirOf(systemd.Own(), os.Getenv) }
+
+func dirOf(manager systemd.Kind, getenv func(string) string) (string, error) {
+	if manager == systemd.System {
 		return "/etc/systemd/system", nil
 	}
-	dir := settings.UserDir(os.Getenv)
+	dir := settings.UserDir(getenv)
 	if dir == "" {
 		return "", errors.New("HOME is not set")
 	}
 	return filepath.Join(dir, "systemd", "user"), nil
 }
 
-// managerHint is a remedy for a user without a manager.
-func managerHint() string {
-	if systemd.Present(systemd.System) == nil && systemd.Own() == systemd.User {
-		return cli.EnableLinger()
+// CheckManager returns an error if there is no manager that could start the units of this user.
+func CheckManager() error {
+	err := systemd.Present(systemd.Own())
+	if err == nil {
+		return nil
 	}
-	return ""
+	hasBooted := systemd.Present(systemd.System) == nil
+	if systemd.Own() == systemd.User && hasBooted {
+		return remedy.With(err, cli.EnableLinger())
+	}
+	return err
 }
 
 // managerWithin bounds the wait for a manager, which may hang.

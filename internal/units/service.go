@@ -25,16 +25,22 @@ var otherUnits = []string{
 	".automount", ".device", ".mount", ".path", ".scope", ".slice", ".socket", ".swap", ".target", ".timer",
 }
 
-// CheckService completes the name of a service, from which a path is made.
-func CheckService(name string) (string, error) {
-	full := strings.TrimSuffix(name, ".service") + ".service"
-	if slices.Contains(otherUnits, path.Ext(name)) {
-		return "", fmt.Errorf("%q is no service, and a gateway is one", name)
+// ServiceName is the name of a service, from which a path can be made.
+type ServiceName struct {
+	Entered string // as a person spells it, which may be without its ending
+	Full    string
+}
+
+// ParseServiceName completes the name of a service.
+func ParseServiceName(entered string) (ServiceName, error) {
+	full := strings.TrimSuffix(entered, ".service") + ".service"
+	if slices.Contains(otherUnits, path.Ext(entered)) {
+		return ServiceName{}, fmt.Errorf("%q is no service, and a gateway is one", entered)
 	}
 	if len(full) > nameMost || !serviceName.MatchString(full) {
-		return "", fmt.Errorf("%q is not the name of a service", name)
+		return ServiceName{}, fmt.Errorf("%q is not the name of a service", entered)
 	}
-	return full, nil
+	return ServiceName{Entered: entered, Full: full}, nil
 }
 
 // isTemplate reports whether a name is that of a template, which has instances and does not run itself.

@@ -7,63 +7,58 @@ import (
 	"os/exec"
 	"strings"
 
-	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 )
 
-// step is a command that puts files in force.
-type step struct {
-	argv    []string
-	mayFail bool
+// Step is a command that puts files in force.
+type Step struct {
+	Argv    []string
+	MayFail bool // the steps after it do not need it
 }
 
 // systemctlStep is a call of systemctl for the manager of this user.
-func systemctlStep(args ...string) step {
+func systemctlStep(args ...string) Step {
 	argv := []string{"systemctl"}
 	if systemd.Own() == systemd.User {
 		argv = append(argv, "--user")
 	}
-	return step{argv: append(argv, args...)}
+	return Step{Argv: append(argv, args...)}
 }
 
-func (s step) run() error {
-	cmd := exec.Command(s.argv[0], s.argv[1:]...)
+// ReloadStep has the manager read changed files.
+func ReloadStep() Step { return systemctlStep("daemon-reload") }
+
+// Run executes the step. Its error contains the output of the command.
+func (s Step) Run() error {
+	cmd := exec.Command(s.Argv[0], s.Argv[1:]...)
 	cmd.Env = managerEnvironment()
 	out, err := cmd.CombinedOutput()
-	text := strings.TrimSpace(string(out))
-	switch {
-	case err == nil || s.mayFail:
+	if err == nil || s.MayFail {
 		return nil
-	case text == "": // it was not executed
+	}
+	text := strings.TrimSpace(string(out))
+	if text == "" { // it was not executed
 		return err
 	}
 	return fmt.Errorf("%w: %s", err, text)
 }
 
-func (s step) String() string { return strings.Join(s.argv, " ") }
+// String returns the words of the command.
+func (s Step) String() string { return strings.Join(s.Argv, " ") }
 
-// joinSteps makes a line for a shell. The only special character of a name is the backslash.
-func joinSteps(steps []step) string {
+// ShellLine makes one line of all steps, for a shell. The only special character of a name is the backslash.
+func ShellLine(steps []Step) string {
 	var line strings.Builder
 	for i, s := range steps {
 		line.WriteString(strings.ReplaceAll(s.String(), `\`, `\\`))
+		isLast := i == len(steps)-1
 		switch {
-		case i == len(steps)-1:
-		case s.mayFail:
+		case isLast:
+		case s.MayFail:
 			line.WriteString("; ")
 		default:
 			line.WriteString(" && ")
 		}
 	}
 	return line.String()
-}
-
-func runSteps(steps []step, io cli.Stdio) int {
-	for _, s := range steps {
-		if err := s.run(); err != nil {
-			return io.Cannot(s.String(), err)
-		}
-		fmt.Fprintf(io.Out, "done: %s\n", s)
-	}
-	return cli.ExitOK
 }

@@ -31,7 +31,7 @@ func UncontainedGateways() (all []UncontainedGateway) {
 	slices.Sort(services)
 	services = slices.Compact(services)
 	for _, unit := range services {
-		c, err := LookAtContainment(systemd.Own(), unit)
+		c, err := lookAtContainment(systemd.Own(), unit)
 		if err == nil && c.State == containment.Uncontained { // others do not run
 			all = append(all, UncontainedGateway{Unit: unit, Reason: c.Reason, Remedy: c.Remedy})
 		}

@@ -9,6 +9,7 @@ package units
 import (
 	"embed"
 	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,26 +27,30 @@ type File struct {
 	Text string
 }
 
-// All are the units of a manager, by name.
-func All(m systemd.Kind, by Programs) []File {
-	var all []File
-	for _, dir := range []string{string(m), "common"} {
+// Path is the path of the file below a directory of units.
+func (f File) Path(dir string) string { return filepath.Join(dir, f.Name) }
+
+// OwnFiles are the units of mcpscope itself for a manager, by name.
+func OwnFiles(manager systemd.Kind, programs Programs) []File {
+	var own []File
+	for _, dir := range []string{string(manager), "common"} {
 		entries, _ := files.ReadDir(dir) // it is embedded
 		for _, e := range entries {
-			all = append(all, File{e.Name(), text(path.Join(dir, e.Name()), by)})
+			own = append(own, File{e.Name(), fill(path.Join(dir, e.Name()), programs)})
 		}
 	}
-	slices.SortFunc(all, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
-	return all
+	slices.SortFunc(own, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
+	return own
 }
 
 // Programs are the paths of the two programs, as a unit has to spell them.
 type Programs struct{ Mcpscope, Mcpscopectl string }
 
-func text(file string, by Programs) string {
-	b, _ := files.ReadFile(file) // it is embedded
-	// as `make install` does
-	return strings.NewReplacer("@MCPSCOPE@", by.Mcpscope, "@MCPSCOPECTL@", by.Mcpscopectl).Replace(string(b))
+// fill replaces the names of programs in an embedded file by their paths, as `make install` does.
+func fill(file string, programs Programs) string {
+	text, _ := files.ReadFile(file) // it is embedded
+	paths := strings.NewReplacer("@MCPSCOPE@", programs.Mcpscope, "@MCPSCOPECTL@", programs.Mcpscopectl)
+	return paths.Replace(string(text))
 }
 
 // InstalledPrograms are both programs as a unit would have to name them.

@@ -62,7 +62,7 @@ var rules = map[string]rule{
 	"internal/cli":            {[]string{"cgroup", "freeze", "internal/kernel/linux", "internal/kernel/proc", "internal/kernel/systemd", "internal/remedy", room + "backend", room + "group", room + "protocol"}, "what both programs print, and how they end; it is linked into the runner"},
 	"internal/settings":       {[]string{"cgroup", "internal/cli", "internal/glob", "internal/name", "internal/kernel/proc", room + "protocol"}, "the table of settings, and the files that have some; it is linked into the runner"},
 
-	"internal/units":                   {[]string{"internal/atomicfile", "internal/cli", "internal/containment", "internal/settings", "internal/kernel/systemd", room + "protocol"}, "files for systemd, and what it says of a service"},
+	"internal/units":                   {[]string{"internal/atomicfile", "internal/cli", "internal/containment", "internal/remedy", "internal/settings", "internal/kernel/systemd", room + "protocol"}, "files for systemd, and what it says of a service"},
 	"internal/containment":             {[]string{"internal/name", room + "fleet", "internal/cli", "internal/gateway", "internal/gateway/early", "internal/kernel/proc", room + "protocol"}, "it looks at processes beside gateways, and asks no manager"},
 	"internal/leftover":                {[]string{room + "group", "freeze", "internal/cli", "internal/clientconfig", "internal/gateway", "internal/kernel/linux", "internal/name", "internal/kernel/proc", "internal/selection", "internal/show", room + "client", room + "fleet", room + "protocol", room + "sweep"}, "processes that clients have left, outside any group"},
 	"internal/clientconfig/splice":     {nil, "bytes in, bytes out: it knows values and where they are, and not what they are for"},

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/containment"
+	"github.com/mcpscope/mcpscope/internal/remedy"
+	"github.com/mcpscope/mcpscope/internal/units"
+)
+
+// gateway prints, installs or removes the drop-in of a gateway.
+func (u *unitsCall) gateway(dir string) int {
+	const goal = "find the command of the gateway"
+	name, err := units.ParseServiceName(u.unit)
+	if err != nil {
+		return u.stdio.Cannot(goal, err)
+	}
+	if u.remove {
+		return u.removeDropIn(name, dir)
+	}
+	gateway, err := units.FindGateway(name)
+	if u.now && errors.Is(err, units.ErrOutdated) {
+		gateway, err = units.ReloadGateway(name)
+	}
+	if err != nil {
+		return u.stdio.Cannot(goal, err)
+	}
+	return u.dropIn(gateway, dir)
+}
+
+// dropIn prints or installs the drop-in.
+func (u *unitsCall) dropIn(gateway units.Gateway, dir string) int {
+	flags, err := gateway.Flags(u.gatewayFlags)
+	if err != nil {
+		return u.stdio.Cannot("keep the flags of the drop-in", err)
+	}
+	dropIn, err := gateway.DropIn(units.InstalledPrograms(), flags)
+	if err != nil {
+		return u.stdio.Cannot("run "+u.unit+" below mcpscope", err)
+	}
+	if !u.install {
+		u.printFiles([]units.File{dropIn.File}, dir)
+		return cli.ExitOK
+	}
+	return u.installDropIn(dropIn, dir)
+}
+
+func (u *unitsCall) installDropIn(d units.DropIn, dir string) int {
+	if err := d.CheckFormer(dir); err != nil {
+		return u.stdio.Cannot("replace "+d.FormerPath(dir), err)
+	}
+	path := d.File.Path(dir)
+	result, err := d.Install(dir)
+	if err != nil {
+		return u.stdio.Cannot("install "+path, err)
+	}
+	u.printResult(result, path)
+	u.printAbout(d)
+	for _, note := range d.Notes(result) {
+		u.stdio.Note(note)
+	}
+	if u.now {
+		if status := u.putInForce(d, dir, result); status != cli.ExitOK {
+			return status
+		}
+		return u.restart(d.Gateway)
+	}
+	former, err := u.removeFormer(d, dir)
+	if err != nil {
+		return u.stdio.Cannot("remove "+d.FormerPath(dir), err)
+	}
+	if result == units.Unchanged && former == units.Absent {
+		return cli.ExitOK
+	}
+	return u.takeSteps(d.RemainingSteps()...)
+}
+
+// printAbout prints facts about an installed drop-in.
+func (u *unitsCall) printAbout(d units.DropIn) {
+	about := func(line string) { fmt.Fprintln(u.stdio.Out, cli.OneLine(line)) }
+	if d.Flags.Kept {
+		about("kept: " + d.Flags.String())
+	} else if len(d.Flags.Words) > 0 {
+		about("flags: " + d.Flags.String())
+	}
+	if d.GroupNote != "" {
+		about(d.GroupNote)
+	}
+	if d.LogCommand != "" {
+		about("log: " + d.LogCommand)
+	}
+}
+
+func (u *unitsCall) removeFormer(d units.DropIn, dir string) (units.Result, error) {
+	former, err := d.RemoveFormer(dir)
+	if err == nil && former == units.Removed {
+		u.printResult(former, d.FormerPath(dir))
+	}
+	return former, err
+}
+
+// putInForce has the manager read an installed drop-in.
+func (u *unitsCall) putInForce(d units.DropIn, dir string, result units.Result) int {
+	reload := units.ReloadStep()
+	if status := u.takeSteps(reload); status != cli.ExitOK {
+		return status
+	}
+	if err := d.CheckInForce(dir, result); err != nil {
+		return u.stdio.Cannot("put "+d.File.Path(dir)+" in force", err)
+	}
+	former, err := u.removeFormer(d, dir)
+	if err != nil {
+		return u.stdio.Cannot("remove "+d.FormerPath(dir), err)
+	}
+	if former == units.Removed { // the manager has it, too
+		if err := reload.Run(); err != nil {
+			return u.stdio.Cannot(reload.String(), err)
+		}
+	}
+	return cli.ExitOK
+}
+
+// restart starts a gateway by its drop-in. It succeeds only if the servers of the gateway can be contained.
+func (u *unitsCall) restart(gateway units.Gateway) int {
+	postponed := gateway.WhyNotStarted()
+	if postponed != nil {
+		u.stdio.Note(postponed.Reason)
+		u.stdio.Hint(postponed.Remedy)
+		return cli.ExitOK
+	}
+	if status := u.takeSteps(gateway.RestartStep()); status != cli.ExitOK {
+		u.stdio.Hint("the drop-in stays; to undo it: mcpscope units --unit " + u.unit + " --remove --now")
+		return status
+	}
+	contained, err := gateway.AwaitContainment()
+	return u.printContainment(contained, err)
+}
+
+// printContainment reports a service whose servers cannot be contained. The installation has succeeded.
+func (u *unitsCall) printContainment(c units.Containment, err error) int {
+	goal := "see whether the servers of " + u.unit + " are contained"
+	switch {
+	case err != nil:
+		return u.stdio.Cannot(goal, err)
+	case c.State == containment.Undecided:
+		return u.stdio.Cannot(goal, remedy.With(errors.New(c.Reason), c.Remedy))
+	case c.State == containment.Uncontained:
+		reason := cli.ErrorText(c.Reason)
+		fmt.Fprintf(u.stdio.Err, "mcpscope: the servers of %s are NOT contained: %s\n", u.unit, reason)
+		u.stdio.Hint(c.Remedy)
+		return cli.ExitFailure
+	}
+	return cli.ExitOK
+}
+
+// removeDropIn removes the drop-ins of this version and of former ones.
+func (u *unitsCall) removeDropIn(name units.ServiceName, dir string) int {
+	removal, err := units.PlanDropInRemoval(name, dir)
+	if err != nil {
+		return u.stdio.Cannot("remove the drop-in of "+u.unit, err)
+	}
+	results := units.RemoveAll(removal.Files, dir)
+	status := u.printResults("remove", results)
+	if !units.AnyChanged(results) && (status != cli.ExitOK || !removal.IsPending()) {
+		return status
+	}
+	if !removal.HasUnit {
+		u.stdio.Note("there is no unit file of " + u.unit + ": a process of it that still runs is below " +
+			"mcpscope until it ends")
+	}
+	status = max(status, u.takeSteps(removal.Steps()...))
+	if !u.now || status != cli.ExitOK || !removal.HasUnit {
+		return status
+	}
+	if err := removal.CheckInForce(); err != nil {
+		return u.stdio.Cannot("take "+u.unit+" out of mcpscope", err)
+	}
+	return cli.ExitOK
+}
