@@ -5,6 +5,8 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
@@ -12,15 +14,33 @@ import (
 )
 
 // removalCommand is for packages and make uninstall: a removal must not break a client.
-func removalCommand(io cli.Stdio) *cobra.Command {
-	var own bool
+func removalCommand(stdio cli.Stdio) *cobra.Command {
+	var onlyOwn bool
 	c := command(spec{
 		use: "removal", short: "list configurations and units that need mcpscope",
 		long: `List the configurations and units that stop working without this mcpscope:
 those of all users as root, otherwise your own. The exit status is 1 if there
 are any.`,
-	}, func([]string) int { return removal.Report(own, io) })
-	c.Flags().BoolVar(&own, "own", false, "list only those of the calling user")
+	}, func([]string) int { return printUses(stdio, onlyOwn) })
+	c.Flags().BoolVar(&onlyOwn, "own", false, "list only those of the calling user")
 	c.Hidden = true
 	return c
+}
+
+func printUses(stdio cli.Stdio, onlyOwn bool) int {
+	runner, err := cli.FindRunner()
+	if err != nil {
+		return stdio.Cannot("find mcpscope", err)
+	}
+	report, err := removal.Find(runner, onlyOwn)
+	for _, line := range report.Lines() {
+		fmt.Fprintln(stdio.Out, cli.OneLine(line))
+	}
+	if err != nil {
+		return stdio.Cannot("search all configurations and units", err)
+	}
+	if len(report.Uses) > 0 {
+		return cli.ExitFailure
+	}
+	return cli.ExitOK
 }

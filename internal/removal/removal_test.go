@@ -22,6 +22,48 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// A report has a line for each use, and then each command, once for neighbors that have the same.
+func TestLines(t *testing.T) {
+	report := Report{Uses: []Use{{"/a: x", "unwrap"}, {"/b: x", "unwrap"}, {"/c: a reason", ""}, {"/d: y", "editor /d"}}}
+	want := []string{"/a: x", "/b: x", "/c: a reason", "/d: y", "  first: unwrap", "  first: editor /d"}
+	if got := report.Lines(); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := (Report{}).Lines(); len(got) > 0 {
+		t.Errorf("nothing was found: %q", got)
+	}
+}
+
+// Root takes the uses from the report of a user's process, and no command that it contains.
+func TestUsesOf(t *testing.T) {
+	for name, c := range map[string]struct {
+		report []Use
+		want   []Use
+	}{
+		"nothing": {nil, nil},
+		"wrapped files": {
+			[]Use{{"/home/ann/a: 1 wrapped server", "mcpscope unwrap"}, {"/home/ann/b: 1 wrapped server", "mcpscope unwrap"}},
+			[]Use{{"/home/ann/a: 1 wrapped server", "sudo -H -u ann mcpscope unwrap"}, {"/home/ann/b: 1 wrapped server", "sudo -H -u ann mcpscope unwrap"}},
+		},
+		"a unit": {
+			[]Use{{"/home/ann/u: a unit", "rm -rf /"}},
+			[]Use{{"/home/ann/u: a unit", "sudo -H -u ann mcpscope removal"}},
+		},
+		"a file that cannot be read": {
+			[]Use{{"/home/ann/a: restore its backup", ""}},
+			[]Use{{"/home/ann/a: restore its backup", ""}},
+		},
+	} {
+		text := strings.Join(Report{Uses: c.report}.Lines(), "\n")
+		if got := usesOf(text+"\n", "sudo -H -u ann "); len(c.report) > 0 && !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+	if got := usesOf("", ""); len(got) > 0 {
+		t.Errorf("of an empty report: %q", got)
+	}
+}
+
 // A package must not be removed if the files of one user could not be searched.
 func TestAnUnsearchedUserIsAnError(t *testing.T) {
 	home := t.TempDir()
@@ -31,15 +73,26 @@ func TestAnUnsearchedUserIsAnError(t *testing.T) {
 	}
 	for _, home := range []string{home, link} {
 		ann := fmt.Sprintf("ann:x:%d:%d:Ann:%s:/bin/sh\n", os.Getuid(), os.Getgid(), home)
-		err := (&finding{}).addUsers("nobody:x:9:9::/nonexistent:/bin/sh", ann) // the last line is open
-		if err == nil || !strings.Contains(err.Error(), "ann") {
-			t.Errorf("home %s: error %v", home, err)
+		s := search{}
+		err := s.addUsers(accountsIn("nobody:x:9:9::/nonexistent:/bin/sh\n" + ann + ann))
+		if err == nil || err.Error() != "files of ann: exit status 1: no files today" || len(s.uses) > 0 {
+			t.Errorf("home %s: error %v, %q", home, err, s.uses)
 		}
 	}
 }
 
+// Lines that are not as in passwd(5) are skipped. The last line may have no end.
+func TestAccountsIn(t *testing.T) {
+	const passwd = "root:x:0:0::/root:/bin/sh\n\n+::::::\n# x\nann:x:-1:7::/home/ann:/bin/sh\n" +
+		"ann:x:7:x::/home/ann:/bin/sh\nben:x:7:8:Ben:/home/ben:"
+	want := []account{{"root", 0, 0, "/root"}, {"ben", 7, 8, "/home/ben"}}
+	if got := accountsIn(passwd); !slices.Equal(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
 // Homes of users that are in no file are searched.
-func TestHomesBelow(t *testing.T) {
+func TestAccountsOfHomes(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root may give a directory away")
 	}
@@ -55,9 +108,9 @@ func TestHomesBelow(t *testing.T) {
 	if err := os.Symlink(filepath.Join(dir, "domain/of/cy"), filepath.Join(dir, "cy")); err != nil {
 		t.Fatal(err)
 	}
-	want := fmt.Sprintf("ann:x:1234:77::%s/ann:\ncy:x:1236:77::%[1]s/cy:\nben:x:1235:77::%[1]s/domain/ben:\n", dir)
-	if got := homesBelow(dir, true); got != want {
-		t.Errorf("%q, want %q", got, want)
+	want := []account{{"ann", 1234, 77, dir + "/ann"}, {"cy", 1236, 77, dir + "/cy"}, {"ben", 1235, 77, dir + "/domain/ben"}}
+	if got := accountsOfHomes(dir, true); !slices.Equal(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }
 
@@ -68,14 +121,21 @@ func TestRemedyForADropIn(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := "[Service]\nExecStart=\nExecStart=mcpscope gateway -- /bin/g\n" + units.Written + "\n"
-	if err := os.WriteFile(dir+"/g.service.d/zz-mcpscope.conf", []byte(text), 0o600); err != nil {
+	file := dir + "/g.service.d/zz-mcpscope.conf"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	f := &finding{}
-	f.addUnits(dir, "sudo ")
-	want := []string{"sudo mcpscope units --unit g.service --remove --now"}
-	if !slices.Equal(f.remedies, want) {
-		t.Errorf("%q, want %q", f.remedies, want)
+	s := search{}
+	s.addUnits(dir, "sudo ")
+	want := []Use{{
+		file + ": a drop-in that starts the service under mcpscope",
+		"sudo mcpscope units --unit g.service --remove --now",
+	}}
+	if !slices.Equal(s.uses, want) {
+		t.Errorf("%q, want %q", s.uses, want)
+	}
+	if !s.hasUnit("g.service") || s.hasUnit("h.service") {
+		t.Errorf("the unit of %q", s.uses)
 	}
 }
 
@@ -91,10 +151,13 @@ func TestUnitsThatStartIt(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	f := &finding{}
-	f.addUnits(dir, "")
-	want := []string{dir + "/a.service: a unit that starts mcpscope", dir + "/c.service: a unit that starts mcpscope", dir + "/e.service: a unit that starts mcpscope"}
-	if !slices.Equal(f.lines, want) {
-		t.Errorf("%q, want %q", f.lines, want)
+	s := search{}
+	s.addUnits(dir, "")
+	var want []Use
+	for _, name := range []string{"/a.service", "/c.service", "/e.service"} {
+		want = append(want, Use{dir + name + ": a unit that starts mcpscope", "editor " + dir + name})
+	}
+	if !slices.Equal(s.uses, want) {
+		t.Errorf("%q, want %q", s.uses, want)
 	}
 }
