@@ -60,8 +60,9 @@ func Gateways(dir string) (names []string) {
 }
 
 // RunningGateways lists the services that run `mcpscope gateway`, with a drop-in of mcpscope or without one.
-func RunningGateways(of systemd.Kind) (names []string, err error) {
-	text, err := Systemctl(of, "show", "--type=service", "--state=running", "--property=Id,ExecStart", "*")
+func RunningGateways(manager systemd.Kind) (names []string, err error) {
+	const properties = "--property=Id,ExecStart"
+	text, err := Systemctl(manager, "show", "--type=service", "--state=running", properties, "*")
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +72,8 @@ func RunningGateways(of systemd.Kind) (names []string, err error) {
 // gatewaysIn parses the properties of several services, with an empty line between two of them.
 func gatewaysIn(text string) (names []string) {
 	for properties := range strings.SplitSeq(text, "\n\n") {
-		name, isGateway := "", false
+		name := ""
+		isGateway := false
 		for line := range strings.Lines(properties) {
 			key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
 			switch key {
@@ -80,7 +82,7 @@ func gatewaysIn(text string) (names []string) {
 			case "ExecStart":
 				_, argv, _ := strings.Cut(value, " argv[]=")
 				words := strings.Fields(argv)
-				isGateway = len(words) > 1 && path.Base(words[0]) == cli.Runner && words[1] == "gateway"
+				isGateway = runsGateway(words)
 			}
 		}
 		if isGateway && name != "" {
@@ -91,12 +93,12 @@ func gatewaysIn(text string) (names []string) {
 }
 
 // lookAtContainment finds out whether a group can be made for a server of a service that runs.
-func lookAtContainment(of systemd.Kind, unit string) (Containment, error) {
-	s, err := readService(of, unit)
+func lookAtContainment(manager systemd.Kind, unit string) (Containment, error) {
+	s, err := readService(manager, unit)
 	if err != nil {
 		return Containment{}, err
 	}
-	status := systemctlCommand(of) + " status " + unit
+	status := systemctlCommand(manager) + " status " + unit
 	if s.MainPID == 0 {
 		if changesState(s) {
 			reason := "it is " + s.ActiveState
@@ -107,9 +109,10 @@ func lookAtContainment(of systemd.Kind, unit string) (Containment, error) {
 	c := Containment{State: containment.Look(s.MainPID, s.Group)}
 	switch c.State {
 	case containment.Undecided:
-		c.Reason, c.Remedy = "mcpscope has not found out yet", status
+		c.Reason = "mcpscope has not found out yet"
+		c.Remedy = status
 	case containment.Uncontained:
-		c.Reason, c.Remedy = whyUncontained(service{Service: s, Manager: of})
+		c.Reason, c.Remedy = whyUncontained(service{Service: s, Manager: manager})
 	}
 	return c, nil
 }
@@ -141,7 +144,8 @@ func notRunning(s systemd.Service) error {
 // whyUncontained returns a reason in plain words, and a remedy.
 func whyUncontained(s service) (reason, remedy string) {
 	if !s.runsMcpscope() {
-		if later := s.laterCommand(); later != "" {
+		later := s.laterCommand()
+		if later != "" {
 			return later + " sets ExecStart= and sorts after " + dropInName, "rename " + later
 		}
 		again := "mcpscope units --unit " + s.Name + " --install --now"
@@ -152,7 +156,8 @@ func whyUncontained(s service) (reason, remedy string) {
 	if s.startedBefore() {
 		return "it was started before the drop-in was installed", restart
 	}
-	if missing := s.forbiddenCalls(); len(missing) > 0 {
+	missing := s.forbiddenCalls()
+	if len(missing) > 0 {
 		reason = "its SystemCallFilter= forbids system calls that mcpscope needs"
 		remedy = "add SystemCallFilter=" + strings.Join(missing, " ") + " (" + edit + "); then: " + restart
 		return reason, remedy
@@ -168,17 +173,16 @@ func whyUncontained(s service) (reason, remedy string) {
 		}
 		return "user " + s.User + " may make no cgroup here", remedy + "; then: " + restart
 	}
-	remedy = journalCommand(s.Manager) + " -u " + s.Name
+	readLog := journalCommand(s.Manager) + " -u " + s.Name
 	reason = noteInJournal(s)
-	switch {
-	case reason != "":
-	case containment.HasFilter(s.MainPID):
+	if reason != "" {
+		return reason, readLog
+	}
+	if containment.HasFilter(s.MainPID) {
 		reason = "its watcher and guard were killed, and it can start no program before it is restarted"
 		return reason, restart
-	default:
-		reason = "the log of the gateway has the reason"
 	}
-	return reason, remedy
+	return "the log of the gateway has the reason", readLog
 }
 
 // laterCommand returns the drop-in that replaces the command of ours, or "".
@@ -192,9 +196,12 @@ func (s service) laterCommand() string {
 
 // runsMcpscope reports whether the command that the manager has is `mcpscope gateway`.
 func (s service) runsMcpscope() bool {
-	return slices.ContainsFunc(s.Commands, func(argv []string) bool {
-		return len(argv) > 1 && path.Base(argv[0]) == cli.Runner && argv[1] == "gateway"
-	})
+	return slices.ContainsFunc(s.Commands, runsGateway)
+}
+
+// runsGateway reports whether a command is `mcpscope gateway`.
+func runsGateway(argv []string) bool {
+	return len(argv) > 1 && path.Base(argv[0]) == cli.Runner && argv[1] == "gateway"
 }
 
 // startedBefore reports whether the main process is older than the drop-in.

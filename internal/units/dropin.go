@@ -33,45 +33,58 @@ func keepsProcesses(value string) bool { return value == "process" || value == "
 
 // dropIn returns a drop-in that runs the service's command under mcpscope.
 func dropIn(s service, programs Programs, flags ...string) (File, error) {
-	file := File{Name: dropInOf(s.Name)}
 	w := s.written()
-	if s.Type == "forking" {
-		const text = "%s is Type=forking, which mcpscope does not support; " +
-			"start the gateway in the foreground (Type=simple, exec or notify)"
-		return file, fmt.Errorf(text, s.Name)
-	}
-	if s.AddressMost > 0 && s.AddressMost < addressLeast {
-		const text = "LimitAS= of %s is %d MB, and mcpscope needs 1 GB: MemoryMax= limits the memory in use"
-		return file, fmt.Errorf(text, s.Name, s.AddressMost>>20)
-	}
-	if missing := s.forbiddenCalls(); len(missing) > 0 {
-		const text = "SystemCallFilter= of %s forbids system calls that mcpscope needs; " +
-			"add SystemCallFilter=%s"
-		return file, fmt.Errorf(text, s.Name, strings.Join(missing, " "))
-	}
-	if later := w.SetLater["ExecStart"]; later != "" {
-		const text = "%s sets ExecStart= and sorts after %s: rename it"
-		return file, fmt.Errorf(text, later, dropInName)
+	if err := s.checkSupported(w); err != nil {
+		return File{}, err
 	}
 	line, err := w.execStart(s.Name)
 	if err != nil {
-		return file, err
+		return File{}, err
 	}
-	delegated := ""
-	if (s.runsAsUser() || usesDelegation(flags)) && !isDelegated(w.LastValues["Delegate"]) {
-		delegated = delegation
+	needsDelegation := s.runsAsUser() || usesDelegation(flags)
+	delegateLines := ""
+	if needsDelegation && !isDelegated(w.LastValues["Delegate"]) {
+		delegateLines = delegation
 	}
-	killed := killMode
+	killModeLines := killMode
 	if keepsProcesses(w.LastValues["KillMode"]) {
-		killed = ""
+		killModeLines = ""
 	}
 	identifier := cmp.Or(w.LastValues["SyslogIdentifier"], programOf(w.Commands[0]))
-	words := flagWords(flags, expandsVariables(line.Prefix))
-	file.Text = strings.NewReplacer(
-		"@PREFIX@", line.Prefix, "@FLAGS@", words, "@COMMAND@", line.Command, "@IDENTIFIER@", identifier,
-		"@DELEGATE@", delegated, "@KILLMODE@", killed,
-	).Replace(fill("gateway.conf", programs))
-	return file, nil
+	values := strings.NewReplacer(
+		"@PREFIX@", line.Prefix,
+		"@FLAGS@", flagWords(flags, expandsVariables(line.Prefix)),
+		"@COMMAND@", line.Command,
+		"@IDENTIFIER@", identifier,
+		"@DELEGATE@", delegateLines,
+		"@KILLMODE@", killModeLines,
+	)
+	return File{Name: dropInOf(s.Name), Text: values.Replace(fill("gateway.conf", programs))}, nil
+}
+
+// checkSupported returns the reason why a service cannot run under mcpscope, if there is one.
+func (s service) checkSupported(w written) error {
+	if s.Type == "forking" {
+		const text = "%s is Type=forking, which mcpscope does not support; " +
+			"start the gateway in the foreground (Type=simple, exec or notify)"
+		return fmt.Errorf(text, s.Name)
+	}
+	if s.AddressMost > 0 && s.AddressMost < addressLeast {
+		const text = "LimitAS= of %s is %d MB, and mcpscope needs 1 GB: MemoryMax= limits the memory in use"
+		return fmt.Errorf(text, s.Name, s.AddressMost>>20)
+	}
+	missing := s.forbiddenCalls()
+	if len(missing) > 0 {
+		const text = "SystemCallFilter= of %s forbids system calls that mcpscope needs; " +
+			"add SystemCallFilter=%s"
+		return fmt.Errorf(text, s.Name, strings.Join(missing, " "))
+	}
+	later := w.SetLater["ExecStart"]
+	if later != "" {
+		const text = "%s sets ExecStart= and sorts after %s: rename it"
+		return fmt.Errorf(text, later, dropInName)
+	}
+	return nil
 }
 
 // isDelegated reports whether a value of Delegate= gives the control group away. It is a boolean, or a list

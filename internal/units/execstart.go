@@ -173,8 +173,8 @@ func programOf(value string) string {
 
 // CommandHasChanged reports whether the files of a service have another command than its drop-in, which
 // has that of the installation. It is false without a drop-in.
-func CommandHasChanged(of systemd.Kind, unit string) (bool, error) {
-	s, err := loadService(of, unit)
+func CommandHasChanged(manager systemd.Kind, unit string) (bool, error) {
+	s, err := loadService(manager, unit)
 	if err != nil {
 		return false, err
 	}

@@ -43,7 +43,7 @@ func usesDelegation(flags []string) bool {
 
 // keepInGroup adds the flag for a service whose servers have to stay below its control group, and returns a
 // line about it. A backend that a person has chosen stays.
-func (s service) keepInGroup(flags []string) (all []string, about string) {
+func (s service) keepInGroup(flags []string) (kept []string, about string) {
 	settings := s.written().groupSettings()
 	if len(settings) == 0 || usesDelegation(flags) {
 		return flags, ""

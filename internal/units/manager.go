@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -54,30 +55,31 @@ func managerEnvironment() []string {
 }
 
 // Systemctl returns the output of systemctl.
-func Systemctl(of systemd.Kind, args ...string) (string, error) {
+func Systemctl(manager systemd.Kind, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), managerWithin)
 	defer cancel()
-	c := exec.CommandContext(ctx, "systemctl", append([]string{"--" + string(of), "--no-pager"}, args...)...)
-	c.Env = managerEnvironment()
-	out, err := c.Output()
-	if failed, is := errors.AsType[*exec.ExitError](err); is {
+	options := []string{"--" + string(manager), "--no-pager"}
+	cmd := exec.CommandContext(ctx, "systemctl", slices.Concat(options, args)...)
+	cmd.Env = managerEnvironment()
+	out, err := cmd.Output()
+	if failed, ok := errors.AsType[*exec.ExitError](err); ok {
 		err = errors.New(strings.TrimSpace(string(failed.Stderr)))
 	}
 	return strings.TrimSpace(string(out)), err
 }
 
 // journalCommand is how a person reads the journal of a manager's units.
-func journalCommand(of systemd.Kind) string {
-	if of == systemd.User {
+func journalCommand(manager systemd.Kind) string {
+	if manager == systemd.User {
 		return "journalctl --user"
 	}
 	return "journalctl"
 }
 
 // systemctlCommand is how a person calls systemctl for a manager.
-func systemctlCommand(of systemd.Kind) string {
+func systemctlCommand(manager systemd.Kind) string {
 	switch {
-	case of == systemd.User:
+	case manager == systemd.User:
 		return "systemctl --user"
 	case os.Getuid() != 0:
 		return "sudo systemctl"

@@ -47,8 +47,8 @@ func ParseServiceName(entered string) (ServiceName, error) {
 func isTemplate(service string) bool { return strings.HasSuffix(service, "@.service") }
 
 // readService reads what a manager has of a service.
-func readService(of systemd.Kind, unit string) (systemd.Service, error) {
-	m, err := systemd.Dial(of, managerWithin)
+func readService(manager systemd.Kind, unit string) (systemd.Service, error) {
+	m, err := systemd.Dial(manager, managerWithin)
 	if err != nil {
 		return systemd.Service{}, err
 	}
@@ -87,17 +87,17 @@ type unitFile struct{ Path, Text string }
 
 // loadService reads a service and its files: there the specifiers, variables and quotes of the command are as
 // they were written.
-func loadService(of systemd.Kind, unit string) (service, error) {
-	s, err := readService(of, unit)
+func loadService(manager systemd.Kind, unit string) (service, error) {
+	s, err := readService(manager, unit)
 	if err != nil {
 		return service{}, err
 	}
-	return loadFiles(service{Service: s, Manager: of})
+	return loadFiles(service{Service: s, Manager: manager})
 }
 
 // loadFiles reads the files that the manager has read for a service.
 func loadFiles(loaded service) (service, error) {
-	for _, file := range append([]string{loaded.Fragment}, loaded.DropIns...) {
+	for _, file := range slices.Concat([]string{loaded.Fragment}, loaded.DropIns) {
 		if file == "" { // a service without a unit file has drop-ins alone
 			continue
 		}

@@ -21,8 +21,9 @@ const (
 //
 // The parser in go-systemd differs from that: it takes a comment in a continued value for a part of the
 // value, continues a comment that ends in a backslash, and refuses a line of 2,048 bytes.
-func parseUnit(text string) (all []assignment) {
-	section, pending := "", ""
+func parseUnit(text string) []assignment {
+	var unit parsedUnit
+	pending := ""
 	for _, line := range logicalLines(strings.TrimPrefix(text, "\ufeff")) {
 		first := strings.TrimLeft(line, whitespace)
 		if first != "" && strings.Contains(comments, first[:1]) { // also between continued lines
@@ -34,28 +35,37 @@ func parseUnit(text string) (all []assignment) {
 			pending = line[:len(line)-1] + " "
 			continue
 		}
-		section, all = parseLine(line, section, all)
+		unit.addLine(line)
 	}
-	_, all = parseLine(pending, section, all)
-	return all
+	unit.addLine(pending) // the text ends in a continued line
+	return unit.assignments
 }
 
-// parseLine appends the assignment of a line, if there is one, and returns the section after the line.
-func parseLine(line, section string, all []assignment) (string, []assignment) {
+// parsedUnit is a unit file up to a line.
+type parsedUnit struct {
+	section     string // of the next line
+	assignments []assignment
+}
+
+// addLine adds the assignment of a line, or begins a section.
+func (u *parsedUnit) addLine(line string) {
 	line = strings.Trim(line, whitespace)
 	if !utf8.ValidString(line) { // systemd ignores it
-		return section, all
+		return
 	}
 	if strings.HasPrefix(line, "[") && strings.HasSuffix(line, "]") {
-		return line[1 : len(line)-1], all
+		u.section = line[1 : len(line)-1]
+		return
 	}
 	key, value, found := strings.Cut(line, "=")
-	if found {
-		key = strings.Trim(key, whitespace)
-		value = strings.Trim(value, whitespace)
-		all = append(all, assignment{section, key, value})
+	if !found {
+		return
 	}
-	return section, all
+	u.assignments = append(u.assignments, assignment{
+		Section: u.section,
+		Key:     strings.Trim(key, whitespace),
+		Value:   strings.Trim(value, whitespace),
+	})
 }
 
 // isContinued reports whether a line ends in a backslash that no other backslash escapes.

@@ -21,9 +21,10 @@ const noGroup = "no server of it can get a group; its log has the reason"
 
 // UncontainedGateways lists services with a drop-in of mcpscope, and other gateways. Root sees those of all
 // users.
-func UncontainedGateways() (all []UncontainedGateway) {
+func UncontainedGateways() (gateways []UncontainedGateway) {
 	var services []string
-	if dir, err := Dir(); err == nil { // without one there are no services
+	dir, err := Dir()
+	if err == nil { // without one there are no services
 		services = Gateways(dir)
 	}
 	running, _ := RunningGateways(systemd.Own()) // none, without a manager
@@ -33,7 +34,7 @@ func UncontainedGateways() (all []UncontainedGateway) {
 	for _, unit := range services {
 		c, err := lookAtContainment(systemd.Own(), unit)
 		if err == nil && c.State == containment.Uncontained { // others do not run
-			all = append(all, UncontainedGateway{Unit: unit, Reason: c.Reason, Remedy: c.Remedy})
+			gateways = append(gateways, UncontainedGateway{Unit: unit, Reason: c.Reason, Remedy: c.Remedy})
 		}
 	}
 	for _, group := range containment.UncontainedGroups(os.Getuid()) {
@@ -42,8 +43,8 @@ func UncontainedGateways() (all []UncontainedGateway) {
 			name = unit
 		}
 		if !slices.Contains(services, name) {
-			all = append(all, UncontainedGateway{Unit: name, Reason: noGroup})
+			gateways = append(gateways, UncontainedGateway{Unit: name, Reason: noGroup})
 		}
 	}
-	return all
+	return gateways
 }
