@@ -161,7 +161,10 @@ func (f File) Remove(dir string) (Result, error) {
 	if err != nil {
 		return "", f.withHint(err, dir)
 	}
-	if err := errors.Join(os.Remove(target), disable(dir, target)); err != nil {
+	if err := disable(dir, target); err != nil {
+		return "", err
+	}
+	if err := os.Remove(target); err != nil {
 		return "", err
 	}
 	if sub := filepath.Dir(f.Name); sub != "." {
@@ -170,9 +173,9 @@ func (f File) Remove(dir string) (Result, error) {
 	return Removed, nil
 }
 
-// disable runs before the file is removed: afterwards systemctl cannot do it. A link with the name of the
-// unit may have the unit of a package as its target. That was enabled before, and would start at the next
-// boot.
+// disable removes the links by which a unit is enabled. It runs before the file is removed: without the file,
+// the next removal would not look for links. A link with the name of the unit may have the unit of a package
+// as its target. That was enabled before, and would start at the next boot.
 func disable(dir, target string) error {
 	links, err := filepath.Glob(filepath.Join(dir, "*.wants", "*"))
 	for _, link := range links {
