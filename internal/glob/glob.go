@@ -8,13 +8,14 @@ import (
 	"strings"
 )
 
-// Find returns the pattern that matches the line, also with the command's base name in front, or
-// the base name, or "".
+// Find returns the first pattern that matches the line of a command, the line with the base name of the
+// command in front, or the base name alone. It returns "" if no pattern does.
 func Find(globs, argv []string) string {
 	if len(argv) == 0 || len(globs) == 0 {
 		return ""
 	}
-	line, base := strings.Join(argv, " "), path.Base(argv[0])
+	line := strings.Join(argv, " ")
+	base := path.Base(argv[0])
 	short := base + strings.TrimPrefix(line, argv[0])
 	for _, g := range globs {
 		if Matches(g, line) || Matches(g, short) || Matches(g, base) {
@@ -24,20 +25,26 @@ func Find(globs, argv []string) string {
 	return ""
 }
 
-// Matches knows * and ? alone, which may stand for a slash: that is why it is not path.Match.
+// Matches reports whether a pattern matches the whole of s. Its wildcards are * and ?, and they match a
+// slash: path.Match would not.
 func Matches(glob, s string) bool {
-	star, from := -1, 0
-	g := 0
-	for i := 0; i < len(s); {
+	g := 0       // the byte of glob that s[i] has to match
+	star := -1   // the last * before g
+	matched := 0 // the end of the text that this * matches
+	i := 0
+	for i < len(s) {
 		switch {
 		case g < len(glob) && glob[g] == '*':
-			star, from = g, i
+			star = g
+			matched = i
 			g++
 		case g < len(glob) && (glob[g] == '?' || glob[g] == s[i]):
-			g, i = g+1, i+1
-		case star >= 0: // the last star takes one more
-			from++
-			g, i = star+1, from
+			g++
+			i++
+		case star >= 0: // go back: the last star matches one byte more
+			matched++
+			g = star + 1
+			i = matched
 		default:
 			return false
 		}

@@ -21,3 +21,26 @@ func TestMatches(t *testing.T) {
 		}
 	}
 }
+
+// The first pattern wins that matches the line, the line with the base name, or the base name.
+func TestFind(t *testing.T) {
+	argv := []string{"/usr/bin/npx", "-y", "@scope/server"}
+	for _, c := range []struct {
+		globs []string
+		argv  []string
+		want  string
+	}{
+		{nil, argv, ""},
+		{[]string{"*"}, nil, ""},
+		{[]string{"node", "npx"}, argv, "npx"},
+		{[]string{"npx -y *"}, argv, "npx -y *"},
+		{[]string{"/usr/bin/npx *"}, argv, "/usr/bin/npx *"},
+		{[]string{"*server", "*"}, argv, "*server"},
+		{[]string{"-y", "@scope/*", "/usr/bin/npx"}, argv, ""},
+		{[]string{"npx"}, []string{"npx"}, "npx"},
+	} {
+		if got := Find(c.globs, c.argv); got != c.want {
+			t.Errorf("%q of %q: %q, want %q", c.globs, c.argv, got, c.want)
+		}
+	}
+}
