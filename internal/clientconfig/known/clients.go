@@ -25,12 +25,14 @@ type Client struct {
 // absolute, begins with "~/" or is below a project, and can have wildcards. The format is "json", "toml",
 // "yaml" or, for that of the file's name, "".
 func New(id, path, format string, servers []string) Client {
-	p := pattern{base: project, glob: path, places: []wrapping.Place{servers}}
-	if rest, below := strings.CutPrefix(path, "~/"); below {
-		p.base, p.glob = "~", rest
+	p := in(project, path, []wrapping.Place{servers})
+	if rest, ok := strings.CutPrefix(path, "~/"); ok {
+		p.base = "~"
+		p.glob = rest
 	}
-	if rest, absolute := strings.CutPrefix(path, "/"); absolute {
-		p.base, p.glob = "/", rest
+	if rest, ok := strings.CutPrefix(path, "/"); ok {
+		p.base = "/"
+		p.glob = rest
 	}
 	p.format = splice.Format(strings.ToUpper(format))
 	return Client{ID: id, Title: id, files: []pattern{p}}

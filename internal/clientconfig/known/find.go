@@ -67,13 +67,14 @@ const wildcards = "*?["
 // glob leaves alone what a directory's own name has of glob's letters. A link to a file that does not exist
 // is found too: the file can have been wrapped, and moved.
 func glob(dir, pattern string) []string {
-	var found []string
-	if path := filepath.Join(dir, pattern); !strings.ContainsAny(pattern, wildcards) {
-		if _, err := os.Lstat(path); err == nil {
-			found = append(found, path)
+	if !strings.ContainsAny(pattern, wildcards) {
+		path := filepath.Join(dir, pattern)
+		if _, err := os.Lstat(path); err != nil {
+			return nil
 		}
-		return found
+		return []string{path}
 	}
+	var found []string
 	names, _ := fs.Glob(os.DirFS(dir), pattern) // the patterns are ours, and well-formed
 	for _, name := range names {
 		found = append(found, filepath.Join(dir, name))
@@ -86,8 +87,8 @@ func (f Finder) directories(p pattern) []string {
 		return f.ancestors()
 	}
 	base := p.base
-	if value := f.Getenv(p.variable); p.variable != "" && filepath.IsAbs(value) {
-		base = value
+	if p.variable != "" && filepath.IsAbs(f.Getenv(p.variable)) {
+		base = f.Getenv(p.variable)
 	}
 	if rest, ok := strings.CutPrefix(base, "~"); ok {
 		if f.Home == "" {
@@ -119,7 +120,7 @@ func (f Finder) ancestors() []string {
 func (f Finder) Unsearchable() []error { return f.unsearchable(f.Clients()) }
 
 func (f Finder) unsearchable(clients []Client) []error {
-	var all []error
+	var reasons []error
 	seen := map[string]bool{}
 	for _, c := range clients {
 		for _, p := range c.files {
@@ -130,25 +131,31 @@ func (f Finder) unsearchable(clients []Client) []error {
 				dir := obstacle(base, p.glob)
 				if dir != "" && !seen[dir] {
 					seen[dir] = true
-					all = append(all, fmt.Errorf("search %s: permission denied", dir))
+					reasons = append(reasons, fmt.Errorf("search %s: permission denied", dir))
 				}
 			}
 		}
 	}
-	return all
+	return reasons
+}
+
+// probe reads the directory that has the names of a pattern, or finds a file without wildcards. It returns
+// that directory, and the error.
+func probe(base, pattern string) (dir string, err error) {
+	wildcard := strings.IndexAny(pattern, wildcards)
+	if wildcard < 0 {
+		path := filepath.Join(base, pattern)
+		_, err = os.Lstat(path)
+		return filepath.Dir(path), err
+	}
+	dir = filepath.Dir(filepath.Join(base, pattern[:wildcard]+"x"))
+	_, err = os.ReadDir(dir)
+	return dir, err
 }
 
 // obstacle returns the directory that hides the files of a pattern, or "".
 func obstacle(base, pattern string) string {
-	path := filepath.Join(base, pattern)
-	dir := filepath.Dir(path)
-	var err error
-	if at := strings.IndexAny(pattern, wildcards); at >= 0 {
-		dir = filepath.Dir(filepath.Join(base, pattern[:at]+"x")) // the one that has the names
-		_, err = os.ReadDir(dir)
-	} else {
-		_, err = os.Lstat(path)
-	}
+	dir, err := probe(base, pattern)
 	if !errors.Is(err, fs.ErrPermission) {
 		return ""
 	}
@@ -216,7 +223,8 @@ func (f Finder) unknownClient(arg string) error {
 // isSimilar compares letters alone: one name has the other, or both begin alike.
 func isSimilar(arg, id string) bool {
 	const alike = 3
-	a, b := lettersOf(arg), lettersOf(id)
+	a := lettersOf(arg)
+	b := lettersOf(id)
 	if len(a) < alike || len(b) < alike {
 		return false
 	}

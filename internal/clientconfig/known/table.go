@@ -12,8 +12,10 @@ const (
 
 // All returns the known clients. A variable would slow down every start of the program.
 func All() []Client {
-	mcpServers, underscored := place("mcpServers"), place("mcp_servers")
-	servers, mcp := place("servers"), place("mcp")
+	mcpServers := place("mcpServers")
+	underscored := place("mcp_servers")
+	servers := place("servers")
+	mcp := place("mcp")
 	devContainer := place("customizations", "vscode", "mcp", "servers")
 	return []Client{
 		{"claude-code", "Claude Code", []pattern{

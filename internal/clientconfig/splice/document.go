@@ -55,12 +55,13 @@ type Member struct {
 	Value *Node
 }
 
-// Get returns the first member of that name.
+// Get returns the value of the first member of that name, or nil.
 func (n *Node) Get(name string) *Node {
-	if i := n.index(name); i >= 0 {
-		return n.Members[i].Value
+	i := n.index(name)
+	if i < 0 {
+		return nil
 	}
-	return nil
+	return n.Members[i].Value
 }
 
 func (n *Node) index(name string) int {
@@ -107,6 +108,7 @@ type SyntaxError struct {
 	Text         string
 }
 
+// Error returns the position and the text, which quotes nothing of the file.
 func (e *SyntaxError) Error() string {
 	if e.Line == 0 {
 		return e.Text
@@ -126,8 +128,9 @@ func Parse(format Format, data []byte) (d *Document, err error) {
 	}
 	// A parser that panics has met a malformed file, whatever it thinks.
 	defer func() {
-		if r := recover(); r != nil {
-			d, err = nil, &SyntaxError{Text: "cannot be read"}
+		if recover() != nil {
+			d = nil
+			err = &SyntaxError{Text: "cannot be read"}
 		}
 	}()
 	d = &Document{Format: format, Data: data}

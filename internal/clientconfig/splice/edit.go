@@ -32,6 +32,9 @@ func Apply(data []byte, edits []Edit) ([]byte, error) {
 	return append(out, data[done:]...), nil
 }
 
+// insertion puts a text in front of a byte, and removes nothing.
+func insertion(position int, text string) Edit { return Edit{position, position, text} }
+
 // Replace puts another way of writing in the place of a text.
 func (d *Document) Replace(n *Node, raw string) Edit { return Edit{n.Start, n.End, raw} }
 
@@ -40,12 +43,12 @@ func (d *Document) Replace(n *Node, raw string) Edit { return Edit{n.Start, n.En
 func Transplant(before []byte, edits []Edit, after, now []byte) []byte {
 	start := commonPrefix(after, now)
 	rest := commonSuffix(after[start:], now[start:])
-	from, ok := positionBefore(edits, start)
-	to, alsoOK := positionBefore(edits, len(after)-rest)
-	if !ok || !alsoOK || from > to {
+	first, ok := positionBefore(edits, start)
+	end, alsoOK := positionBefore(edits, len(after)-rest)
+	if !ok || !alsoOK || first > end {
 		return nil
 	}
-	return slices.Concat(before[:from], now[start:len(now)-rest], before[to:])
+	return slices.Concat(before[:first], now[start:len(now)-rest], before[end:])
 }
 
 // positionBefore returns the position that a position in the result of edits had before them. ok is false
@@ -97,20 +100,20 @@ func (d *Document) RawIn(list, text *Node) string {
 func (d *Document) Insert(list, before *Node, raws []string) Edit {
 	switch {
 	case before == nil:
-		at := list.Start + 1 // behind the bracket
-		return Edit{at, at, strings.Join(raws, ", ")}
+		behindBracket := list.Start + 1
+		return insertion(behindBracket, strings.Join(raws, ", "))
 	case list.Block:
-		at := d.dash(before)
-		separator := d.newline() + d.indentation(at) + "- "
-		return Edit{at, at, "- " + strings.Join(raws, separator) + d.newline() + d.indentation(at)}
+		dash := d.dash(before)
+		newLine := d.newline() + d.indentation(dash)
+		return insertion(dash, "- "+strings.Join(raws, newLine+"- ")+newLine)
 	}
-	at := before.Start
-	return Edit{at, at, strings.Join(raws, ", ") + ", "}
+	return insertion(before.Start, strings.Join(raws, ", ")+", ")
 }
 
 // RemoveFirst takes the first items out of a list.
 func (d *Document) RemoveFirst(list *Node, count int) Edit {
-	first, last := list.Items[0], list.Items[count-1]
+	first := list.Items[0]
+	last := list.Items[count-1]
 	if list.Block {
 		if count < len(list.Items) {
 			return Edit{d.dash(first), d.dash(list.Items[count]), ""}
@@ -122,7 +125,8 @@ func (d *Document) RemoveFirst(list *Node, count int) Edit {
 		return Edit{first.Start, list.Items[count].Start, ""}
 	}
 	end := last.End
-	if rest := bytes.TrimLeft(d.Data[end:], " \t\r\n"); bytes.HasPrefix(rest, []byte(",")) {
+	rest := bytes.TrimLeft(d.Data[end:], " \t\r\n")
+	if bytes.HasPrefix(rest, []byte(",")) {
 		end = len(d.Data) - len(rest) + 1
 	}
 	return Edit{first.Start, end, ""}
@@ -132,19 +136,21 @@ func (d *Document) RemoveFirst(list *Node, count int) Edit {
 // member, on the line before, since a comment can follow the member.
 func (d *Document) AddList(owner *Node, beside, name string, raws []string) Edit {
 	m := owner.Members[owner.index(beside)]
-	list, at := "["+strings.Join(raws, ", ")+"]", m.Value.End
+	list := "[" + strings.Join(raws, ", ") + "]"
+	behind := m.Value.End
+	newLine := d.newline() + d.indentation(m.Start)
 	switch {
 	case d.Format == JSON:
-		return Edit{at, at, ", " + Quote(name) + ": " + list}
+		return insertion(behind, ", "+Quote(name)+": "+list)
 	case d.Format == YAML && !owner.Block:
-		return Edit{at, at, ", " + name + ": " + list}
+		return insertion(behind, ", "+name+": "+list)
 	case d.Format == YAML:
-		return Edit{m.Start, m.Start, name + ": " + list + d.newline() + d.indentation(m.Start)}
+		return insertion(m.Start, name+": "+list+newLine)
 	case !owner.Block:
-		return Edit{at, at, ", " + name + " = " + list}
+		return insertion(behind, ", "+name+" = "+list)
 	}
 	name = string(d.Data[m.Start:m.Key]) + name // with the dots before it
-	return Edit{m.Start, m.Start, name + " = " + list + d.newline() + d.indentation(m.Start)}
+	return insertion(m.Start, name+" = "+list+newLine)
 }
 
 // newline is how the lines of the file end.
@@ -157,9 +163,9 @@ func (d *Document) newline() string {
 
 // indentation is the text before a column, for another line that begins in the same column. In YAML the line
 // can have the dashes of lists before it.
-func (d *Document) indentation(at int) string {
-	line := bytes.LastIndexByte(d.Data[:at], '\n') + 1
-	before := bytes.TrimPrefix(d.Data[line:at], []byte(bom))
+func (d *Document) indentation(position int) string {
+	line := bytes.LastIndexByte(d.Data[:position], '\n') + 1
+	before := bytes.TrimPrefix(d.Data[line:position], []byte(bom))
 	return strings.ReplaceAll(string(before), "-", " ")
 }
 

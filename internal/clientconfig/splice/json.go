@@ -30,9 +30,9 @@ func fromJSON(v *hujson.Value) *Node {
 		for i := range value.Members {
 			m := &value.Members[i]
 			name, _ := m.Name.Value.(hujson.Literal) // a key is always one
-			at := m.Name.StartOffset
+			start := m.Name.StartOffset
 			value := fromJSON(&m.Value)
-			n.Members = append(n.Members, Member{Name: name.String(), Start: at, Key: at, Value: value})
+			n.Members = append(n.Members, Member{Name: name.String(), Start: start, Key: start, Value: value})
 		}
 	case *hujson.Array:
 		n.Kind = List
@@ -40,10 +40,13 @@ func fromJSON(v *hujson.Value) *Node {
 			n.Items = append(n.Items, fromJSON(&value.Elements[i]))
 		}
 	case hujson.Literal:
-		n.Kind, n.Text = Other, string(value)
 		if value.Kind() == '"' {
-			n.Kind, n.Text = Text, value.String()
+			n.Kind = Text
+			n.Text = value.String()
+			break
 		}
+		n.Kind = Other
+		n.Text = string(value)
 	}
 	return n
 }

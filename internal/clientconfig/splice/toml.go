@@ -13,19 +13,21 @@ import (
 // parseTOML has the file judged by the decoder first: the parser of single expressions does not
 // know what may be defined twice.
 func parseTOML(data []byte) (*Node, error) {
-	var all map[string]any
-	if err := toml.Unmarshal(data, &all); err != nil {
+	var values map[string]any
+	if err := toml.Unmarshal(data, &values); err != nil {
 		e := malformed(TOML)
-		if at := (*toml.DecodeError)(nil); errors.As(err, &at) {
-			e.Line, e.Column = at.Position()
+		if decode, ok := errors.AsType[*toml.DecodeError](err); ok {
+			e.Line, e.Column = decode.Position()
 		}
 		return nil, e
 	}
 	t := tomlReader{data: data}
 	root := &Node{Kind: Map, Block: true}
+	table := root // that of the expression
 	t.parser.Reset(data)
-	for table := root; t.parser.NextExpression(); {
-		switch e := t.parser.Expression(); e.Kind {
+	for t.parser.NextExpression() {
+		e := t.parser.Expression()
+		switch e.Kind {
 		case unstable.Table:
 			keys, _ := t.keys(e)
 			table = descend(root, keys)
@@ -59,7 +61,8 @@ type tomlReader struct {
 // keys are the parts of a key, and where it ends; Start of each is where the first one begins.
 func (t *tomlReader) keys(n *unstable.Node) (keys []Member, end int) {
 	start := -1
-	for it := n.Key(); it.Next(); {
+	it := n.Key()
+	for it.Next() {
 		raw := it.Node().Raw
 		if start < 0 {
 			start = int(raw.Offset)
@@ -101,23 +104,27 @@ func (t *tomlReader) value(v *unstable.Node, start, end int) *Node {
 	n := &Node{Start: start, End: end}
 	switch v.Kind {
 	case unstable.String:
-		n.Kind, n.Text = Text, string(v.Data)
+		n.Kind = Text
+		n.Text = string(v.Data)
 	case unstable.InlineTable:
 		n.Kind = Map
-		for it := v.Children(); it.Next(); {
+		it := v.Children()
+		for it.Next() {
 			if it.Node().Kind == unstable.KeyValue {
 				t.add(n, it.Node())
 			}
 		}
 	case unstable.Array:
 		n.Kind = List
-		for it := v.Children(); it.Next(); {
+		it := v.Children()
+		for it.Next() {
 			item := it.Node()
 			start := int(item.Raw.Offset)
 			n.Items = append(n.Items, t.value(item, start, start+int(item.Raw.Length)))
 		}
 	default:
-		n.Kind, n.Text = Other, string(v.Data)
+		n.Kind = Other
+		n.Text = string(v.Data)
 	}
 	return n
 }

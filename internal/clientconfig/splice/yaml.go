@@ -20,10 +20,12 @@ const SeveralDocuments = "the file has several YAML documents"
 func parseYAML(data []byte) (root *Node, obstacle string, err error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	var first, second yaml.Node
-	switch err := decoder.Decode(&first); {
-	case errors.Is(err, io.EOF) || err == nil && len(first.Content) == 0: // there are only comments
+	err = decoder.Decode(&first)
+	hasOnlyComments := errors.Is(err, io.EOF) || err == nil && len(first.Content) == 0
+	if hasOnlyComments {
 		return &Node{Kind: Map}, "", nil
-	case err != nil:
+	}
+	if err != nil {
 		return nil, "", malformedYAML(err)
 	}
 	if !errors.Is(decoder.Decode(&second), io.EOF) {
@@ -54,10 +56,15 @@ func malformedYAML(err error) *SyntaxError {
 // yamlReader finds the places of values. The library has the line and column at which each begins, and counts
 // characters. Values come in the order of the file, so each is searched from the one before.
 type yamlReader struct {
-	data      []byte
-	lines     []int // where each begins
-	line, col int   // of the place found last
-	at        int
+	data  []byte
+	lines []int // where each begins
+	last  place
+}
+
+// place is the place of a value that was found.
+type place struct {
+	line, column int
+	offset       int // in the file
 }
 
 // value does not follow aliases: a value can contain an alias of itself. isShared is whether the value is a
@@ -72,9 +79,10 @@ func (r *yamlReader) value(y *yaml.Node, isShared bool) *Node {
 		n.Block = y.Style&yaml.FlowStyle == 0
 		n.Fixed = isShared
 		for i := 0; i+1 < len(y.Content); i += 2 {
-			at := r.offset(y.Content[i])
+			key := y.Content[i]
+			start := r.offset(key)
 			value := r.value(y.Content[i+1], isShared)
-			n.Members = append(n.Members, Member{Name: y.Content[i].Value, Start: at, Key: at, Value: value})
+			n.Members = append(n.Members, Member{Name: key.Value, Start: start, Key: start, Value: value})
 		}
 	case y.Kind == yaml.SequenceNode:
 		n.Kind = List
@@ -102,15 +110,16 @@ func (r *yamlReader) offset(y *yaml.Node) int {
 	if y.Line < 1 || y.Line > len(r.lines) {
 		return 0
 	}
-	if y.Line != r.line || y.Column < r.col {
-		r.line, r.col, r.at = y.Line, 1, r.lines[y.Line-1]
+	isBehindLast := y.Line == r.last.line && y.Column >= r.last.column
+	if !isBehindLast {
+		r.last = place{line: y.Line, column: 1, offset: r.lines[y.Line-1]}
 	}
-	for r.col < y.Column && r.at < len(r.data) {
-		_, size := utf8.DecodeRune(r.data[r.at:])
-		r.at += size
-		r.col++
+	for r.last.column < y.Column && r.last.offset < len(r.data) {
+		_, size := utf8.DecodeRune(r.data[r.last.offset:])
+		r.last.offset += size
+		r.last.column++
 	}
-	return r.at
+	return r.last.offset
 }
 
 // end returns the end of a text of one line, 0 for any other.
@@ -152,8 +161,8 @@ func quotedLength(line []byte, quote, escape byte) int {
 }
 
 // isBehindDash reports whether a line has only dashes before a place, and the last of them is its item's.
-func (r *yamlReader) isBehindDash(at int) bool {
-	line := bytes.LastIndexByte(r.data[:at], '\n') + 1
-	before := string(r.data[line:at])
+func (r *yamlReader) isBehindDash(position int) bool {
+	line := bytes.LastIndexByte(r.data[:position], '\n') + 1
+	before := string(r.data[line:position])
 	return strings.Trim(before, " -") == "" && strings.HasSuffix(strings.TrimRight(before, " "), "-")
 }

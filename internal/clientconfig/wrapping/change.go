@@ -47,12 +47,16 @@ func (r Reader) Wrap(d *splice.Document, backup []byte, runner Runner, wanted fu
 		return words
 	}
 	c := r.wrap(d, prefix)
-	c.Backup = backup
-	if origin := r.origin(d, backup); origin != nil {
-		c.Backup = origin.Data // with the changes since
-	}
-	if backup == nil || !AnyWrapped(c.Servers) {
+	// The text of a person, without mcpscope, is in the file until the first server is wrapped.
+	isFirst := backup == nil || !AnyWrapped(c.Servers)
+	if isFirst {
 		c.Backup = d.Data
+		return c
+	}
+	c.Backup = backup
+	origin := r.origin(d, backup)
+	if origin != nil {
+		c.Backup = origin.Data // with the changes since
 	}
 	return c
 }
@@ -146,9 +150,10 @@ func (r Reader) wrapLike(old, d *splice.Document) *Change {
 	prefix := make([][]string, 0)
 	for _, s := range r.Servers(old) {
 		var words []string
-		if same := prefixes[s.Name]; len(same) > 0 {
-			words = same[0]
-			prefixes[s.Name] = same[1:]
+		ofName := prefixes[s.Name]
+		if len(ofName) > 0 {
+			words = ofName[0]
+			prefixes[s.Name] = ofName[1:]
 		}
 		prefix = append(prefix, words)
 	}
@@ -194,11 +199,8 @@ func (r Reader) change(
 			edits = append(edits, edit(i, s)...)
 		}
 	}
-	var err error
 	c.edits = edits
-	if c.Data, err = splice.Apply(d.Data, edits); err == nil {
-		c.After, err = r.onlyMeant(d, c, isRight)
-	}
+	err := c.apply(r, d, isRight)
 	if err == nil {
 		return c
 	}
@@ -209,8 +211,20 @@ func (r Reader) change(
 			c.Servers[i].Reason = "it cannot be changed without changing something else: " + err.Error()
 		}
 	}
-	c.Data, c.Changed = d.Data, make([]bool, len(c.Servers))
+	c.Data = d.Data
+	c.Changed = make([]bool, len(c.Servers))
 	return c
+}
+
+// apply makes the text of the edits, and checks it.
+func (c *Change) apply(r Reader, d *splice.Document, isRight func(before, after *Server) bool) error {
+	data, err := splice.Apply(d.Data, c.edits)
+	if err != nil {
+		return err
+	}
+	c.Data = data
+	c.After, err = r.onlyMeant(d, c, isRight)
+	return err
 }
 
 func wrap(d *splice.Document, s *Server, prefix []string) []splice.Edit {
@@ -242,7 +256,8 @@ func rewrap(d *splice.Document, s *Server, words []string) []splice.Edit {
 		nodes = append([]*splice.Node{s.command}, nodes...)
 	}
 	var edits []splice.Edit
-	if more := len(words) - s.prefix; more > 0 {
+	more := len(words) - s.prefix
+	if more > 0 {
 		edits = append(edits, d.Insert(s.args, nodes[2], quoteAll(words[2:2+more])))
 		words = slices.Delete(slices.Clone(words), 2, 2+more)
 	}
@@ -266,10 +281,10 @@ func unwrap(d *splice.Document, s *Server) []splice.Edit {
 	if s.isList() {
 		return []splice.Edit{d.RemoveFirst(s.args, s.inner)}
 	}
-	own := s.args.Items[s.inner]
-	raw := splice.Quote(own.Text) // of a number, in its original form
-	if own.Kind == splice.Text && !own.Fixed {
-		raw = d.Raw(own)
+	command := s.args.Items[s.inner]
+	raw := splice.Quote(command.Text) // of a number, in its original form
+	if command.Kind == splice.Text && !command.Fixed {
+		raw = d.Raw(command)
 	}
 	return []splice.Edit{d.Replace(s.command, raw), d.RemoveFirst(s.args, s.inner+1)}
 }
@@ -288,11 +303,11 @@ func (r Reader) onlyMeant(
 	}
 	meant := map[*splice.Node]*Server{}
 	for i := range c.Servers {
-		before, after := &c.Servers[i], &servers[i]
 		if !c.Changed[i] {
 			continue
 		}
-		if !isRight(before, after) {
+		before := &c.Servers[i]
+		if !isRight(before, &servers[i]) {
 			return nil, errors.New("the result has another command")
 		}
 		meant[before.owner] = before
@@ -308,14 +323,24 @@ func same(a, b *splice.Node, meant map[*splice.Node]*Server) bool {
 	if a.Kind != b.Kind || a.Text != b.Text {
 		return false
 	}
-	x, y := a.Members, b.Members
-	if s := meant[a]; s != nil {
-		ours := func(m splice.Member) bool {
-			return m.Name == s.key || m.Name == "args" && !s.isList()
-		}
-		x, y = slices.DeleteFunc(slices.Clone(x), ours), slices.DeleteFunc(slices.Clone(y), ours)
+	membersOfA := a.Members
+	membersOfB := b.Members
+	s, ok := meant[a]
+	if ok {
+		membersOfA = s.otherMembers(a)
+		membersOfB = s.otherMembers(b)
 	}
 	sameMember := func(m, n splice.Member) bool { return m.Name == n.Name && same(m.Value, n.Value, meant) }
+	if !slices.EqualFunc(membersOfA, membersOfB, sameMember) {
+		return false
+	}
 	sameItem := func(m, n *splice.Node) bool { return same(m, n, meant) }
-	return slices.EqualFunc(x, y, sameMember) && slices.EqualFunc(a.Items, b.Items, sameItem)
+	return slices.EqualFunc(a.Items, b.Items, sameItem)
+}
+
+// otherMembers returns the members of a server's map that are not its command.
+func (s *Server) otherMembers(owner *splice.Node) []splice.Member {
+	return slices.DeleteFunc(slices.Clone(owner.Members), func(m splice.Member) bool {
+		return m.Name == s.key || m.Name == "args" && !s.isList()
+	})
 }

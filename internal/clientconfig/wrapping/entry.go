@@ -26,15 +26,21 @@ func withCommand(n *splice.Node) *splice.Node {
 func find(n *splice.Node) entry {
 	e := entry{owner: n}
 	for _, key := range []string{"cmd", "command"} {
-		if v := n.Get(key); v != nil {
-			e.key, e.command = key, v
+		command := n.Get(key)
+		if command != nil {
+			e.key = key
+			e.command = command
 		}
 	}
-	if e.command != nil && e.command.Kind == splice.Map && e.command.Get("path") != nil {
-		e.owner, e.key, e.command = e.command, "path", e.command.Get("path")
+	hasOwnMap := e.command != nil && e.command.Kind == splice.Map && e.command.Get("path") != nil
+	if hasOwnMap {
+		e.owner = e.command
+		e.key = "path"
+		e.command = e.owner.Get("path")
 	}
-	if e.args = e.owner.Get("args"); e.isList() {
-		e.args = e.command
+	e.args = e.owner.Get("args")
+	if e.isList() {
+		e.args = e.command // one list has both
 	}
 	return e
 }

@@ -82,43 +82,56 @@ type Flag struct{ Name, Value string }
 
 // Servers are all that the file has, in its order.
 func (r Reader) Servers(d *splice.Document) []Server {
-	var all []Server
 	why := cmp.Or(r.Obstacle, d.Obstacle)
-	if key, is := d.Root.Repeated(); is {
+	if key, found := d.Root.Repeated(); found {
 		why = fmt.Sprintf("there is more than one %q", key)
 	}
+	var servers []Server
 	for _, p := range r.Places {
-		r.walk(d.Root, p, why, &all)
+		servers = append(servers, r.serversBelow(d.Root, p, why)...)
 	}
-	return all
+	return servers
 }
 
-func (r Reader) walk(n *splice.Node, p Place, why string, all *[]Server) {
-	if len(p) > 0 {
-		for _, m := range n.Members {
-			if m.Name == p[0] || p[0] == "*" {
-				r.walk(m.Value, p[1:], why, all)
-			}
-		}
-		return
+// serversBelow returns the servers at a place below a node. why is the reason that none of them can be
+// changed, or "".
+func (r Reader) serversBelow(n *splice.Node, p Place, why string) []Server {
+	if len(p) == 0 {
+		return r.serversIn(n, why)
 	}
+	var servers []Server
 	for _, m := range n.Members {
-		if m.Name != "<<" {
-			*all = append(*all, r.server(m.Name, m.Value, why))
+		if m.Name == p[0] || p[0] == "*" {
+			servers = append(servers, r.serversBelow(m.Value, p[1:], why)...)
+		}
+	}
+	return servers
+}
+
+// serversIn returns the servers of a map or a list.
+func (r Reader) serversIn(n *splice.Node, why string) []Server {
+	var servers []Server
+	for _, m := range n.Members {
+		if m.Name != "<<" { // the merge key of YAML
+			servers = append(servers, r.server(m.Name, m.Value, why))
 		}
 	}
 	for i, item := range n.Items {
 		s := r.server(text(item, "name"), item, why)
 		if s.Name == "" {
-			s.Name, s.unnamed = fmt.Sprintf("#%d", i+1), true
+			s.Name = fmt.Sprintf("#%d", i+1)
+			s.unnamed = true
 		}
-		*all = append(*all, s)
+		servers = append(servers, s)
 	}
+	return servers
 }
 
+// text returns the first text below one of the keys, or "".
 func text(n *splice.Node, keys ...string) string {
 	for _, key := range keys {
-		if v := n.Get(key); v != nil && v.Kind == splice.Text {
+		v := n.Get(key)
+		if v != nil && v.Kind == splice.Text {
 			return v.Text
 		}
 	}
@@ -134,18 +147,21 @@ func (r Reader) server(name string, n *splice.Node, why string) Server {
 	if s.isFixed() {
 		why = cmp.Or(why, fixedYAML)
 	}
-	s.State, s.Reason = NotEditable, cmp.Or(kind(n, s.entry), s.obstacle(), r.oddity(s.Argv))
+	s.State = NotEditable
+	s.Reason = cmp.Or(kind(n, s.entry), s.obstacle(), r.oddity(s.Argv))
 	switch {
 	case s.Reason != "":
 	case s.startsRunner():
-		s.State, s.Reason = Wrapped, cmp.Or(s.findOwn(r), why)
+		s.State = Wrapped
+		s.Reason = cmp.Or(s.findOwn(r), why)
 		if s.Mistake != "" || !r.Starts(s.Argv[0]) {
 			s.State = Broken
 		}
 	case why != "":
 		s.Reason = why
 	default:
-		s.State, s.Reason = Bare, r.Shared
+		s.State = Bare
+		s.Reason = r.Shared
 	}
 	return s
 }
@@ -167,12 +183,12 @@ func environment(n *splice.Node) map[string]string {
 
 // kind returns the reason why the client does not start a server, or "".
 func kind(n *splice.Node, e entry) string {
-	switch t := text(n, "type", "transport"); {
+	switch {
 	case n.Kind != splice.Map:
 		return "it is no table of settings"
-	case t != "" && t != "stdio" && t != "local":
-		return fmt.Sprintf("it is of type %q", t)
-	case e.command == nil && text(n, "url", "httpUrl", "serverUrl", "uri") != "":
+	case isOfOtherType(n):
+		return fmt.Sprintf("it is of type %q", typeOf(n))
+	case e.command == nil && hasAddress(n):
 		return "it is remote"
 	case e.command == nil:
 		return "it has no command"
@@ -180,10 +196,22 @@ func kind(n *splice.Node, e entry) string {
 	return ""
 }
 
-// listens: it says so, or has an address as well.
-func listens(n *splice.Node) bool {
-	t := text(n, "type", "transport")
-	return t != "" && t != "stdio" && t != "local" || text(n, "url", "httpUrl", "serverUrl", "uri") != ""
+// listens reports whether a server with a command is reached by HTTP: its type is another, or it has an
+// address.
+func listens(n *splice.Node) bool { return isOfOtherType(n) || hasAddress(n) }
+
+// typeOf returns the transport of a server, or "".
+func typeOf(n *splice.Node) string { return text(n, "type", "transport") }
+
+// isOfOtherType reports whether the transport of a server is not its stdin. opencode calls a server with a
+// command local.
+func isOfOtherType(n *splice.Node) bool {
+	t := typeOf(n)
+	return t != "" && t != "stdio" && t != "local"
+}
+
+func hasAddress(n *splice.Node) bool {
+	return text(n, "url", "httpUrl", "serverUrl", "uri") != ""
 }
 
 // oddity is why a command would not mean the same behind a prefix.
@@ -206,22 +234,24 @@ func (s *Server) startsRunner() bool {
 // IsWrapped reports whether the command of the server begins with mcpscope.
 func (s *Server) IsWrapped() bool { return s.State == Wrapped || s.State == Broken }
 
-// findOwn finds the server's own command behind the prefix. The result is why it can't be had.
+// findOwn finds the server's own command behind the prefix. It returns the reason if it finds no command, or
+// "".
 func (s *Server) findOwn(r Reader) string {
-	own, err := r.Operands(s.Argv[2:])
+	command, err := r.Operands(s.Argv[2:])
 	end := slices.Index(s.Argv, "--")
 	switch {
 	case err != nil && end > 0:
-		own = s.Argv[end+1:]
+		command = s.Argv[end+1:]
 		s.Mistake = err.Error()
 	case err != nil:
-		own = nil
+		command = nil
 	}
-	if len(own) == 0 {
+	if len(command) == 0 {
 		return "its own command cannot be told from the flags before it"
 	}
-	s.prefix = len(s.Argv) - len(own)
-	s.inner = s.prefix - (len(s.Argv) - len(s.args.Items))
+	s.prefix = len(s.Argv) - len(command)
+	wordsBeforeArgs := len(s.Argv) - len(s.args.Items)
+	s.inner = s.prefix - wordsBeforeArgs
 	return ""
 }
 
@@ -234,31 +264,34 @@ func (s *Server) Prefix() []string { return s.Argv[:s.prefix] }
 // WrappedPrefix returns what Prefix is after a wrap. Of a wrapped server it keeps what the runner does not
 // set: the flags that a person has written by hand.
 func (r Reader) WrappedPrefix(s *Server, runner Runner) ([]string, error) {
-	var words, flags []string
+	program := runner.Program
+	flags := r.firstFlags(s)
 	if s.IsWrapped() {
-		words = slices.Clone(s.Argv[:2])
 		flags = s.Argv[2:s.prefix]
-		if !r.Starts(words[0]) || runner.Chosen {
-			words[0] = runner.Program
+		if r.Starts(s.Argv[0]) && !runner.Chosen {
+			program = s.Argv[0]
 		}
-	} else {
-		words = []string{runner.Program, "run"}
-		label := s.Label()
-		if r.Shell {
-			label = strings.Map(plain, label)
-		}
-		if label != "" {
-			flags = []string{"--name", label}
-		}
-		flags = append(flags, "--")
 	}
-	for _, flag := range slices.Backward(runner.Flags) { // each one that is new becomes the first
+	for _, flag := range slices.Backward(runner.Flags) { // a new flag becomes the first
 		var err error
-		if flags, err = r.SetFlag(flags, flag.Name, flag.Value); err != nil {
+		flags, err = r.SetFlag(flags, flag.Name, flag.Value)
+		if err != nil {
 			return nil, err
 		}
 	}
-	return append(words, flags...), nil
+	return append([]string{program, "run"}, flags...), nil
+}
+
+// firstFlags are the flags that wrap gives a bare server, with their end.
+func (r Reader) firstFlags(s *Server) []string {
+	label := s.Label()
+	if r.Shell {
+		label = strings.Map(plain, label)
+	}
+	if label == "" {
+		return []string{"--"}
+	}
+	return []string{"--name", label, "--"}
 }
 
 // plain replaces what a shell could take for something else.
@@ -288,7 +321,8 @@ func (s *Server) ByHand() bool {
 // Lines are the lines of YAML that a person can put in the place of the server's command and args, for a
 // server with that prefix.
 func (s *Server) Lines(prefix []string) []string {
-	raws, rest := quoteAll(append(slices.Clone(prefix), s.Own()[0])), ""
+	raws := quoteAll(append(slices.Clone(prefix), s.Own()[0]))
+	rest := "" // of the arguments
 	switch len(s.Own()) {
 	case 1:
 	case 2:
