@@ -16,12 +16,12 @@ type Change struct {
 
 // Wrap plans to put the runner in front of the wanted servers, and to change those that are wrapped.
 func (c *File) Wrap(runner wrapping.Runner, wanted func(server string) bool) Change {
-	return Change{c, c.reader.Wrap(c.document, c.backup, runner, wanted)}
+	return Change{File: c, Change: c.reader.Wrap(c.document, c.backup, runner, wanted)}
 }
 
 // Unwrap plans to remove mcpscope from the wanted servers.
 func (c *File) Unwrap(wanted func(server string) bool) Change {
-	return Change{c, c.reader.Unwrap(c.document, c.backup, wanted)}
+	return Change{File: c, Change: c.reader.Unwrap(c.document, c.backup, wanted)}
 }
 
 // Before is the content of the file without the change.
@@ -29,13 +29,13 @@ func (c Change) Before() []byte { return c.File.content.Data }
 
 // Write changes the file. backup is the path of the content without mcpscope, or "" without a backup.
 func (c Change) Write() (backup string, err error) {
-	if err := c.File.content.Replace(c.Data, c.Backup, backups()); err != nil {
+	if err := c.File.content.Replace(c.Data, c.Backup, userBackups()); err != nil {
 		return "", err
 	}
 	if bytes.Equal(c.Data, c.Backup) {
 		return "", nil
 	}
-	return backups().Path(c.File.content), nil
+	return c.File.backupPath(), nil
 }
 
 // KeepsMore reports whether the backup is kept although no server is wrapped any more: the file has changed

@@ -35,23 +35,23 @@ func (l Left) RemoveIfEqual() (removed bool, err error) {
 	if l.Removed || !bytes.Equal(l.File.backup, l.File.content.Data) {
 		return false, nil
 	}
-	return true, backups().Remove(l.File.content)
+	return true, userBackups().Remove(l.File.content)
 }
 
-// left does not list a file that may start mcpscope where no client has its servers.
-func left(files []*File) []Left {
-	var all []Left
+// findLeft does not list a file that may start mcpscope where no client has its servers.
+func findLeft(files []*File) []Left {
+	var left []Left
 	for _, c := range files {
 		isRemoved := isAbsent(c.Err) && c.isRemoved()
 		isUnwrapped := c.Err == nil && !wrapping.AnyWrapped(c.Servers) && !c.mentionsRunner()
 		if c.backup != nil && (isRemoved || isUnwrapped) {
-			all = append(all, Left{File: c, Backup: c.backupPath(), Removed: isRemoved})
+			left = append(left, Left{File: c, Backup: c.backupPath(), Removed: isRemoved})
 		}
 	}
-	return all
+	return left
 }
 
-func (c *File) backupPath() string { return backups().Path(c.content) }
+func (c *File) backupPath() string { return userBackups().Path(c.content) }
 
 // Repair returns the step that makes a wrapped file readable again, or "" if the error contains it. unwrap
 // cannot help before.

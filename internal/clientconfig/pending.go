@@ -21,10 +21,17 @@ type Coverage struct {
 
 // FindCoverage reads the configurations of the calling user.
 func FindCoverage() Coverage {
-	var c Coverage
-	found, _ := Everywhere() // none, without a directory to look in
+	found, _ := Everywhere() // no file, without a directory to look in
 	for _, f := range found.Files {
 		f.LeaveShared()
+	}
+	return coverageOf(found.Files)
+}
+
+// coverageOf counts a server that wrap leaves alone, for any reason, as none.
+func coverageOf(files []*File) Coverage {
+	var c Coverage
+	for _, f := range files {
 		for _, s := range f.Servers {
 			name := cli.OneLine(fmt.Sprintf("%s (%s)", s.Name, cmp.Or(f.Client, f.Path)))
 			switch {
@@ -42,27 +49,26 @@ func FindCoverage() Coverage {
 
 // Lines are for people, with the command that helps.
 func (c Coverage) Lines() (lines []string) {
-	if n := len(c.Bare); n > 0 {
+	if len(c.Bare) > 0 {
+		verb := "are"
+		if len(c.Bare) == 1 {
+			verb = "is"
+		}
 		const text = "%s %s configured without mcpscope: %s: mcpscope wrap, " +
 			"or put mcpscope gateway in front of the client"
-		lines = append(lines, fmt.Sprintf(text, cli.Counted(n, "server"), verb(n, "is", "are"), some(c.Bare)))
+		count := cli.Counted(len(c.Bare), "server")
+		lines = append(lines, fmt.Sprintf(text, count, verb, firstNames(c.Bare)))
 	}
-	if n := len(c.Broken); n > 0 {
-		lines = append(lines, fmt.Sprintf("%s cannot start: %s: mcpscope wrap repairs it, or has the reason",
-			cli.Counted(n, "configured server"), some(c.Broken)))
+	if len(c.Broken) > 0 {
+		const text = "%s cannot start: %s: mcpscope wrap repairs it, or has the reason"
+		count := cli.Counted(len(c.Broken), "configured server")
+		lines = append(lines, fmt.Sprintf(text, count, firstNames(c.Broken)))
 	}
 	return lines
 }
 
-func verb(n int, one, several string) string {
-	if n == 1 {
-		return one
-	}
-	return several
-}
-
-// some shortens a long list.
-func some(names []string) string {
+// firstNames shortens a long list.
+func firstNames(names []string) string {
 	const most = 5
 	if len(names) <= most {
 		return strings.Join(names, ", ")

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
@@ -17,27 +18,43 @@ import (
 // Installed is the program that clients are to start: the given one or, for "", the runner beside this
 // program.
 func Installed(given string) (string, error) {
-	path := given
-	if path == "" {
-		own, err := cli.FindRunner()
-		if err != nil {
-			return "", err
-		}
-		path = lastingName(own)
-		for _, temporary := range []string{os.TempDir(), "/tmp", "/var/tmp"} {
-			if strings.HasPrefix(path, temporary+"/") || strings.Contains(path, "/go-build") {
-				return "", errors.New("mcpscope is in a temporary directory: " + path)
-			}
-		}
+	if given != "" {
+		return checked(given)
 	}
-	path, err := filepath.Abs(path)
-	if err == nil {
-		_, err = exec.LookPath(path)
+	runner, err := cli.FindRunner()
+	if err != nil {
+		return "", err
 	}
-	if err == nil && filepath.Base(path) != wrapping.Program {
-		err = fmt.Errorf("%s is not called %s: unwrap would not recognize it", path, wrapping.Program)
+	path := lastingName(runner)
+	if isTemporary(path) {
+		return "", errors.New("mcpscope is in a temporary directory: " + path)
 	}
-	return path, err
+	return checked(path)
+}
+
+// checked returns the absolute path of a program that can be executed, and that unwrap will recognize.
+func checked(program string) (string, error) {
+	path, err := filepath.Abs(program)
+	if err != nil {
+		return "", err
+	}
+	if _, err := exec.LookPath(path); err != nil {
+		return "", err
+	}
+	if filepath.Base(path) != wrapping.Program {
+		return "", fmt.Errorf("%s is not called %s: unwrap would not recognize it", path, wrapping.Program)
+	}
+	return path, nil
+}
+
+// isTemporary reports whether a path is one that a reboot or go run removes.
+func isTemporary(path string) bool {
+	if strings.Contains(path, "/go-build") {
+		return true
+	}
+	return slices.ContainsFunc([]string{os.TempDir(), "/tmp", "/var/tmp"}, func(dir string) bool {
+		return strings.HasPrefix(path, dir+"/")
+	})
 }
 
 // lastingName returns the name in PATH of the same file, if there is one. The directory of the file itself

@@ -52,9 +52,10 @@ func isTracked(file string) (bool, error) {
 	if top == "" || sameDirectory(top, settings.Home(os.Getenv)) {
 		return false, nil
 	}
-	const untracked = 1
 	err := git(top, "-C", dir, "ls-files", "--error-unmatch", "--", name)
-	if exit, is := errors.AsType[*exec.ExitError](err); is && exit.ExitCode() == untracked {
+	const untracked = 1
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	if ok && exit.ExitCode() == untracked {
 		return false, nil
 	}
 	return err == nil, err
@@ -83,8 +84,8 @@ func git(top string, args ...string) error {
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, "GIT_") })
 	cmd.Env = append(cmd.Env, "GIT_ALLOW_PROTOCOL=none", "GIT_NO_LAZY_FETCH=1", "LC_ALL=C")
 	_, err := cmd.Output()
-	exit, is := errors.AsType[*exec.ExitError](err)
-	if !is || len(exit.Stderr) == 0 {
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	if !ok || len(exit.Stderr) == 0 {
 		return err
 	}
 	line, _, _ := strings.Cut(string(exit.Stderr), "\n")
@@ -104,7 +105,11 @@ func (c *File) IsOfSudoUser() bool {
 		return false
 	}
 	info, err := os.Stat(c.content.Target)
-	return err == nil && strconv.Itoa(int(info.Sys().(*syscall.Stat_t).Uid)) == os.Getenv("SUDO_UID")
+	if err != nil {
+		return false
+	}
+	owner := info.Sys().(*syscall.Stat_t).Uid // on Linux it is always one
+	return strconv.Itoa(int(owner)) == os.Getenv("SUDO_UID")
 }
 
 // IsSudo reports whether sudo runs this program as root for another user.

@@ -70,13 +70,15 @@ func (f *File) Replace(data, backup []byte, in Backups) error {
 		return errors.New("there is no directory for backups: the user has no home directory")
 	}
 	kept, err := in.Of(f)
-	if err != nil || !bytes.Equal(kept, backup) {
+	isKept := err == nil && bytes.Equal(kept, backup)
+	if !isKept {
 		if err := in.keep(f, backup); err != nil {
 			return fmt.Errorf("back it up as %s: %w", in.Path(f), cause(err))
 		}
 	}
+	hadNone := err == nil && kept == nil
 	errPut := f.put(data)
-	if isNew := err == nil && kept == nil; errPut != nil && isNew {
+	if errPut != nil && hadNone {
 		return errors.Join(errPut, in.Remove(f)) // it would be a copy of keys that no unwrap needs
 	}
 	return errPut
@@ -133,7 +135,8 @@ func (b Backups) Remove(f *File) error {
 		return fmt.Errorf("remove the backup %s: %w", path, cause(err))
 	}
 	state := filepath.Dir(filepath.Dir(string(b)))
-	for dir := filepath.Dir(path); dir != state && os.Remove(dir) == nil; {
+	dir := filepath.Dir(path)
+	for dir != state && os.Remove(dir) == nil { // a directory with a file stays
 		dir = filepath.Dir(dir)
 	}
 	return nil
