@@ -6,7 +6,10 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
 )
 
 // The name in PATH is written if it is the same file: an upgrade changes the link, and removes the file.
@@ -34,5 +37,48 @@ func TestLastingName(t *testing.T) {
 	t.Setenv("PATH", "")
 	if got := lastingName(file); got != file {
 		t.Errorf("not in PATH: %s, want %s", got, file)
+	}
+}
+
+// A program that was given has to be executable, and to have the name by which unwrap recognizes it.
+func TestInstalledGiven(t *testing.T) {
+	h := newHome(t)
+	h.write("bin/other", "#!/bin/sh\n")
+	h.write("data/mcpscope", "")
+	if err := os.Chmod(h.path("data/mcpscope"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err := Installed("bin/mcpscope")
+	if err != nil || got != h.program {
+		t.Errorf("%s, %v, want %s", got, err, h.program)
+	}
+	for given, want := range map[string]string{
+		"bin/other":     h.path("bin/other") + " is not called mcpscope: unwrap would not recognize it",
+		"bin/none":      "no such file or directory",
+		"data/mcpscope": "permission denied",
+	} {
+		if _, err := Installed(given); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", given, err, want)
+		}
+	}
+}
+
+// Without an argument it is the runner beside this program, which a test has not.
+func TestInstalledBesideThisProgram(t *testing.T) {
+	_, err := Installed("")
+	if _, ok := errors.AsType[*cli.MissingError](err); !ok {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestIsTemporary(t *testing.T) {
+	t.Setenv("TMPDIR", "/scratch")
+	for path, want := range map[string]bool{
+		"/usr/bin/mcpscope": false, "/tmp/mcpscope": true, "/var/tmp/x/mcpscope": true, "/scratch/mcpscope": true,
+		"/tmpfs/mcpscope": false, "/home/a/.cache/go-build/1/mcpscope": true,
+	} {
+		if got := isTemporary(path); got != want {
+			t.Errorf("%s: %v", path, got)
+		}
 	}
 }

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package clientconfig
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+	"testing"
+
+	"github.com/mcpscope/mcpscope/internal/clientconfig/configfile"
+	"github.com/mcpscope/mcpscope/internal/clientconfig/known"
+	"github.com/mcpscope/mcpscope/internal/clientconfig/splice"
+)
+
+// A backup that equals its file is removed. One with another text, or without a file, is not.
+func TestRemoveIfEqual(t *testing.T) {
+	for _, c := range []struct {
+		what    string
+		after   func(h *testHome) // what a person does after the wrap
+		removed bool
+	}{
+		{"restored", func(h *testHome) { h.write(".cursor/mcp.json", oneServer) }, true},
+		{"another text", func(h *testHome) { h.write(".cursor/mcp.json", twiceEdited(oneServer)) }, false},
+		{"no file", func(h *testHome) { h.remove(".cursor/mcp.json") }, false},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			h := newHome(t)
+			h.write(".cursor/mcp.json", oneServer)
+			backup := h.wrap("cursor")
+			if left := h.find().Left; len(left) > 0 {
+				t.Fatalf("a file with a wrapped server is left: %+v", left)
+			}
+			c.after(h)
+			left := h.find().Left
+			if len(left) != 1 || left[0].Backup != backup {
+				t.Fatalf("left: %+v", left)
+			}
+			removed, err := left[0].RemoveIfEqual()
+			_, errStat := os.Stat(backup)
+			if err != nil || removed != c.removed || (errStat != nil) != c.removed {
+				t.Errorf("removed %v, want %v: %v, %v", removed, c.removed, err, errStat)
+			}
+		})
+	}
+}
+
+// The remedy depends on the reason. For a malformed file, it is not unwrap.
+func TestRepair(t *testing.T) {
+	h := newHome(t)
+	backup := h.path(".local/state/mcpscope/backups/x.json")
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{&splice.SyntaxError{Line: 1, Text: "is not valid JSON"}, "repair it, or restore " + backup},
+		{fmt.Errorf("read: %w", fs.ErrPermission), "give yourself the right to read it, and run mcpscope unwrap"},
+		{fs.ErrNotExist, "bring back the target of the link, or remove the link"},
+		{syscall.ENOTDIR, "bring back the target of the link, or remove the link"},
+		{errors.New("it is not a regular file"), ""},
+	} {
+		file := &File{Err: c.err, content: &configfile.File{Target: "/x.json"}}
+		if got := file.Repair(); got != c.want {
+			t.Errorf("%v: %q, want %q", c.err, got, c.want)
+		}
+	}
+}
+
+// A backup that cannot be read is one too.
+func TestHasBackup(t *testing.T) {
+	for _, c := range []struct {
+		file File
+		want bool
+	}{
+		{File{}, false},
+		{File{backup: []byte{}}, true},
+		{File{BackupErr: fs.ErrPermission}, true},
+	} {
+		if got := c.file.HasBackup(); got != c.want {
+			t.Errorf("%+v: %v", c.file, got)
+		}
+	}
+}
+
+// The format of a file without a known ending can be set, and the error says how.
+func TestWithFormat(t *testing.T) {
+	err := &splice.SyntaxError{Text: "is not valid JSON"}
+	const more = "is not valid JSON; for another format, name the client and its format in mcpscope.toml ([client.NAME])"
+	for _, c := range []struct {
+		file known.File
+		want string
+	}{
+		{known.File{Client: "cursor", Path: "/mytool.conf"}, "is not valid JSON"},
+		{known.File{Path: "/a.json"}, "is not valid JSON"},
+		{known.File{Path: "/a.yml"}, "is not valid JSON"},
+		{known.File{Path: "/mytool.conf"}, more},
+		{known.File{Path: "/mytool"}, more},
+	} {
+		file := &File{File: c.file}
+		got := file.withFormat(err)
+		if got.Error() != c.want || !errors.Is(got, err) {
+			t.Errorf("%+v: %v, want %s", c.file, got, c.want)
+		}
+	}
+}
