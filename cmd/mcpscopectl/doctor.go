@@ -5,16 +5,22 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/diagnose"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/show"
 )
 
-type doctorFlags struct{ json, selftest bool }
+type doctorFlags struct {
+	json     bool
+	selftest bool
+}
 
-func doctorCommand(io cli.Stdio) *cobra.Command {
+func doctorCommand(stdio cli.Stdio) *cobra.Command {
 	var f doctorFlags
 	c := command(spec{
 		use: "doctor [flags]", short: "check this host and suggest improvements", also: "check",
@@ -36,7 +42,7 @@ The exit status is 0 if a server gets its own control group. It is 1 if it does
 not, if a gateway contains nothing, if a settings file has a mistake, or if the
 selftest left a process. It is also 1 for a limit that cannot be applied, unless
 limits is best-effort. It is 125 if doctor itself failed.`,
-	}, func([]string) int { return f.run(io) })
+	}, func([]string) int { return f.run(stdio) })
 	c.Flags().BoolVar(&f.selftest, "selftest", false,
 		"also start six servers that ignore SIGTERM, stop them in three ways, "+
 			"and check that no process is left")
@@ -44,23 +50,36 @@ limits is best-effort. It is 125 if doctor itself failed.`,
 	return c
 }
 
-func (f *doctorFlags) run(io cli.Stdio) int {
-	by, err := diagnose.FindPrograms()
+func (f *doctorFlags) run(stdio cli.Stdio) int {
+	programs, err := diagnose.FindPrograms()
 	if err != nil {
-		io.Cannot("examine this host", err)
+		stdio.Cannot("examine this host", err)
 		return cli.ExitOwnFailure
 	}
-	d := diagnose.Diagnose(by)
+	facts := diagnose.Collect(programs)
+	return f.report(facts, stdio, func(b protocol.Backend) []diagnose.TestCase {
+		return diagnose.Selftest(programs, b)
+	})
+}
+
+// report prints the diagnosis, and returns the exit status.
+func (f *doctorFlags) report(
+	facts diagnose.Facts, stdio cli.Stdio, selftest func(protocol.Backend) []diagnose.TestCase,
+) int {
+	d := diagnose.Judge(facts)
 	if !f.json {
-		d.Print(io.Out) // before the selftest, which takes seconds
+		fmt.Fprint(stdio.Out, d.Text()) // before the selftest, which takes seconds
 	}
 	if f.selftest && d.Backend != "" {
-		d.Selftest = diagnose.Selftest(by, d.Backend)
+		d.Selftest = selftest(d.Backend)
 	}
 	if f.json {
-		_ = show.PrintJSON(io.Out, d, "  ") // cli.Output reports it
+		_ = show.PrintJSON(stdio.Out, d, "  ") // cli.Output reports it
 	} else {
-		d.PrintSelftest(io.Out)
+		fmt.Fprint(stdio.Out, d.SelftestText())
 	}
-	return d.Status()
+	if !d.IsHealthy() {
+		return cli.ExitFailure
+	}
+	return cli.ExitOK
 }

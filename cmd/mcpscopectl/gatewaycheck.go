@@ -29,7 +29,7 @@ func gatewayCheckCommand(args []string, io cli.Stdio) int {
 		return p.Fail(cli.ExitOwnFailure, "gateway: "+err.Error(), "mcpscope help gateway")
 	}
 	c.flags = args[:len(args)-len(c.command)]
-	by, err := diagnose.FindPrograms()
+	programs, err := diagnose.FindPrograms()
 	if err != nil {
 		io.Cannot("check a gateway", err)
 		return cli.ExitOwnFailure
@@ -38,7 +38,7 @@ func gatewayCheckCommand(args []string, io cli.Stdio) int {
 	c.rules.Configured, c.wrapped, c.unread = configuredServers(c.values.Configs)
 	c.outer, c.inside = gateway.Around().Of(os.Getpid()) // the outer one may have executed this program
 	if !c.inside {
-		c.trial = diagnose.TryGateway(by, c.values.Backend)
+		c.trial = diagnose.TryGateway(programs, c.values.Backend)
 	}
 	c.conditions = gateway.OwnConditions()
 	if c.unread != nil && len(c.values.Configs) > 0 && c.trial.Reason == "" { // the watcher refuses that, too

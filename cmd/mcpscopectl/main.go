@@ -34,9 +34,9 @@ func early(name string) func(args []string, io cli.Stdio) int {
 	case gw.CheckCommand:
 		return gatewayCheckCommand
 	case diagnose.ProbeCommand:
-		return diagnose.Probe
+		return probeCommand
 	case diagnose.GatewayProbeCommand:
-		return diagnose.GatewayProbe
+		return gatewayProbeCommand
 	}
 	return nil
 }

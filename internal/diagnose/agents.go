@@ -15,24 +15,27 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// agents are programs that start MCP servers and tools in a terminal.
-var agents = strings.Fields(`amp auggie claude cline cn codex copilot crush cursor-agent droid gemini goose
-	hermes kilo kimi opencode qodercli qwen`)
+// agentNames are the names of programs that start MCP servers and tools in a terminal.
+var agentNames = strings.Fields(`amp auggie claude cline cn codex copilot crush cursor-agent droid gemini
+	goose hermes kilo kimi opencode qodercli qwen`)
 
-// commandOf is the command of an agent to put behind mcpscope.
-func commandOf(agent string) string {
-	if agent == "codex" { // otherwise its daemon has the servers
-		return "codex --no-daemon"
-	}
-	return agent
-}
-
-// Agent is one that runs, and is neither below mcpscope gateway nor in a group of mcpscope run.
+// Agent is a running agent that is neither below mcpscope gateway nor in a group of mcpscope run.
 type Agent struct {
 	PID     int    `json:"pid"`
 	Name    string `json:"name"`
 	Project string `json:"project,omitempty"` // the base name of its directory
 	Remedy  string `json:"remedy"`
+}
+
+func newAgent(pid int, agent, project string) Agent {
+	command := agent
+	if agent == "codex" {
+		command = "codex --no-daemon" // otherwise its daemon has the servers
+	}
+	const text = "next time: mcpscope gateway -- %s (its servers end with it), " +
+		"or mcpscope run -- %s (all that it starts does)"
+	remedy := fmt.Sprintf(text, command, command)
+	return Agent{PID: pid, Name: agent, Project: project, Remedy: remedy}
 }
 
 func (a *Agent) text() string {
@@ -44,57 +47,63 @@ func (a *Agent) text() string {
 }
 
 // agentsOutside finds the agents of this user that run without mcpscope. Names of processes prove nothing.
-func agentsOutside() (found []Agent) {
+func agentsOutside() []Agent {
 	around := gateway.Around()
-	seen := map[int]bool{}
-	_ = proc.Each(func(pid int) bool { // none, without /proc
+	var found []Agent
+	_ = proc.Each(func(pid int) bool { // no process, without /proc
 		status, err := proc.ReadStatus(pid)
 		if err != nil || status.UID[0] != os.Getuid() {
 			return true
 		}
-		called := agentName(pid)
-		if called == "" || isContained(pid) {
+		agent := agentName(proc.Arguments(pid, protocol.CommandMost))
+		if agent == "" || isContained(pid) {
 			return true
 		}
-		if _, below := around.Of(pid); below {
+		_, isBelowGateway := around.Of(pid)
+		if isBelowGateway {
 			return true
 		}
-		seen[pid] = true
 		dir, _ := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid)) // "" if it can't be read
-		one := Agent{PID: pid, Name: called, Project: protocol.OriginOf(dir, nil).Project}
-		command := commandOf(called)
-		one.Remedy = fmt.Sprintf("next time: mcpscope gateway -- %s (its servers end with it), "+
-			"or mcpscope run -- %s (all that it starts does)", command, command)
-		found = append(found, one)
+		found = append(found, newAgent(pid, agent, protocol.OriginOf(dir, nil).Project))
 		return true
 	})
-	return slices.DeleteFunc(found, func(a Agent) bool { return isPartOf(a, seen) })
+	return withoutParts(found)
 }
 
-// agentName is the name of the agent that a process is, "" for none. An interpreter may run it.
-func agentName(pid int) string {
-	argv := proc.Arguments(pid, protocol.CommandMost)
+// agentName is the name of the agent that a command line starts, "" for no agent. An interpreter may run it.
+func agentName(argv []string) string {
 	if len(argv) == 0 {
 		return ""
 	}
-	called := path.Base(argv[0])
-	if called == "node" || called == "bun" {
-		called = name.Derive(argv)
+	program := path.Base(argv[0])
+	if program == "node" || program == "bun" {
+		program = name.Derive(argv)
 	}
-	if slices.Contains(agents, called) {
-		return called
+	if !slices.Contains(agentNames, program) {
+		return ""
 	}
-	return ""
+	return program
 }
 
 // isContained reports whether a process is in a group of mcpscope.
 func isContained(pid int) bool {
-	where, _ := proc.ReadCgroup(pid) // "", if it has ended
-	return slices.ContainsFunc(strings.Split(where, "/"), protocol.IsGroup)
+	group, _ := proc.ReadCgroup(pid) // "", if it has ended
+	return slices.ContainsFunc(strings.Split(group, "/"), protocol.IsGroup)
 }
 
-// isPartOf reports whether the parent of an agent's process is an agent, too: it has several processes.
-func isPartOf(a Agent, all map[int]bool) bool {
-	st, err := proc.ReadStat(a.PID)
-	return err == nil && all[st.PPID]
+// withoutParts leaves out each process whose parent is an agent, too: an agent can have several processes.
+func withoutParts(agents []Agent) []Agent {
+	pids := map[int]bool{}
+	for _, a := range agents {
+		pids[a.PID] = true
+	}
+	var whole []Agent
+	for _, a := range agents {
+		st, err := proc.ReadStat(a.PID)
+		isPart := err == nil && pids[st.PPID]
+		if !isPart {
+			whole = append(whole, a)
+		}
+	}
+	return whole
 }

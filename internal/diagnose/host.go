@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/user"
-	"path/filepath"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -17,126 +16,107 @@ import (
 	"github.com/mcpscope/mcpscope/internal/units"
 )
 
-// host contains facts that explain why a backend works or fails. Only a trial proves that it works.
-type host struct {
-	Kernel    string   `json:"kernel"`
-	Old       bool     `json:"kernel_too_old,omitempty"`
-	Cgroup    groups   `json:"cgroup"`
-	Lingering bool     `json:"lingering"`
-	Init      struct { // the process that adopts orphans
-		Name  string `json:"name,omitempty"`
-		Reaps bool   `json:"reaps"` // false if it is not known
-	} `json:"init"`
-	Unit *cli.Unit `json:"unit,omitempty"`
-	Swap string    `json:"swap,omitempty"` // zram or disk
+// Host contains facts that explain why a backend works or fails. Only a trial proves that it works.
+type Host struct {
+	Kernel    string    `json:"kernel"`
+	Old       bool      `json:"kernel_too_old,omitempty"`
+	Cgroup    Cgroup    `json:"cgroup"`
+	Lingering bool      `json:"lingering"`
+	Init      Init      `json:"init"`
+	Unit      *cli.Unit `json:"unit,omitempty"`
+	Swap      string    `json:"swap,omitempty"` // zram or disk
 	// SwapRemedy is a command for a host without swap.
 	SwapRemedy string `json:"swap_remedy,omitempty"`
 }
 
-// groups is the place of this process in the cgroup2 hierarchy.
-type groups struct {
+// Init is the process that adopts orphans.
+type Init struct {
+	Name  string `json:"name,omitempty"`
+	Reaps bool   `json:"reaps"` // false if it is not known
+}
+
+// Cgroup is the place of this process in the cgroup2 hierarchy.
+type Cgroup struct {
 	Mount   string `json:"mount,omitempty"`
 	Path    string `json:"path,omitempty"`
 	Hybrid  bool   `json:"hybrid"` // cgroup v1 is mounted, too, and has controllers
 	Problem string `json:"problem,omitempty"`
 }
 
-func readHost() host {
-	h := host{Unit: cli.OwnUnit(), Swap: Swap()}
-	if h.Swap == "" {
-		h.SwapRemedy = ZramCommand()
+func readHost() Host {
+	h := Host{
+		Kernel:    readKernel(),
+		Cgroup:    readCgroup(),
+		Lingering: isLingering(),
+		Unit:      readUnit(),
+		Swap:      Swap(),
 	}
-	var name unix.Utsname
-	_ = unix.Uname(&name) // cannot fail
-	h.Kernel = unix.ByteSliceToString(name.Release[:])
-	var major, minor int
-	_, err := fmt.Sscanf(h.Kernel, "%d.%d", &major, &minor)
-	h.Old = err == nil && (major < 5 || major == 5 && minor < 14)
+	h.Old = isTooOld(h.Kernel)
 	h.Init.Name, _ = proc.Comm(1) // "" without /proc
 	h.Init.Reaps = group.InitReaps()
-	if u, err := user.Current(); err == nil {
-		_, err = os.Stat("/var/lib/systemd/linger/" + u.Username)
-		h.Lingering = err == nil
-	}
-	root, _, err := group.Position(0)
-	if err != nil {
-		h.Cgroup.Problem = err.Error()
-	} else {
-		h.Cgroup.Mount = root.Path()
-		_ = root.Close() // a directory
-	}
-	h.Cgroup.Path, _ = proc.ReadCgroup(0) // "" without /proc
-	all, _ := os.ReadFile("/proc/self/cgroup")
-	h.Cgroup.Hybrid = strings.Count(string(all), "\n") > 1
-	if h.Unit != nil && h.Unit.Service() {
-		h.Unit.KillMode, _ = units.Systemctl( // "" without an answer
-			h.Unit.Manager, "show", "--value", "--property=KillMode", h.Unit.Name)
+	if h.Swap == "" {
+		h.SwapRemedy = ZramCommand()
 	}
 	return h
 }
 
-// Swap returns where the memory of idle servers can go: "zram", "disk" or "".
-func Swap() string {
-	text, _ := os.ReadFile("/proc/swaps") // does not exist on a kernel without swap
-	switch devices := strings.Count(string(text), "\n") - 1; {
-	case strings.Contains(string(text), "/zram"):
-		return "zram"
-	case devices > 0:
-		return "disk"
-	}
-	return ""
+func readKernel() string {
+	var name unix.Utsname
+	_ = unix.Uname(&name) // cannot fail
+	return unix.ByteSliceToString(name.Release[:])
 }
 
-// ZramCommand gives this host zram, at once and at each boot: half of its memory. It is "" where that is
-// unknown. Those of Debian 12 and 13 were tried, the others are from their documentation.
-func ZramCommand() string {
-	if unix.Access("/run/systemd/system", unix.F_OK) != nil { // sd_booted(3)
-		return ""
-	}
-	text, _ := os.ReadFile("/etc/os-release") // os-release(5); without it nothing is known
-	install := zramPackage(string(text))
-	if install == "" {
-		return ""
-	}
-	return `sudo sh -c "` + install + ` && systemctl daemon-reload && systemctl start dev-zram0.swap"`
-}
-
-// zramPackage installs the generator of zram units. It does nothing without a configuration, which Arch's has
-// not.
-func zramPackage(release string) string {
-	for line := range strings.Lines(release) {
-		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
-		if key != "ID" && key != "ID_LIKE" {
-			continue
-		}
-		for _, id := range strings.Fields(strings.Trim(value, `"'`)) {
-			switch id {
-			case "debian", "ubuntu":
-				return "apt install systemd-zram-generator"
-			case "fedora":
-				return "dnf install zram-generator-defaults"
-			case "arch":
-				return "pacman -S zram-generator && echo '[zram0]' >/etc/systemd/zram-generator.conf"
-			}
-		}
-	}
-	return ""
-}
-
-// ownGroup is the group of this process. The controllers above it are those for the limits of a server.
-func ownGroup() (own probed) {
-	own.Cgroup, _ = proc.ReadCgroup(0) // "" without /proc
-	root, path, err := group.Position(0)
+// isTooOld reports whether a release of Linux is older than 5.14, which has cgroup.kill.
+func isTooOld(release string) bool {
+	var major, minor int
+	_, err := fmt.Sscanf(release, "%d.%d", &major, &minor)
 	if err != nil {
-		return own
+		return false
 	}
-	defer root.Close()
-	above, err := root.Child(filepath.Join(".", filepath.Dir(path)))
+	return major < 5 || major == 5 && minor < 14
+}
+
+func isLingering() bool {
+	u, err := user.Current()
 	if err != nil {
-		return own
+		return false
 	}
-	defer above.Close()
-	list, _ := above.Read("cgroup.controllers") // none, if it cannot be read
-	own.Controllers = strings.Fields(string(list))
-	return own
+	_, err = os.Stat("/var/lib/systemd/linger/" + u.Username)
+	return err == nil
+}
+
+func readCgroup() Cgroup {
+	var c Cgroup
+	root, _, err := group.Position(0)
+	if err != nil {
+		c.Problem = err.Error()
+	} else {
+		c.Mount = root.Path()
+		_ = root.Close() // a directory
+	}
+	c.Path, _ = proc.ReadCgroup(0) // "" without /proc
+	hierarchies, _ := os.ReadFile("/proc/self/cgroup")
+	c.Hybrid = strings.Count(string(hierarchies), "\n") > 1
+	return c
+}
+
+func (c Cgroup) text() string {
+	if c.Problem != "" {
+		return c.Problem
+	}
+	text := "v2 at " + c.Mount
+	if c.Hybrid {
+		text += ", with controllers in v1"
+	}
+	return text + "; mcpscope runs in " + c.Path
+}
+
+// readUnit returns the unit of this process, or nil.
+func readUnit() *cli.Unit {
+	unit := cli.OwnUnit()
+	if unit != nil && unit.Service() {
+		unit.KillMode, _ = units.Systemctl( // "" without an answer
+			unit.Manager, "show", "--value", "--property=KillMode", unit.Name)
+	}
+	return unit
 }

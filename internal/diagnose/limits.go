@@ -14,40 +14,47 @@ import (
 // limitControllers are those of the limits that flags and settings files have names for.
 var limitControllers = []string{"cpu", "memory", "pids"}
 
-// readLimits compares the limits for all servers in settings files with the controllers of the backend.
-// Without them mcpscope run fails, unless limits is best-effort.
-func (d *diagnosis) readLimits() {
-	v := settings.Defaults()
-	v.FromFile(settings.ReadFiles().For(""))
-	d.limitsMayFail = v.Limits.BestEffort
-	for _, t := range d.Backends {
-		if t.Backend != d.Backend {
-			continue
-		}
-		for _, limit := range v.Inapplicable(t.Controllers) {
-			controller, _, _ := strings.Cut(limit.File, ".")
-			const text = "%s cannot be applied: %s has no controller %s"
-			d.Limits = append(d.Limits, fmt.Sprintf(text, limit, t.Backend, controller))
-		}
+// inapplicableLimits lists the limits for all servers in settings files that lack their controller in a
+// trial. With such a limit mcpscope run fails, unless limits is best-effort.
+func inapplicableLimits(defaults *settings.Values, t Trial) (lines []string) {
+	for _, limit := range defaults.Inapplicable(t.Controllers) {
+		controller, _, _ := strings.Cut(limit.File, ".")
+		const text = "%s cannot be applied: %s has no controller %s"
+		lines = append(lines, fmt.Sprintf(text, limit, t.Backend, controller))
 	}
+	return lines
 }
 
 // missingControllers are those of the limits that servers cannot have in this trial.
 func (t Trial) missingControllers() []string {
-	return slices.DeleteFunc(slices.Clone(limitControllers), func(c string) bool {
-		return slices.Contains(t.Controllers, c)
+	return slices.DeleteFunc(slices.Clone(limitControllers), func(controller string) bool {
+		return slices.Contains(t.Controllers, controller)
 	})
 }
 
-// giveControllers returns how the servers of a backend get the controllers that they lack, "" if they lack
-// none or there is no way.
-func (d *diagnosis) giveControllers(t Trial) string {
+// limitsText lists the resources that can be limited.
+func (t Trial) limitsText() string {
+	possible := slices.DeleteFunc(slices.Clone(t.Controllers), func(controller string) bool {
+		return !slices.Contains(limitControllers, controller)
+	})
+	switch {
+	case !t.Group:
+		return ""
+	case len(possible) == 0:
+		return "; no limits: the controllers cpu, memory and pids are not available"
+	}
+	return "; limits possible: " + strings.Join(possible, ", ")
+}
+
+// remedyForControllers returns how the servers of a backend get the controllers that they lack. It is "" if
+// they lack no controller, or if there is no way.
+func remedyForControllers(t Trial, cgroup Cgroup) string {
 	missing := t.missingControllers()
 	if !t.Group || len(missing) == 0 {
 		return ""
 	}
 	limits := "for limits of " + strings.Join(missing, ", ") + ": "
-	if d.Host.Cgroup.Hybrid {
+	if cgroup.Hybrid {
 		return limits + "boot with systemd.unified_cgroup_hierarchy=1: now cgroup v1 has them"
 	}
 	switch t.Backend {
@@ -58,7 +65,7 @@ func (d *diagnosis) giveControllers(t Trial) string {
 		return limits + "DelegateSubgroup= in the unit (systemd 254), or limit the whole unit"
 	case protocol.Cgroup:
 		const enable = "as root, echo '+%s' > %s/cgroup.subtree_control"
-		return limits + fmt.Sprintf(enable, strings.Join(missing, " +"), d.Host.Cgroup.Mount)
+		return limits + fmt.Sprintf(enable, strings.Join(missing, " +"), cgroup.Mount)
 	}
 	return ""
 }

@@ -3,31 +3,38 @@
 package diagnose
 
 import (
+	"debug/buildinfo"
 	"os"
+	"runtime/debug"
+	"slices"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
-// programs are the files for a trial.
-type programs struct {
+// Programs are the files for a trial.
+type Programs struct {
 	runner string
 	server string // mcpscopectl
 }
 
-func FindPrograms() (programs, error) {
+// FindPrograms finds both programs of this installation.
+func FindPrograms() (Programs, error) {
 	runner, err := cli.FindRunner()
 	if err != nil {
-		return programs{}, err
+		return Programs{}, err
 	}
 	server, err := cli.Own()
-	return programs{runner, server}, err
+	if err != nil {
+		return Programs{}, err
+	}
+	return Programs{runner: runner, server: server}, nil
 }
 
 // start runs mcpscope run with flags that override settings files: require would refuse tree. A file that is
 // nil stands for /dev/null.
-func (p programs) start(b protocol.Backend, files []*os.File, args ...string) (*os.Process, error) {
+func (p Programs) start(b protocol.Backend, files []*os.File, args ...string) (*os.Process, error) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
@@ -39,6 +46,41 @@ func (p programs) start(b protocol.Backend, files []*os.File, args ...string) (*
 		}
 	}
 	argv := []string{"mcpscope", "run", "--require=false", "--name", "doctor", "--backend", string(b)}
-	how := &os.ProcAttr{Env: settings.ServerEnvironment(os.Environ()), Files: files}
-	return os.StartProcess(p.runner, append(argv, args...), how)
+	attributes := &os.ProcAttr{Env: settings.ServerEnvironment(os.Environ()), Files: files}
+	return os.StartProcess(p.runner, append(argv, args...), attributes)
+}
+
+// startGateway starts a gateway whose server is known by its name. Flags override settings files: limits
+// could be too low for the server of a trial, and exceptions could leave it alone.
+func (p Programs) startGateway(b protocol.Backend, files []*os.File) (*os.Process, error) {
+	argv := []string{
+		cli.Runner, "gateway", "--require", "--backend", string(b), "--match", probeName, "--except", "",
+		"--memory-max", "max", "--cpu-max", "max", "--pids-max", "max", "--explain", "fd:3",
+		"--", p.server, GatewayProbeCommand,
+	}
+	attributes := &os.ProcAttr{Env: settings.ServerEnvironment(os.Environ()), Files: files}
+	return os.StartProcess(p.runner, argv, attributes)
+}
+
+// builtWithCgo reports whether a Go program was built with cgo, which is the default where a C compiler is.
+func builtWithCgo(file string) bool {
+	info, err := buildinfo.ReadFile(file)
+	if err != nil {
+		return false // there is no such file, or its build information was stripped
+	}
+	return slices.Contains(info.Settings, debug.BuildSetting{Key: "CGO_ENABLED", Value: "1"})
+}
+
+// pipe is a pipe of which a child gets one end.
+type pipe struct{ read, write *os.File }
+
+func newPipe() (pipe, error) {
+	read, write, err := os.Pipe()
+	return pipe{read, write}, err
+}
+
+// close closes both files. A file that was closed before stays closed.
+func (p pipe) close() {
+	_ = p.read.Close()
+	_ = p.write.Close()
 }

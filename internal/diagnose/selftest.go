@@ -15,16 +15,19 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// testCase is a server with a child, which both ignore SIGTERM, and one way to stop them.
-type testCase struct {
+// TestCase is a server with a child, which both ignore SIGTERM, and one way to stop them.
+type TestCase struct {
 	Child   string `json:"child"`
 	End     string `json:"end"`
 	Passed  bool   `json:"passed"`
 	Problem string `json:"problem,omitempty"`
 }
 
-// for a loaded machine; a case takes 0.4 s
-const startWithin, goneWithin = 30 * time.Second, time.Minute
+// Deadlines for a loaded machine. A case takes 0.4 s.
+const (
+	startWithin = 30 * time.Second
+	goneWithin  = time.Minute
+)
 
 // selftestChildren start the child of a server in its session, or in another. If run fails, it exits some
 // time later.
@@ -38,12 +41,15 @@ var selftestEnds = map[string]func(launcher *os.Process, stdin *os.File) error{
 }
 
 // Selftest starts and stops six servers, one after the other.
-func Selftest(by programs, b protocol.Backend) (cases []testCase) {
+func Selftest(programs Programs, b protocol.Backend) []TestCase {
+	var cases []TestCase
 	for _, end := range slices.Sorted(maps.Keys(selftestEnds)) {
 		for _, child := range slices.Sorted(maps.Keys(selftestChildren)) {
-			c := testCase{Child: child, End: end, Passed: true}
-			if err := c.try(by, b); err != nil {
-				c.Passed, c.Problem = false, err.Error()
+			c := TestCase{Child: child, End: end}
+			err := c.try(programs, b)
+			c.Passed = err == nil
+			if err != nil {
+				c.Problem = err.Error()
 			}
 			cases = append(cases, c)
 		}
@@ -51,24 +57,22 @@ func Selftest(by programs, b protocol.Backend) (cases []testCase) {
 	return cases
 }
 
-// try: each process holds the write end of roll, so end of file proves that all are dead, without pids, which
-// can be reused.
-func (c *testCase) try(by programs, b protocol.Backend) error {
-	var stdin, roll struct{ read, write *os.File }
-	for _, p := range []*struct{ read, write *os.File }{&stdin, &roll} {
-		var err error
-		if p.read, p.write, err = os.Pipe(); err != nil {
-			return err
-		}
-		defer p.read.Close()
-		defer p.write.Close()
+// try starts a server and stops it. Each process holds the write end of the roll, so its end of file proves
+// that all are dead, without pids, which can be reused.
+func (c *TestCase) try(programs Programs, b protocol.Backend) error {
+	stdin, err := newPipe()
+	if err != nil {
+		return err
 	}
+	defer stdin.close()
+	roll, err := newPipe()
+	if err != nil {
+		return err
+	}
+	defer roll.close()
 	script := "trap '' TERM INT HUP QUIT; " + selftestChildren[c.Child] + " & echo >&3; exec sleep 300"
-	launcher, err := by.start(b, []*os.File{stdin.read, nil, nil, roll.write},
+	launcher, err := programs.start(b, []*os.File{stdin.read, nil, nil, roll.write},
 		"--eof-grace", "200ms", "--term-grace", "200ms", "--", "sh", "-c", script)
-	for _, f := range []*os.File{stdin.read, roll.write} {
-		_ = f.Close() // the launcher has duplicates
-	}
 	if err != nil {
 		return err
 	}
@@ -76,6 +80,8 @@ func (c *testCase) try(by programs, b protocol.Backend) error {
 		_ = launcher.Kill() // not a bare pid: package os tracks whether it was reaped
 		_, _ = launcher.Wait()
 	}()
+	_ = stdin.read.Close() // the launcher has duplicates
+	_ = roll.write.Close()
 	_ = roll.read.SetReadDeadline(time.Now().Add(startWithin)) // a pipe has deadlines
 	if _, err := io.ReadFull(roll.read, make([]byte, 1)); err != nil {
 		return fmt.Errorf("the server did not start: %w", err)

@@ -4,8 +4,6 @@ package diagnose
 
 import (
 	"fmt"
-	"io"
-	"slices"
 	"strings"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
@@ -23,118 +21,127 @@ var meanings = map[protocol.Backend]string{
 	protocol.Tree:          "no control group, which is weaker; --require refuses it",
 }
 
-// Print prints all but the selftest.
-func (d *diagnosis) Print(to io.Writer) {
-	line := func(subject, text string) { fmt.Fprintf(to, "  %-15s %s\n", subject, cli.OneLine(text)) }
+// line is a line of the text of a diagnosis. A remedy of the line before has no subject.
+type line struct{ subject, text string }
+
+func remedyLine(remedy string) line { return line{text: "→ " + remedy} }
+
+// String returns the line with its end, and without the characters that control a terminal.
+func (l line) String() string { return fmt.Sprintf("  %-15s %s\n", l.subject, cli.OneLine(l.text)) }
+
+// Text is the diagnosis for people, without the selftest.
+func (d *Diagnosis) Text() string {
+	var b strings.Builder
+	b.WriteString(d.verdict() + "\n")
+	for _, l := range d.backendLines() {
+		b.WriteString(l.String())
+	}
+	b.WriteString("\n")
+	for _, l := range d.Host.lines() {
+		b.WriteString(l.String())
+	}
+	for _, l := range d.findingLines() {
+		b.WriteString(l.String())
+	}
+	for _, a := range d.Advice {
+		b.WriteString(a.text())
+	}
+	return b.String()
+}
+
+func (d *Diagnosis) verdict() string {
 	if d.Backend == "" {
-		fmt.Fprint(to, "mcpscope run fails: no backend works here\n\n")
-	} else {
-		fmt.Fprintf(to, "mcpscope run uses %s: %s\n\n", d.Backend, meanings[d.Backend])
+		return "mcpscope run fails: no backend works here\n"
 	}
-	better := true // than the backend that run uses
+	return fmt.Sprintf("mcpscope run uses %s: %s\n", d.Backend, meanings[d.Backend])
+}
+
+// backendLines are those of the trials. Behind a backend that works, a remedy for another one is no
+// improvement.
+func (d *Diagnosis) backendLines() []line {
+	var lines []line
+	foundWorking := false
 	for _, t := range d.Backends {
-		if better = better && !t.Works; t.Works {
-			line(string(t.Backend), fmt.Sprintf("works, in %d ms%s", t.Milliseconds, t.limits()))
-			if t.Remedy != "" {
-				line("", "→ "+t.Remedy)
-			}
-			continue
+		result := "no: " + t.Reason
+		if t.Works {
+			foundWorking = true
+			result = fmt.Sprintf("works, in %d ms%s", t.Milliseconds, t.limitsText())
 		}
-		line(string(t.Backend), "no: "+t.Reason)
-		if better && t.Remedy != "" {
-			line("", "→ "+t.Remedy)
+		lines = append(lines, line{string(t.Backend), result})
+		isUseful := t.Works || !foundWorking
+		if t.Remedy != "" && isUseful {
+			lines = append(lines, remedyLine(t.Remedy))
 		}
 	}
-	fmt.Fprintln(to)
-	h := d.Host
+	return lines
+}
+
+func (h Host) lines() []line {
 	kernel := "Linux " + h.Kernel
 	if h.Old {
 		kernel += ": too old, mcpscope needs 5.14"
 	}
-	line("kernel", kernel)
-	line("cgroup", h.Cgroup.text())
-	line("swap", map[string]string{
-		"zram": "zram: the memory of idle servers can be reclaimed (run --idle-freeze)",
-		"disk": "a disk: the memory of idle servers can be reclaimed (run --idle-freeze); zram is faster",
-		"":     "none, so a frozen server keeps its memory",
-	}[h.Swap])
+	lines := []line{{"kernel", kernel}, {"cgroup", h.Cgroup.text()}, {"swap", swapText(h.Swap)}}
 	if h.SwapRemedy != "" {
-		line("", "→ "+h.SwapRemedy)
+		lines = append(lines, remedyLine(h.SwapRemedy))
 	}
 	if h.Unit != nil {
-		line("unit", fmt.Sprintf("%s of the %s manager", h.Unit.Name, h.Unit.Manager))
+		lines = append(lines, line{"unit", fmt.Sprintf("%s of the %s manager", h.Unit.Name, h.Unit.Manager)})
 	}
-	for _, text := range d.Gateways {
-		line("gateway", text)
-	}
+	return lines
+}
+
+// findingLines are those of the findings and the limits.
+func (d *Diagnosis) findingLines() []line {
+	lines := linesOf("gateway", d.Gateways)
 	for _, g := range d.Uncontained {
-		line("gateway", uncontainedText(g))
+		lines = append(lines, line{"gateway", uncontainedText(g)})
 		if g.Remedy != "" {
-			line("", "→ "+g.Remedy)
+			lines = append(lines, remedyLine(g.Remedy))
 		}
 	}
 	for _, g := range d.Changed {
-		line("gateway", g.text())
-		line("", "→ "+g.Remedy)
+		lines = append(lines, line{"gateway", g.text()}, remedyLine(g.Remedy))
 	}
-	for _, text := range d.Settings {
-		line("settings", text)
-	}
-	for _, text := range d.Limits {
-		line("limits", text)
-	}
-	for _, text := range d.Configured {
-		line("clients", text)
-	}
+	lines = append(lines, linesOf("settings", d.Settings)...)
+	lines = append(lines, linesOf("limits", d.Limits)...)
+	lines = append(lines, linesOf("clients", d.Configured)...)
 	for _, a := range d.Agents {
-		line("agent", a.text())
-		line("", "→ "+a.Remedy)
+		lines = append(lines, line{"agent", a.text()}, remedyLine(a.Remedy))
 	}
 	if d.Leaks > 0 {
-		line("leaks", cli.Counted(d.Leaks, "leaked server")+": mcpscope sweep")
+		lines = append(lines, line{"leaks", cli.Counted(d.Leaks, "leaked server") + ": mcpscope sweep"})
 	}
-	for _, a := range d.Advice {
-		fmt.Fprintf(to, "\n%s\n  → %s\n", cli.OneLine(a.Reason), cli.OneLine(a.Command))
-		for line := range strings.Lines(a.DropIn) {
-			fmt.Fprint(to, "      "+line)
-		}
-	}
+	return lines
 }
 
-// limits lists the resources that can be limited.
-func (t Trial) limits() string {
-	can := slices.DeleteFunc(slices.Clone(t.Controllers), func(c string) bool {
-		return !slices.Contains(limitControllers, c)
-	})
-	switch {
-	case !t.Group:
+func linesOf(subject string, texts []string) (lines []line) {
+	for _, text := range texts {
+		lines = append(lines, line{subject, text})
+	}
+	return lines
+}
+
+func (a Advice) text() string {
+	text := fmt.Sprintf("\n%s\n  → %s\n", cli.OneLine(a.Reason), cli.OneLine(a.Command))
+	for l := range strings.Lines(a.DropIn) {
+		text += "      " + l
+	}
+	return text
+}
+
+// SelftestText is the selftest for people, or "" without one.
+func (d *Diagnosis) SelftestText() string {
+	if len(d.Selftest) == 0 {
 		return ""
-	case len(can) == 0:
-		return "; no limits: the controllers cpu, memory and pids are not available"
 	}
-	return "; limits possible: " + strings.Join(can, ", ")
-}
-
-func (g groups) text() string {
-	text := "v2 at " + g.Mount
-	switch {
-	case g.Problem != "":
-		return g.Problem
-	case g.Hybrid:
-		text += ", with controllers in v1"
-	}
-	return text + "; mcpscope runs in " + g.Path
-}
-
-func (d *diagnosis) PrintSelftest(to io.Writer) {
-	for i, c := range d.Selftest {
-		if i == 0 {
-			fmt.Fprintf(to, "\nselftest on %s\n", d.Backend)
-		}
+	text := fmt.Sprintf("\nselftest on %s\n", d.Backend)
+	for _, c := range d.Selftest {
 		verdict := "nothing left"
 		if !c.Passed {
 			verdict = "FAIL: " + cli.OneLine(c.Problem)
 		}
-		fmt.Fprintf(to, "  %-15s %-15s %s\n", c.Child, c.End, verdict)
+		text += fmt.Sprintf("  %-15s %-15s %s\n", c.Child, c.End, verdict)
 	}
+	return text
 }
