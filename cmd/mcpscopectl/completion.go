@@ -35,12 +35,13 @@ func clientNames(*cobra.Command, []string, string) ([]string, cobra.ShellCompDir
 	return words(func(s *fleet.Listed) []string { return []string{s.Client.Name} })
 }
 
-func words(of func(*fleet.Listed) []string) ([]string, cobra.ShellCompDirective) {
-	all, _ := (&selection.Filter{}).List() // what can be seen can be completed
-	defer selection.Close(all)
+// words completes the harmless words that wordsOf returns for the servers of the caller.
+func words(wordsOf func(*fleet.Listed) []string) ([]string, cobra.ShellCompDirective) {
+	listed, _ := (&selection.Filter{}).List() // what can be seen can be completed
+	defer selection.Close(listed)
 	var words []string
-	for _, s := range all {
-		words = append(words, of(s)...)
+	for _, s := range listed {
+		words = append(words, wordsOf(s)...)
 	}
 	slices.Sort(words)
 	words = slices.DeleteFunc(words, func(w string) bool { return !harmless(w) })

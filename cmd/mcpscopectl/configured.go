@@ -14,41 +14,56 @@ import (
 )
 
 // configuredCommand prints the servers of configurations for a gateway's watcher.
-func configuredCommand(args []string, io cli.Stdio) int {
-	servers, _, err := configuredServers(args)
+func configuredCommand(args []string, stdio cli.Stdio) int {
+	found, err := readConfigured(args)
 	if err == nil {
-		err = json.NewEncoder(io.Out).Encode(servers)
+		err = json.NewEncoder(stdio.Out).Encode(found.bare)
 	}
 	if err != nil {
-		fmt.Fprintln(io.Err, err)
+		fmt.Fprintln(stdio.Err, err)
 		return cli.ExitFailure
 	}
 	return cli.ExitOK
 }
 
-// configuredServers reads the configurations that are named, or all that there are. A file that was not named
-// may be anything. wrapped are the servers that mcpscope run contains already.
-func configuredServers(names []string) (servers, wrapped []gateway.Configured, err error) {
+// configuredServers are the servers of configurations that have a command.
+type configuredServers struct {
+	bare    []gateway.Configured // never nil
+	wrapped []gateway.Configured // mcpscope run contains them already
+}
+
+// readConfigured reads the configurations that are named, or all that there are. A file that was not named
+// may be anything, so it is no error if that cannot be read. With an error, it returns the servers of the
+// other files.
+func readConfigured(names []string) (configuredServers, error) {
+	servers := configuredServers{bare: []gateway.Configured{}}
 	found, err := clientconfig.Find(names)
-	servers = []gateway.Configured{}
+	if err != nil {
+		return servers, err
+	}
+	var unread error // the first
 	for _, c := range found.Files {
-		if c.Err != nil && len(names) > 0 && err == nil {
-			err = fmt.Errorf("%s: %w", c.Where(), c.Err)
+		if c.Err != nil && len(names) > 0 && unread == nil {
+			unread = fmt.Errorf("%s: %w", c.Where(), c.Err)
 		}
-		for _, s := range c.Servers {
-			if len(s.Argv) == 0 {
-				continue
-			}
-			server := gateway.Configured{
-				Name: s.Label(), Client: c.Client, File: c.Where(),
-				Argv: s.Argv, Env: s.Env, Listens: s.Listens,
-			}
-			if s.IsWrapped() {
-				wrapped = append(wrapped, server)
-			} else {
-				servers = append(servers, server)
-			}
+		servers.add(c)
+	}
+	return servers, unread
+}
+
+func (servers *configuredServers) add(c *clientconfig.File) {
+	for _, s := range c.Servers {
+		if len(s.Argv) == 0 {
+			continue
+		}
+		server := gateway.Configured{
+			Name: s.Label(), Client: c.Client, File: c.Where(),
+			Argv: s.Argv, Env: s.Env, Listens: s.Listens,
+		}
+		if s.IsWrapped() {
+			servers.wrapped = append(servers.wrapped, server)
+		} else {
+			servers.bare = append(servers.bare, server)
 		}
 	}
-	return servers, wrapped, err
 }

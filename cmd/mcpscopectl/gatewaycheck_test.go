@@ -18,25 +18,21 @@ import (
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
-// checked returns what a check prints whose trial had that result. FILE stands for the settings file.
-func checked(t *testing.T, c gatewayCheck, toml string, args ...string) string {
+// checked returns the output and the status of a check whose trial had that result. FILE stands for the settings
+// file.
+func checked(t *testing.T, c gatewayCheck, toml string, args ...string) (text string, status int) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "mcpscope.toml")
 	if err := os.WriteFile(file, []byte(toml), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	c.files = settings.ParseFiles([]settings.FilePlace{{Path: file, Asked: true}})
-	var err error
-	if c.values, c.command, err = c.gatewaySettings(args); err != nil {
+	if err := c.parse(args); err != nil {
 		t.Fatal(err)
 	}
-	c.flags = args[:len(args)-len(c.command)]
-	c.rules.Match = c.values.Match
-	c.rules.Except = c.values.Except
 	var out bytes.Buffer
-	c.Stdio = cli.Stdio{Out: &out}
-	c.print()
-	return strings.ReplaceAll(out.String(), file, "FILE")
+	status = c.report(cli.Stdio{Out: &out})
+	return strings.ReplaceAll(out.String(), file, "FILE"), status
 }
 
 // A check names the rule and the settings of each server, and prints none of its arguments and variables.
@@ -47,11 +43,12 @@ func TestGatewayCheck(t *testing.T) {
 	}
 	wrapped := []gateway.Configured{{Name: "old", File: "/c.yaml", Argv: []string{"mcpscope", "run", "--", "x", "SECRET"}}}
 	for _, c := range []struct {
-		what  string
-		check gatewayCheck
-		toml  string
-		args  string
-		want  string
+		what   string
+		check  gatewayCheck
+		toml   string
+		args   string
+		want   string
+		status int
 	}{
 		{"a gateway", gatewayCheck{
 			rules: gateway.Rules{Configured: servers}, wrapped: wrapped,
@@ -70,7 +67,7 @@ configured servers, if it starts them with pipes:
                   with idle-freeze=10m0s, memory.max=1048576, pids.max=9 (not possible here), replace
   gh              npx is left alone: except "npx *"
   old             mcpscope is left alone: mcpscope run contains it
-`},
+`, cli.ExitOK},
 		{"a server, and no group", gatewayCheck{
 			trial: diagnose.GatewayTrial{Reason: "no backend works here:\na: b", Remedies: []string{"do it"}},
 		}, "[defaults]\noops = 1\n", "-- /bin/sh foo-mcp SECRET", `servers cannot be contained here: no backend works here:, a: b
@@ -82,7 +79,27 @@ this command, if a gateway starts it with pipes:
 
 configured servers, if it starts them with pipes:
   none            mcpscope wrap --list prints the files that are read
-`},
+`, cli.ExitFailure},
+		{"a file that was named, and cannot be read", gatewayCheck{
+			trial: diagnose.GatewayTrial{Backend: "cgroup"}, unread: errors.New("/c: is not valid JSON"),
+		}, "", "--config /c -- /bin/sh hermes", `servers cannot be contained here: cannot read configurations: /c: is not valid JSON
+
+this command, if a gateway starts it with pipes:
+  hermes          /bin/sh is unknown until its client writes MCP; with --match it is a server from its start
+
+configured servers, if it starts them with pipes:
+  none            mcpscope wrap --list prints the files that are read
+`, cli.ExitFailure},
+		{"below a gateway", gatewayCheck{
+			inside: true, outer: gateway.Running{Name: "her\x1bmes", PID: 7}, wrapped: wrapped,
+		}, "", "-- /bin/sh hermes", `servers are contained by the gateway around this one, her?mes[7], and by its rules
+
+this command, if a gateway starts it with pipes:
+  hermes          /bin/sh is unknown until its client writes MCP; with --match it is a server from its start
+
+configured servers, if it starts them with pipes:
+  old             mcpscope is left alone: mcpscope run contains it
+`, cli.ExitOK},
 		{"a user", gatewayCheck{
 			trial: diagnose.GatewayTrial{Backend: "systemd-user"}, unread: errors.New("no home"),
 			conditions: gateway.Conditions{NoNewPrivs: true, Blind: true},
@@ -98,10 +115,11 @@ this command, if a gateway starts it with pipes:
 
 configured servers, if it starts them with pipes:
   none            mcpscope wrap --list prints the files that are read
-`},
+`, cli.ExitOK},
 	} {
-		if got := checked(t, c.check, c.toml, strings.Fields(c.args)...); got != c.want {
-			t.Errorf("%s:\n%s\nwant:\n%s", c.what, got, c.want)
+		got, status := checked(t, c.check, c.toml, strings.Fields(c.args)...)
+		if got != c.want || status != c.status {
+			t.Errorf("%s: status %d, want %d\n%s\nwant:\n%s", c.what, status, c.status, got, c.want)
 		}
 	}
 }

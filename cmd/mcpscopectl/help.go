@@ -33,23 +33,23 @@ Run 'mcpscope help COMMAND' for the details of a command.
 {{else if .HasAvailableLocalFlags}}
 {{.LocalFlags.FlagUsagesWrapped 80}}{{end}}`
 
-func helpCommand(io cli.Stdio) *cobra.Command {
+func helpCommand(stdio cli.Stdio) *cobra.Command {
 	return command(spec{
 		use: "help [COMMAND]", short: "explain a command",
 		examples: "  mcpscope help run\n", operands: cobra.NoFileCompletions,
 		long: "Explain mcpscope, or one of its commands.",
 	}, func(operands []string) int {
-		c, rest, err := newRoot(io).Find(operands)
+		c, rest, err := newRoot(stdio).Find(operands)
 		if err != nil || len(rest) > 0 || c.Hidden {
-			fmt.Fprintf(io.Err, "mcpscope: help: unknown command %q\n", operands[0])
-			io.Hint("mcpscope help")
+			fmt.Fprintf(stdio.Err, "mcpscope: help: unknown command %q\n", operands[0])
+			stdio.Hint("mcpscope help")
 			return cli.ExitUsage
 		}
 		switch c.Name() {
 		case settings.Run.String():
-			fmt.Fprint(io.Out, settings.Help(settings.Run)) // as the runner prints it
+			fmt.Fprint(stdio.Out, settings.Help(settings.Run)) // as the runner prints it
 		case settings.Gateway.String():
-			fmt.Fprint(io.Out, settings.Help(settings.Gateway))
+			fmt.Fprint(stdio.Out, settings.Help(settings.Gateway))
 		default:
 			_ = c.Help() // see cli.Output
 		}

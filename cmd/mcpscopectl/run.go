@@ -16,27 +16,34 @@ import (
 )
 
 // runRunner executes a command of the runner. It returns only on failure.
-func runRunner(name string, args []string, io cli.Stdio) int {
-	runner, err := cli.FindRunner()
-	if err == nil {
-		var env []string
-		if env, err = proc.Environ(); err == nil {
-			err = syscall.Exec(runner, append([]string{runner, name}, args...), env)
-		}
-	}
-	p := cli.Printer{Stdio: io}
+func runRunner(name string, args []string, stdio cli.Stdio) int {
+	err := execRunner(name, args)
+	p := cli.Printer{Stdio: stdio}
 	return p.Fail(cli.ExitOwnFailure, fmt.Sprintf("cannot %s: %v", name, err), "")
 }
 
+// execRunner returns only on failure.
+func execRunner(name string, args []string) error {
+	runner, err := cli.FindRunner()
+	if err != nil {
+		return err
+	}
+	env, err := proc.Environ()
+	if err != nil {
+		return err
+	}
+	return syscall.Exec(runner, append([]string{runner, name}, args...), env)
+}
+
 // withSettings returns a command for help, completion and man pages; function early runs it.
-func withSettings(of settings.Command) *cobra.Command {
-	text := settings.TextOf(of)
+func withSettings(name settings.Command) *cobra.Command {
+	text := settings.TextOf(name)
 	c := command(spec{
-		use: of.String() + " [flags] [--] COMMAND [ARG…]", short: text.Summary,
+		use: name.String() + " [flags] [--] COMMAND [ARG…]", short: text.Summary,
 		examples: text.Examples, long: text.Before + text.After, operands: files,
 	}, func([]string) int { return cli.ExitOwnFailure })
 	c.Flags().SetInterspersed(false)
-	for _, r := range settings.Rows(of) {
+	for _, r := range settings.Rows(name) {
 		if r.Switch() {
 			c.Flags().BoolP(r.Name, r.Short, false, r.Help)
 			continue
@@ -55,6 +62,11 @@ func withSettings(of settings.Command) *cobra.Command {
 // argument is the value of a flag that is displayed and completed, but never parsed.
 type argument string
 
-func (argument) String() string   { return "" }
+// String returns no default.
+func (argument) String() string { return "" }
+
+// Set accepts any value.
 func (argument) Set(string) error { return nil }
-func (a argument) Type() string   { return string(a) }
+
+// Type is the value in the help of the flag.
+func (a argument) Type() string { return string(a) }

@@ -11,7 +11,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/cli"
 )
 
-func unwrapCommand(io cli.Stdio) *cobra.Command {
+func unwrapCommand(stdio cli.Stdio) *cobra.Command {
 	var f choice
 	c := command(spec{
 		use: "unwrap [CLIENT|FILE…] [flags]", short: "undo wrap", operands: clientsAndFiles,
@@ -28,7 +28,7 @@ byte for byte, and its backup is removed. In any other file, only the commands
 change, and the backup is kept, with its keys: its path is printed. A backup
 that equals its file is removed. Restart running clients to use the change.`,
 	}, func(operands []string) int {
-		r := rewriting{choice: f, io: io, verb: "unwrap"}
+		r := rewriting{choice: f, stdio: stdio, verb: "unwrap"}
 		return r.run(operands)
 	})
 	addChange(c.Flags(), &f)

@@ -14,37 +14,45 @@ import (
 	"github.com/mcpscope/mcpscope/internal/cli"
 )
 
-func versionCommand(io cli.Stdio) *cobra.Command {
+func versionCommand(stdio cli.Stdio) *cobra.Command {
 	return command(spec{
 		use: "version", short: "print the version",
 		long: `Print the versions and build details of both programs: mcpscope runs next to
 each server, mcpscopectl contains all other commands.`,
 	}, func([]string) int {
-		runner, built, err := runnerVersion()
+		tool := programVersion{version: cli.Version(), built: cli.Built()}
+		runner, err := runnerVersion()
 		if err != nil {
-			fmt.Fprintf(io.Out, "mcpscopectl %s (%s)\n", cli.Version(), cli.Built())
-			return io.Cannot("read the version of mcpscope", err)
+			fmt.Fprintf(stdio.Out, "mcpscopectl %s\n", tool)
+			return stdio.Cannot("read the version of mcpscope", err)
 		}
-		fmt.Fprintf(io.Out, "mcpscope %s (%s)\nmcpscopectl %s (%s)\n",
-			runner, built, cli.Version(), cli.Built())
-		if runner != cli.Version() {
-			fmt.Fprint(io.Err, "mcpscope: note: the programs have different versions; "+
-				"install both from the same release\n")
+		fmt.Fprintf(stdio.Out, "mcpscope %s\nmcpscopectl %s\n", runner, tool)
+		if runner.version != tool.version {
+			stdio.Note("the programs have different versions; install both from the same release")
 		}
 		return cli.ExitOK
 	})
 }
 
-// runnerVersion returns the version and the build details of mcpscope.
-func runnerVersion() (version, built string, err error) {
+// programVersion is the version of one of the two programs.
+type programVersion struct {
+	version string
+	built   string // build details
+}
+
+// String returns the version with the build details.
+func (v programVersion) String() string { return fmt.Sprintf("%s (%s)", v.version, v.built) }
+
+// runnerVersion runs mcpscope, which prints its version.
+func runnerVersion() (programVersion, error) {
 	runner, err := cli.FindRunner()
 	if err != nil {
-		return "", "", err
+		return programVersion{}, err
 	}
 	out, err := exec.Command(runner, cli.OwnCommand).Output()
 	if err != nil {
-		return "", "", fmt.Errorf("%s: %w", runner, err)
+		return programVersion{}, fmt.Errorf("%s: %w", runner, err)
 	}
-	version, built, _ = strings.Cut(strings.TrimSpace(string(out)), "\n")
-	return version, built, nil
+	version, built, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+	return programVersion{version: version, built: built}, nil
 }

@@ -24,10 +24,11 @@ type wrapFlags struct {
 	idleFreeze string
 	shared     bool
 	check      bool
-	list, json bool
+	list       bool
+	json       bool
 }
 
-func wrapCommand(io cli.Stdio) *cobra.Command {
+func wrapCommand(stdio cli.Stdio) *cobra.Command {
 	var f wrapFlags
 	c := command(spec{
 		use: "wrap [CLIENT|FILE…] [flags]", short: "run the configured servers of clients under mcpscope",
@@ -62,7 +63,7 @@ that wrap leaves alone does not count. The diff of --dry-run shows lines of the
 file, which may contain keys. In YAML, mcpscope
 edits no server with an anchor or a command of several lines: it prints the
 lines to write.`,
-	}, func(operands []string) int { return f.run(operands, io) })
+	}, func(operands []string) int { return f.run(operands, stdio) })
 	addChange(c.Flags(), &f.choice)
 	c.Flags().StringVar(&f.program, "program", "",
 		"`PATH` of the mcpscope that clients start (default: next to mcpscopectl)")
@@ -75,63 +76,73 @@ lines to write.`,
 	return c
 }
 
-func (f *wrapFlags) run(operands []string, io cli.Stdio) int {
-	if f.list && f.check {
-		return io.Mistake("wrap", "--list and --check exclude each other")
-	}
-	if f.list {
-		return listConfigured(&f.choice, f.json, operands, io)
-	}
-	if f.json {
-		return io.Mistake("wrap", "--json needs --list")
+func (f *wrapFlags) run(operands []string, stdio cli.Stdio) int {
+	switch {
+	case f.list && f.check:
+		return stdio.Mistake("wrap", "--list and --check exclude each other")
+	case f.list:
+		return listConfigured(&f.choice, f.json, operands, stdio)
+	case f.json:
+		return stdio.Mistake("wrap", "--json needs --list")
 	}
 	program, err := clientconfig.Installed(f.program)
 	if err != nil {
-		return io.CannotWithHint("wrap", err,
+		return stdio.CannotWithHint("wrap", err,
 			"install both programs permanently, or select an installed one: mcpscope wrap --program PATH")
 	}
-	r := rewriting{choice: f.choice, io: io, verb: "wrap", shared: f.shared, check: f.check}
-	r.runner = &wrapping.Runner{Program: program, Chosen: f.program != ""}
-	if f.idleFreeze != "" {
-		after, err := cli.ParseLimit(f.idleFreeze)
-		if err != nil {
-			return io.Mistake("wrap", "--idle-freeze: "+err.Error())
-		}
-		if after > 0 && after < protocol.IdleFreezeLeast {
-			io.Note("an idle-freeze below " + protocol.IdleFreezeLeast.String() +
-				" can freeze a server during a call, and delay the answer by a minute")
-		}
-		r.runner.Flags = []wrapping.Flag{{Name: "idle-freeze", Value: f.idleFreeze}}
+	flags, err := f.flagsOfRun(stdio)
+	if err != nil {
+		return stdio.Mistake("wrap", err.Error())
+	}
+	r := rewriting{
+		choice: f.choice, stdio: stdio, verb: "wrap", shared: f.shared, check: f.check,
+		runner: &wrapping.Runner{Program: program, Chosen: f.program != "", Flags: flags},
 	}
 	status := r.run(operands)
-	if status == cli.ExitOK && !f.check && !f.dryRun {
-		f.advise(io)
-		f.noteSwap(io)
+	hasWrapped := status == cli.ExitOK && !f.check && !f.dryRun
+	if hasWrapped {
+		swap := diagnose.Swap()
+		fmt.Fprint(stdio.Out, f.bareText(leftover.Bare(), swap))
+		f.noteSwap(stdio, swap)
 	}
 	return status
 }
 
-// noteSwap says where frozen servers keep their memory.
-func (f *wrapFlags) noteSwap(io cli.Stdio) {
-	freezes := f.idleFreeze != "" && f.idleFreeze != "infinity"
-	if !freezes || diagnose.Swap() != "" {
-		return
+// flagsOfRun are the flags that every wrapped server gets.
+func (f *wrapFlags) flagsOfRun(stdio cli.Stdio) ([]wrapping.Flag, error) {
+	if f.idleFreeze == "" {
+		return nil, nil
 	}
-	io.Note("this host has no swap, so a frozen server keeps its memory")
-	if remedy := diagnose.ZramCommand(); remedy != "" {
-		io.Hint(remedy)
+	after, err := cli.ParseLimit(f.idleFreeze)
+	if err != nil {
+		return nil, fmt.Errorf("--idle-freeze: %w", err)
 	}
+	if after > 0 && after < protocol.IdleFreezeLeast {
+		stdio.Note("an idle-freeze below " + protocol.IdleFreezeLeast.String() +
+			" can freeze a server during a call, and delay the answer by a minute")
+	}
+	return []wrapping.Flag{{Name: "idle-freeze", Value: f.idleFreeze}}, nil
 }
 
-// advise prints the memory of servers that run without mcpscope until their clients start them again.
-func (f *wrapFlags) advise(io cli.Stdio) {
-	memory := leftover.Bare()
+// bareText is about the memory of servers that run without mcpscope until their clients start them again.
+func (f *wrapFlags) bareText(memory uint64, swap string) string {
 	if memory == 0 {
+		return ""
+	}
+	const text = "Servers still run without mcpscope (%s), until their clients restart.\n"
+	bare := fmt.Sprintf(text, show.HumanBytes(memory))
+	if f.idleFreeze == "" && swap != "" {
+		bare += "To freeze idle servers, which frees memory: mcpscope wrap --idle-freeze 10m\n"
+	}
+	return bare
+}
+
+// noteSwap is for servers that will be frozen: without swap they keep their memory.
+func (f *wrapFlags) noteSwap(stdio cli.Stdio, swap string) {
+	freezes := f.idleFreeze != "" && f.idleFreeze != "infinity"
+	if !freezes || swap != "" {
 		return
 	}
-	fmt.Fprintf(io.Out, "Servers still run without mcpscope (%s), until their clients restart.\n",
-		show.HumanBytes(memory))
-	if f.idleFreeze == "" && diagnose.Swap() != "" {
-		fmt.Fprint(io.Out, "To freeze idle servers, which frees memory: mcpscope wrap --idle-freeze 10m\n")
-	}
+	stdio.Note("this host has no swap, so a frozen server keeps its memory")
+	stdio.Hint(diagnose.ZramCommand())
 }

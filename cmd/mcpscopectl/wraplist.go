@@ -25,16 +25,25 @@ type configuredView struct {
 	Arguments int            `json:"arguments"`
 }
 
-// listConfigured prints the servers of configurations.
-func listConfigured(f *choice, asJSON bool, operands []string, io cli.Stdio) int {
+func viewOf(c *clientconfig.File, s wrapping.Server) configuredView {
+	command := s.Own()
+	return configuredView{
+		Client: c.Client, File: c.Path, Name: s.Name, State: s.State, Reason: reasonText(s),
+		Command: clientconfig.WithoutArguments(command), Arguments: max(0, len(command)-1),
+	}
+}
+
+// listConfigured prints the servers of configurations. A broken server is a failure.
+func listConfigured(f *choice, asJSON bool, operands []string, stdio cli.Stdio) int {
 	if err := undoSudo(); err != nil {
-		return io.Cannot("find configurations", err)
+		return stdio.Cannot("find configurations", err)
 	}
 	found, err := clientconfig.Find(operands)
 	if err != nil {
-		return io.Cannot("find configurations", err)
+		return stdio.Cannot("find configurations", err)
 	}
-	status, views := cli.ExitOK, []configuredView{}
+	status := cli.ExitOK
+	views := []configuredView{}
 	lines := [][]string{{"CLIENT", "SERVER", "STATE", "COMMAND", "ARGS", "FILE"}}
 	for _, c := range found.Files {
 		c.LeaveShared()
@@ -45,54 +54,52 @@ func listConfigured(f *choice, asJSON bool, operands []string, io cli.Stdio) int
 			if s.State == wrapping.Broken {
 				status = cli.ExitFailure
 			}
-			own := s.Own()
-			v := configuredView{
-				Client: c.Client, File: c.Path, Name: s.Name, State: s.State, Reason: reasonText(s),
-				Command: clientconfig.WithoutArguments(own), Arguments: max(0, len(own)-1),
-			}
+			v := viewOf(c, s)
+			views = append(views, v)
 			lines = append(lines, []string{cmp.Or(v.Client, "-"), v.Name, stateText(s),
 				cmp.Or(v.Command, "-"), strconv.Itoa(v.Arguments), c.Where()})
-			views = append(views, v)
 		}
 	}
 	switch {
 	case asJSON:
-		status = max(status, show.JSON(io, "list servers", views))
+		status = max(status, show.JSON(stdio, "list servers", views))
 	case len(found.Files) == 0:
-		io.None(noConfiguration)
+		stdio.None(noConfiguration)
 	case len(views) == 0:
-		io.None("no servers in " + cli.Counted(len(found.Files), "file"))
+		stdio.None("no servers in " + cli.Counted(len(found.Files), "file"))
 	default:
-		show.WriteTable(io.Out, lines)
+		show.WriteTable(stdio.Out, lines)
 	}
-	return max(status, complain(io, found))
+	return max(status, printUnread(stdio, found))
 }
 
-// complain prints what could not be read.
-func complain(io cli.Stdio, found clientconfig.Found) int {
+// printUnread prints what could not be read. A file that could not be read is a failure.
+func printUnread(stdio cli.Stdio, found clientconfig.Found) int {
 	status := cli.ExitOK
 	for _, err := range found.Unsearched() {
-		io.Note("cannot " + cli.ErrorLine(err))
+		stdio.Note("cannot " + cli.ErrorLine(err))
 	}
 	for _, c := range found.Files {
 		if c.BackupErr != nil && wrapping.AnyWrapped(c.Servers) {
-			io.Note("cannot " + cli.ErrorLine(c.BackupErr) + ": unwrap does not restore the file to the byte")
+			reason := cli.ErrorLine(c.BackupErr)
+			stdio.Note("cannot " + reason + ": unwrap does not restore the file to the byte")
 		}
 		switch {
 		case c.Err != nil && c.HasBackup():
-			status = io.CannotWithHint("read "+c.Where()+", which was wrapped", c.Err, c.Repair())
+			status = stdio.CannotWithHint("read "+c.Where()+", which was wrapped", c.Err, c.Repair())
 		case c.Err != nil:
-			status = io.Cannot("read "+c.Where(), c.Err)
+			status = stdio.Cannot("read "+c.Where(), c.Err)
 		}
 	}
 	return status
 }
 
 func stateText(s wrapping.Server) string {
-	if reason := reasonText(s); reason != "" {
-		return string(s.State) + ": " + cli.OneLine(reason)
+	reason := reasonText(s)
+	if reason == "" {
+		return string(s.State)
 	}
-	return string(s.State)
+	return string(s.State) + ": " + cli.OneLine(reason)
 }
 
 // reasonText returns why a server cannot be changed or started.

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/clientconfig"
+	"github.com/mcpscope/mcpscope/internal/diagnose"
+	"github.com/mcpscope/mcpscope/internal/gateway"
+	"github.com/mcpscope/mcpscope/internal/name"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/settings"
+)
+
+func (c *gatewayCheck) print() {
+	gatewayName := name.Derive(c.command)
+	c.printHost()
+	c.printRules()
+	c.printHeading("this command, if a gateway starts it with pipes:")
+	c.printForeseen(c.rules.ForeseeCommand(c.command), c.command)
+	c.printHeading("configured servers, if it starts them with pipes:")
+	for i := range c.rules.Configured {
+		server := &c.rules.Configured[i]
+		c.printForeseen(c.rules.ForeseeEntry(server, gatewayName), server.Argv)
+	}
+	for _, server := range c.wrapped {
+		f := c.rules.Foresee(server.Argv, gatewayName, nil)
+		f.Name = server.Name
+		c.printForeseen(f, server.Argv)
+	}
+	if len(c.rules.Configured)+len(c.wrapped) == 0 {
+		c.printLine("none", "mcpscope wrap --list prints the files that are read")
+	}
+}
+
+// printHost prints whether servers can be contained, and the restrictions that apply then.
+func (c *gatewayCheck) printHost() {
+	switch {
+	case c.inside:
+		outer := fmt.Sprintf("%s[%d]", c.outer.Name, c.outer.PID)
+		const text = "servers are contained by the gateway around this one, %s, and by its rules\n"
+		fmt.Fprintf(c.out, text, cli.OneLine(outer))
+	case c.trial.Reason != "":
+		fmt.Fprintf(c.out, "servers cannot be contained here: %s\n", cli.ErrorText(c.trial.Reason))
+	default:
+		meaning := diagnose.Meaning(c.trial.Backend)
+		fmt.Fprintf(c.out, "servers can be contained here, by %s: %s\n", c.trial.Backend, meaning)
+	}
+	for _, remedy := range c.trial.Remedies {
+		fmt.Fprintf(c.out, "  → %s\n", cli.OneLine(remedy))
+	}
+	if _, err := cli.Lookup(c.command[0]); err != nil {
+		c.printLine("command", cli.ErrorLine(err))
+	}
+	if c.conditions.NoNewPrivs {
+		c.printLine("privileges", "without root it sets no_new_privs: sudo does not work below it")
+	}
+	if c.conditions.Blind {
+		c.printLine("yama", "unread input and the end of stdin are seen on pipes, not on sockets")
+	}
+	if c.unread != nil && c.trial.Reason == "" {
+		c.printLine("configurations", "cannot be read: "+cli.ErrorLine(c.unread))
+	}
+	for _, problem := range c.files.Problems {
+		c.printLine("settings", cli.ErrorLine(problem))
+	}
+}
+
+// printRules prints the patterns, and the flag or the file that they are from.
+func (c *gatewayCheck) printRules() {
+	fromFiles := c.files.ForBelowGateway("")
+	for _, rule := range []struct {
+		key      string
+		patterns []string
+	}{{"match", c.rules.Match}, {"except", c.rules.Except}} {
+		origin := settings.Dashes(rule.key)
+		if !c.values.Given(rule.key) {
+			v := fromFiles[rule.key]
+			origin = fmt.Sprintf("%s:%d", v.File, v.Line)
+		}
+		for _, pattern := range rule.patterns {
+			c.printLine(rule.key, fmt.Sprintf("%q (%s)", pattern, origin))
+		}
+	}
+}
+
+// printForeseen prints no argument of the command, which may be a secret.
+func (c *gatewayCheck) printForeseen(f gateway.Foreseen, argv []string) {
+	c.printLine(f.Name, clientconfig.WithoutArguments(argv)+" is "+verdictText(f))
+	text := c.settingsOf(f.Name)
+	if text != "" && f.Verdict != gateway.Left {
+		c.printLine("", "with "+text)
+	}
+}
+
+func verdictText(f gateway.Foreseen) string {
+	switch f.Verdict {
+	case gateway.Taken:
+		return "a server: " + f.Why
+	case gateway.Named:
+		return "contained from its start, and a server once its client writes MCP: " + f.Why
+	case gateway.Candidate:
+		return "unknown until its client writes MCP; with --match it is a server from its start"
+	}
+	return "left alone: " + f.Why
+}
+
+// settingsOf returns what differs from the defaults for a server of that name.
+func (c *gatewayCheck) settingsOf(server string) string {
+	v := settings.Defaults()
+	_, _, _ = v.Parse(settings.Gateway, c.flags) // as for the gateway
+	v.FromFile(c.files.ForBelowGateway(server))
+	usual := strings.Fields(protocol.DefaultPolicy().String())
+	words := slices.DeleteFunc(strings.Fields(v.Policy.String()), func(word string) bool {
+		return slices.Contains(usual, word)
+	})
+	missing := v.Inapplicable(c.trial.Controllers)
+	for _, limit := range v.Limits.Files {
+		word := limit.String()
+		if c.trial.Backend != "" && slices.Contains(missing, limit) {
+			word += " (not possible here)"
+		}
+		words = append(words, word)
+	}
+	if v.Replace {
+		words = append(words, "replace")
+	}
+	if v.Stderr != protocol.StderrInherit {
+		words = append(words, "stderr="+string(v.Stderr))
+	}
+	return strings.Join(words, ", ")
+}
+
+func (c *gatewayCheck) printHeading(text string) { fmt.Fprintf(c.out, "\n%s\n", text) }
+
+func (c *gatewayCheck) printLine(subject, text string) {
+	fmt.Fprintf(c.out, "  %-15s %s\n", cli.OneLine(subject), cli.OneLine(text))
+}

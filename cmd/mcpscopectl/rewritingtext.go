@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/clientconfig"
+	"github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
+	"github.com/mcpscope/mcpscope/internal/name"
+	"github.com/mcpscope/mcpscope/internal/show"
+)
+
+// printPlan prints what will change, and why servers stay as they are. One that can't be unwrapped is a
+// failure: its client still needs mcpscope.
+func (r *rewriting) printPlan(p clientconfig.Change) int {
+	status := cli.ExitOK
+	if !slices.ContainsFunc(p.Servers, func(s wrapping.Server) bool { return r.wants(s.Name) }) {
+		return status
+	}
+	fmt.Fprintf(r.stdio.Out, "%s (%s)\n", p.File.Where(), p.File.ClientTitle("a file"))
+	for i := range p.Servers {
+		s := &p.Servers[i]
+		switch {
+		case !r.wants(s.Name):
+		case p.Changed[i]:
+			r.printChange(s, &p.After[i])
+		default:
+			wasWrapped := p.File.Servers[i].IsWrapped()
+			status = max(status, r.printUnchanged(p.File, s, wasWrapped))
+		}
+	}
+	return status
+}
+
+func titleOf(s *wrapping.Server) string { return cli.OneLine(show.Fit(s.Name, 64)) }
+
+func (r *rewriting) printChange(before, after *wrapping.Server) {
+	command := before.Own()
+	arguments := cli.Counted(len(command)-1, "argument")
+	text := fmt.Sprintf("%s (%s)", clientconfig.WithoutArguments(command), arguments)
+	fmt.Fprintf(r.stdio.Out, "  %s:\n  - %s%s\n  + %s%s\n",
+		titleOf(before), commandLine(before.Prefix()), text, commandLine(after.Prefix()), text)
+	if r.runner != nil && name.OtherContainer(command) != "" {
+		fmt.Fprint(r.stdio.Out, "  warning: the server runs in an existing container; "+
+			"its left-over processes there stay\n")
+	}
+}
+
+// printUnchanged prints why a server stays as it is. It is a failure if a client still needs mcpscope after
+// an unwrap, or if a person has named the server.
+func (r *rewriting) printUnchanged(c *clientconfig.File, s *wrapping.Server, isWrapped bool) int {
+	fmt.Fprintf(r.stdio.Out, "  %s: %s\n", titleOf(s), stateText(*s))
+	unwraps := r.runner == nil
+	if s.ByHand() && isWrapped == unwraps {
+		for _, line := range c.Lines(s, r.runner) {
+			fmt.Fprintf(r.stdio.Out, "      %s\n", cli.OneLine(line))
+		}
+	}
+	isNamed := slices.Contains(r.servers, s.Name)
+	staysWrapped := unwraps && isWrapped
+	staysBare := !unwraps && isNamed && s.State == wrapping.NotEditable
+	if staysWrapped || staysBare {
+		return r.stdio.Cannot(fmt.Sprintf("%s %q in %s", r.verb, s.Name, c.Where()), errors.New(s.Reason))
+	}
+	if r.check && s.State == wrapping.Broken {
+		return cli.ExitFailure
+	}
+	return cli.ExitOK
+}
+
+// commandLine prints our prefix. It contains no secrets, but a name from the file.
+func commandLine(words []string) string {
+	line := ""
+	for _, w := range words {
+		if strings.ContainsAny(w, " \t'\"") || w == "" {
+			w = fmt.Sprintf("%q", w)
+		}
+		line += cli.OneLine(w) + " "
+	}
+	return line
+}
