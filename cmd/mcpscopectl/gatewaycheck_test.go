@@ -138,3 +138,13 @@ func TestGatewayCheckMistakes(t *testing.T) {
 		}
 	}
 }
+
+// Without its runner, the tool cannot try a gateway.
+func TestGatewayCheckWithoutARunner(t *testing.T) {
+	replaceRunner(t, "")
+	s := say(gateway.CheckCommand, "--", "/bin/sh")
+	const want = "mcpscope: cannot check a gateway: mcpscope is not installed: there is no "
+	if s.status != cli.ExitOwnFailure || s.out != "" || !strings.HasPrefix(s.err, want) {
+		t.Errorf("%+v", s)
+	}
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/server/fleet"
+)
+
+// The operands of wrap are clients and files, and doctor has no operand. The shell selects by the begin of a word.
+func TestCompletions(t *testing.T) {
+	newUser(t)
+	for _, c := range []struct {
+		line   string
+		part   string // of the output
+		ending string
+	}{
+		{"wrap ", "\ncursor\tCursor\n", "\n:0\n"},
+		{"unwrap ", "\ncursor\tCursor\n", "\n:0\n"},
+		{"doctor ", "", ":4\n"},
+		{"run --backend ", "systemd-user\nsystemd-system\n", "\n:36\n"},
+	} {
+		s := say(append([]string{"__complete"}, strings.Split(c.line, " ")...)...)
+		if s.status != cli.ExitOK || !strings.Contains(s.out, c.part) || !strings.HasSuffix(s.out, c.ending) {
+			t.Errorf("%q: %q, want %q and %q", c.line, s.out, c.part, c.ending)
+		}
+	}
+}
+
+// Words that a shell could take for something else are not completed, and each word is there once.
+func TestWords(t *testing.T) {
+	got, _ := words(func(*fleet.Listed) []string { return []string{"b", "$(reboot)", "a", "b"} })
+	for _, word := range got {
+		if word != "a" && word != "b" {
+			t.Errorf("%q", got)
+		}
+	}
+	if len(got) > 2 {
+		t.Errorf("%q", got)
+	}
+}

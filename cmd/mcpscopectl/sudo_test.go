@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"errors"
+	"os"
+	"syscall"
+	"testing"
+)
+
+// Without root, or where the home is not that of the user who called sudo, this process stays as it is.
+func TestUndoSudo(t *testing.T) {
+	u := newUser(t)
+	for _, c := range []struct{ home, uid string }{
+		{u.home, ""}, {u.home, "0"}, {u.home, "1234"}, {u.home + "/none", "1234"}, {"", "1234"},
+	} {
+		t.Setenv("HOME", c.home)
+		t.Setenv("SUDO_UID", c.uid)
+		before := os.Geteuid()
+		if err := undoSudo(); err != nil || os.Geteuid() != before {
+			t.Errorf("%+v: uid %d, %v", c, os.Geteuid(), err)
+		}
+	}
+}
+
+// Only root can become another user.
+func TestBecome(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root would become that user for good")
+	}
+	if err := become(1234, 1234, []int{1234}); !errors.Is(err, syscall.EPERM) {
+		t.Errorf("%v", err)
+	}
+}
+
+// sudo without the user's home finds other configurations than those of the user, and does not touch files of
+// the user.
+func TestWrapBySudo(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root is called by sudo")
+	}
+	u := newUser(t)
+	t.Setenv("SUDO_UID", "1234")
+	if err := os.Chown(u.config, 1234, 1234); err != nil {
+		t.Fatal(err)
+	}
+	for _, verb := range []string{"wrap", "unwrap"} {
+		args := []string{verb}
+		if verb == "wrap" {
+			args = append(args, "--program", u.program)
+		}
+		hint := "hint: mcpscope " + verb + ", without sudo"
+		u.wants(1, []string{"cannot " + verb + " " + u.config + ": sudo uses the home of root, and the file is yours", hint},
+			append(args, u.config)...)
+	}
+	u.wantsFile(cursor)
+	if err := os.Remove(u.config); err != nil {
+		t.Fatal(err)
+	}
+	u.wants(1, []string{"cannot unwrap: no client configuration found in the home or working directory, or above it; sudo uses the home of root",
+		"hint: mcpscope unwrap, without sudo"}, "unwrap")
+}
