@@ -28,6 +28,7 @@ var linked = map[string]string{
 	room + "client":           "what the client does",
 	room + "container":        "a server may run in one",
 	"internal/kernel/loop":    "one wait for everything",
+	room + "orphan":           "a start finds orphans",
 	room + "sweep":            "every start ends orphans",
 	room + "fleet":            "--replace looks for older servers",
 	room + "report":           "the line that whoever asks for it reads at the end",

@@ -20,6 +20,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/backend"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/idle"
+	"github.com/mcpscope/mcpscope/internal/server/orphan"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
@@ -116,10 +117,10 @@ func List(uid int) ([]*Listed, error) {
 		all = append(all, s)
 	})
 	err := group.InParents(uid, func(above string, parent *cgroup.Group, dirs []string) error {
-		guards, _ := group.GuardsOf(parent, protocol.GuardsName) // their pids by ids
-		var errs []error                                         // a server can make its own group unreadable
+		seen := orphan.TakeCensus(parent)
+		var errs []error // a server can make its own group unreadable
 		for _, dir := range dirs {
-			s, err := listOne(parent, above, dir, guards)
+			s, err := listOne(parent, above, dir, seen)
 			errs = append(errs, proc.IgnoreGone(err))
 			if s != nil {
 				all = append(all, s)
@@ -135,7 +136,7 @@ func List(uid int) ([]*Listed, error) {
 
 // listOne returns nil for a directory that is no server's. It keeps few descriptors: there may be more
 // servers than descriptors.
-func listOne(parent *cgroup.Group, above, dir string, guards map[string]int) (*Listed, error) {
+func listOne(parent *cgroup.Group, above, dir string, seen *orphan.Census) (*Listed, error) {
 	g, err := group.Open(parent, dir)
 	armed := false
 	if err == nil {
@@ -147,16 +148,17 @@ func listOne(parent *cgroup.Group, above, dir string, guards map[string]int) (*L
 		s.Unit = dir
 	}
 	if err == nil && armed {
-		s.Guard = guards[g.ID]
+		s.Guard, _ = seen.GuardOf(g)
 		if s.Guard == 0 {
-			s.Guard, _ = g.GuardPID() // in a scope, or just begun
+			s.Guard, _ = g.GuardPID() // it has just begun
 		}
 		s.UID = g.Owner()
 		s.Cause = g.Cause()
 		s.Idle = idle.ReadNote(g.Payload)
 		s.describe(g.Facts())
-		// The lock of an orphan is free. The attempt meets no start, which locks before it arms.
-		if s.Launcher == 0 && s.Guard == 0 || g.Payload.TryLock(unix.LOCK_SH) == nil {
+		var verdict orphan.Verdict
+		verdict, err = orphan.Judge(g, parent, seen, unix.LOCK_SH)
+		if verdict == orphan.Orphan {
 			s.State = Orphaned
 		}
 	}

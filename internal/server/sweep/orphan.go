@@ -17,24 +17,24 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/container"
 	"github.com/mcpscope/mcpscope/internal/server/group"
-	"github.com/mcpscope/mcpscope/internal/server/page"
+	"github.com/mcpscope/mcpscope/internal/server/orphan"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
 // findOrphan opens the group of dir, and locks it if possible; nil if it is no orphan. It removes an old
 // group that was never armed.
 func findOrphan(
-	parent *cgroup.Group, dir string, doubt time.Duration, seen *census,
+	parent *cgroup.Group, dir string, doubt time.Duration, seen *orphan.Census,
 ) (*group.ControlGroup, error) {
 	g, err := group.Open(parent, dir)
-	orphan := false
+	found := false
 	switch {
 	case err == nil:
-		orphan, err = isOrphan(g, parent, doubt, seen)
+		found, err = isOrphan(g, parent, doubt, seen)
 	case g.Top != nil && errors.Is(err, unix.ENOENT):
 		err = removeNewborn(g)
 	}
-	if !orphan || err != nil {
+	if !found || err != nil {
 		g.Close()
 		return nil, proc.IgnoreGone(err)
 	}
@@ -42,19 +42,34 @@ func findOrphan(
 }
 
 // isOrphan waits while a group is unclear. One that stays unclear for the time of doubt is an orphan.
-func isOrphan(g *group.ControlGroup, parent *cgroup.Group, doubt time.Duration, seen *census) (bool, error) {
+func isOrphan(
+	g *group.ControlGroup, parent *cgroup.Group, doubt time.Duration, seen *orphan.Census,
+) (bool, error) {
 	if ours, err := isServers(g); !ours || err != nil {
 		return false, err
 	}
-	orphaned, unclear, err := look(g, parent, seen)
-	for until := time.Now().Add(doubt); unclear && err == nil && time.Now().Before(until); {
+	verdict, err := judge(g, parent, seen)
+	for until := time.Now().Add(doubt); verdict == orphan.Unclear && err == nil && time.Now().Before(until); {
 		time.Sleep(pause)
-		orphaned, unclear, err = look(g, parent, seen)
+		verdict, err = judge(g, parent, seen)
 	}
-	if !orphaned && !unclear || err != nil {
+	if err != nil || verdict == orphan.InUse {
 		return false, err
 	}
 	return isServers(g) // a gateway may have released it
+}
+
+// judge continues a launcher without a guard that a member has stopped. The verdict is unclear until that has
+// forked another guard.
+func judge(g *group.ControlGroup, parent *cgroup.Group, seen *orphan.Census) (orphan.Verdict, error) {
+	verdict, err := orphan.Judge(g, parent, seen, unix.LOCK_EX)
+	if verdict != orphan.LauncherAlone {
+		return verdict, err
+	}
+	if continueLauncher(g.Facts().Launcher, g.Owner(), anyStop) {
+		return orphan.Unclear, nil
+	}
+	return orphan.InUse, nil
 }
 
 // isServers reports whether the group was armed. A directory of another program can have such a name. An
@@ -104,119 +119,6 @@ func removeNewborn(g *group.ControlGroup) error {
 	return err
 }
 
-// look: an armed group is an orphan if its lock is free. A launcher locks before it arms, so this attempt
-// meets no start. When launcher and guard are dead a member can take the lock. So a lock does not count
-// without either of them, or with a guard that cannot act. A group is unclear that has members, no guard, and
-// a launcher in another pid namespace. Attributes, which the server can write, can delay a stop and not
-// prevent it.
-//
-// The guard comes first: the locks of the whole host are dear.
-func look(g *group.ControlGroup, parent *cgroup.Group, seen *census) (orphaned, unclear bool, err error) {
-	err = g.Payload.TryLock(unix.LOCK_EX)
-	if err == nil {
-		return true, false, nil
-	}
-	if !errors.Is(err, unix.EWOULDBLOCK) {
-		return false, false, err
-	}
-	guard, hidden := seen.guardOf(g)
-	if guard > 0 && !halted(g, parent, guard) {
-		return false, false, nil
-	}
-	lives, known := launcher(g, seen)
-	if lives { // if it runs it forks another guard, or continues the one that there is
-		unclear = continueLauncher(g.Facts().Launcher, g.Owner(), anyStop)
-	}
-	if unclear {
-		return false, true, nil
-	}
-	if lives || guard > 0 && !known || guard == 0 && hidden {
-		return false, false, nil
-	}
-	return known, !known && group.Populated(g.Top), nil // without members it starts, or has just ended
-}
-
-// halted reports whether a guard is stopped, or frozen in its scope. A freeze further up belongs to a
-// container that is paused.
-func halted(g *group.ControlGroup, parent *cgroup.Group, guard int) bool {
-	st, _ := proc.ReadStat(guard) // zero, if it has exited
-	if st.Stopped() {
-		return true
-	}
-	frozen := group.Frozen(g.Top)
-	if leaf := guardsIn(g); leaf != nil {
-		frozen = frozen || group.Frozen(leaf)
-		_ = leaf.Close() // a directory
-	}
-	return g.Managed && frozen && !group.Frozen(parent)
-}
-
-// guardsIn opens the leaf of guards in a scope. It is nil for any other group.
-func guardsIn(g *group.ControlGroup) *cgroup.Group {
-	if !g.Managed {
-		return nil
-	}
-	leaf, _ := g.Top.Child(protocol.GuardsName) // nil, if it was removed
-	return leaf
-}
-
-// launcher does not rely on attributes alone: a launcher that lives has locked the payload, and a later
-// watcher of a gateway its cgroup.events. The guard of a gateway has its name. None of them is a member.
-// known is false for a launcher in another pid namespace, and for a guard that is named there and is no
-// gateway's.
-func launcher(g *group.ControlGroup, seen *census) (lives, known bool) {
-	of := g.Facts()
-	known = of.Launcher.PID == 0 || of.Launcher.Namespace == group.PIDNamespace()
-	named := of.Guard.PID != 0 && group.Alive(of.Guard)
-	if named && gatewayGuardLives(g, of.Guard) {
-		return true, known // before all locks of the host are read
-	}
-	locks, err := seen.locks()
-	if err != nil {
-		return true, known
-	}
-	for _, file := range []string{".", "cgroup.events"} {
-		var st unix.Stat_t
-		if unix.Fstatat(g.Payload.FD(), file, &st, 0) != nil {
-			continue
-		}
-		for _, pid := range locks.On(&st) {
-			st, _ := proc.ReadStat(pid) // zero, if it is hidden
-			counts := !st.Stopped() && !proc.Exited(pid)
-			if file == "." {
-				counts = known && pid == of.Launcher.PID && group.Alive(of.Launcher)
-			}
-			if counts && !group.TagOf(g.ID).On(pid) {
-				return true, known
-			}
-		}
-	}
-	return false, known && !named
-}
-
-// gatewayGuardLives reports whether a process that may live is the guard of a gateway: as long as that lives
-// its next watcher goes on with the server. One of another pid namespace is looked for beside the group.
-func gatewayGuardLives(g *group.ControlGroup, guard protocol.Identity) bool {
-	if guard.Namespace == group.PIDNamespace() {
-		return isGatewayGuard(g, guard.PID)
-	}
-	b, _ := g.Top.Read("../" + protocol.GuardsName + "/cgroup.procs") // none, without that leaf
-	pids, _ := proc.ParsePIDs(b)                                      // as far as they can be read
-	return slices.ContainsFunc(pids, func(pid int) bool {
-		st, err := proc.ReadStatus(pid)
-		return err == nil && st.Inside == guard.PID && isGatewayGuard(g, pid)
-	})
-}
-
-// isGatewayGuard reports whether a process is called like the guard of a gateway, and is no member. With
-// hidepid=2 its user does not see the name.
-func isGatewayGuard(g *group.ControlGroup, pid int) bool {
-	st, err := proc.ReadStat(pid)
-	called := err == nil && st.Comm == page.GatewayGuard && !st.Stopped()
-	hidden := err != nil && unix.Kill(pid, 0) == nil
-	return (called || hidden) && !group.TagOf(g.ID).On(pid)
-}
-
 // End stops an orphan, calls dead, and removes its group. It calls a container engine as the calling user.
 //
 // The kernel delays the notification of an empty group for 10 ms, and much longer on a busy machine. A
@@ -253,7 +155,7 @@ func End(g *group.ControlGroup, grace time.Duration, dead func()) (Swept, error)
 	}
 	if guard := g.OpenGuard(); guard >= 0 { // it was halted, and exits when it runs
 		_ = g.Top.Thaw() // it was removed
-		if leaf := guardsIn(g); leaf != nil {
+		if leaf := orphan.GuardsIn(g); leaf != nil {
 			_ = leaf.ThawAlone() // as above
 			_ = leaf.Close()     // a directory
 		}

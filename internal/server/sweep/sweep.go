@@ -18,6 +18,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
 	"github.com/mcpscope/mcpscope/internal/server/group"
+	"github.com/mcpscope/mcpscope/internal/server/orphan"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
@@ -99,7 +100,7 @@ func BeginSweep(parent *cgroup.Group, except string) *Begun {
 	var found []string
 	if parent.TryLock(unix.LOCK_EX) == nil {
 		dirs := group.OwnIn(parent)
-		seen := takeCensus(parent)
+		seen := orphan.TakeCensus(parent)
 		for _, dir := range dirs {
 			if dir == except {
 				continue
@@ -159,7 +160,7 @@ func (s *sweeper) sweepAll(uid int) {
 // left.
 func (s *sweeper) sweep(parent *cgroup.Group, dirs []string, dead func()) {
 	slots := make(chan struct{}, sweepParallel)
-	seen := takeCensus(parent)
+	seen := orphan.TakeCensus(parent)
 	var all sync.WaitGroup
 	for _, dir := range dirs {
 		all.Go(func() {
@@ -182,7 +183,7 @@ func (s *sweeper) sweep(parent *cgroup.Group, dirs []string, dead func()) {
 
 // one stops a group if it is an orphan and the filter selects it.
 func (s *sweeper) one(
-	parent *cgroup.Group, dir string, seen *census, dead func(),
+	parent *cgroup.Group, dir string, seen *orphan.Census, dead func(),
 ) (Swept, error) {
 	suspect, err := findOrphan(parent, dir, 0, seen)
 	if suspect == nil {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package sweep
+package orphan
 
 import (
 	"sync"
@@ -11,23 +11,23 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// census has what a sweep reads once for all groups of a directory. So the cost of a sweep does not grow with
-// the square of their number. A census may be out of date: a group that looks like an orphan is judged again
-// without one. A nil census reads everything anew.
-type census struct {
+// Census has the facts that are read once for all groups of a directory. So the cost of a sweep, or of a
+// list, does not grow with the square of their number. A census may be out of date: a sweep judges a group
+// that looks like an orphan again, without one. A nil census reads everything anew.
+type Census struct {
 	guards map[string]int // pids by the id of their server
 	read   func() (proc.Locks, error)
 }
 
-// takeCensus is called after the directory was listed: a guard is forked before its group is made, so the
+// TakeCensus is called after the directory was listed: a guard is forked before its group is made, so the
 // census has the guard of each group in the list.
-func takeCensus(parent *cgroup.Group) *census {
+func TakeCensus(parent *cgroup.Group) *Census {
 	guards, _ := group.GuardsOf(parent, protocol.GuardsName) // without a guard the locks count
-	return &census{guards, sync.OnceValues(proc.ReadLocks)}
+	return &Census{guards, sync.OnceValues(proc.ReadLocks)}
 }
 
-// guardOf returns the pid of a group's guard, or 0. hidden: it may be a process that is invisible.
-func (c *census) guardOf(g *group.ControlGroup) (pid int, hidden bool) {
+// GuardOf returns the pid of a group's guard, or 0. hidden: it may be a process that is invisible.
+func (c *Census) GuardOf(g *group.ControlGroup) (pid int, hidden bool) {
 	switch {
 	case c == nil:
 		return g.GuardPID()
@@ -39,7 +39,7 @@ func (c *census) guardOf(g *group.ControlGroup) (pid int, hidden bool) {
 	return 0, false
 }
 
-func (c *census) locks() (proc.Locks, error) {
+func (c *Census) locks() (proc.Locks, error) {
 	if c == nil {
 		return proc.ReadLocks()
 	}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package orphan decides whether a group has lost its launcher and guard. Lists and sweeps use the same rule.
+// It changes nothing, and signals no process.
+package orphan
+
+import (
+	"errors"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/cgroup"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
+	"github.com/mcpscope/mcpscope/internal/server/group"
+	"github.com/mcpscope/mcpscope/internal/server/page"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
+)
+
+// Verdict is about an armed group.
+type Verdict int
+
+const (
+	// InUse: a guard or launcher looks after it.
+	InUse Verdict = iota
+	// Orphan: launcher and guard are dead, or halted.
+	Orphan
+	// Unclear: it has members, no guard, and a launcher in another pid namespace. It may be starting. One
+	// that stays unclear is an orphan.
+	Unclear
+	// LauncherAlone: no guard acts, and the launcher lives. If the launcher runs it forks another guard, or
+	// continues the one that there is. A member may have stopped it.
+	LauncherAlone
+)
+
+// Judge decides by the lock of the group, which an orphan has lost. A launcher locks before it arms, so the
+// attempt meets no start. A member can take the lock when launcher and guard are dead: it does not count
+// without either of them, or with a guard that cannot act. Attributes, which the server can write, can delay
+// a stop and not prevent it. how is unix.LOCK_EX, or unix.LOCK_SH for a list, which others may make at the
+// same time. The lock of an orphan is held until the group is closed.
+func Judge(g *group.ControlGroup, parent *cgroup.Group, seen *Census, how int) (Verdict, error) {
+	err := g.Payload.TryLock(how)
+	if err == nil {
+		return Orphan, nil
+	}
+	if !errors.Is(err, unix.EWOULDBLOCK) {
+		return InUse, err
+	}
+	// The guard comes first: the locks of the whole host are dear.
+	guard, isHidden := seen.GuardOf(g)
+	hasGuard := guard > 0
+	if hasGuard && !isHalted(g, parent, guard) {
+		return InUse, nil
+	}
+	keeper := findKeeper(g, seen)
+	switch {
+	case keeper.lives:
+		return LauncherAlone, nil
+	case !hasGuard && isHidden:
+		return InUse, nil
+	case keeper.isSure:
+		return Orphan, nil
+	case hasGuard:
+		return InUse, nil
+	case group.Populated(g.Top):
+		return Unclear, nil
+	}
+	return InUse, nil // without members it starts, or has just ended
+}
+
+// isHalted reports whether a guard is stopped, or frozen in its scope. A freeze further up belongs to a
+// container that is paused.
+func isHalted(g *group.ControlGroup, parent *cgroup.Group, guard int) bool {
+	st, _ := proc.ReadStat(guard) // zero, if it has exited
+	if st.Stopped() {
+		return true
+	}
+	frozen := group.Frozen(g.Top)
+	if leaf := GuardsIn(g); leaf != nil {
+		frozen = frozen || group.Frozen(leaf)
+		_ = leaf.Close() // a directory
+	}
+	return g.Managed && frozen && !group.Frozen(parent)
+}
+
+// GuardsIn opens the leaf of guards in a scope. It is nil for any other group.
+func GuardsIn(g *group.ControlGroup) *cgroup.Group {
+	if !g.Managed {
+		return nil
+	}
+	leaf, _ := g.Top.Child(protocol.GuardsName) // nil, if it was removed
+	return leaf
+}
+
+// keeper is a process that looks after a server whose guard is dead or halted: a launcher, or a watcher and
+// the guard of a gateway.
+type keeper struct {
+	lives bool
+	// isSure: if it was not found, it does not live. A launcher in another pid namespace, and a guard that is
+	// named there and is no gateway's, may.
+	isSure bool
+}
+
+// findKeeper does not rely on attributes alone: a launcher that lives has locked the payload, and a later
+// watcher of a gateway its cgroup.events. The guard of a gateway has its name. None of them is a member.
+func findKeeper(g *group.ControlGroup, seen *Census) keeper {
+	facts := g.Facts()
+	guardMayLive := facts.Guard.PID != 0 && group.Alive(facts.Guard)
+	if guardMayLive && gatewayGuardLives(g, facts.Guard) {
+		return keeper{lives: true} // before all locks of the host are read
+	}
+	locks, err := seen.locks()
+	if err != nil {
+		return keeper{lives: true}
+	}
+	isHere := facts.Launcher.PID == 0 || facts.Launcher.Namespace == group.PIDNamespace()
+	return keeper{
+		lives:  isHere && launcherHasLock(g, facts.Launcher, locks) || watcherHasLock(g, locks),
+		isSure: isHere && !guardMayLive,
+	}
+}
+
+func launcherHasLock(g *group.ControlGroup, launcher protocol.Identity, locks proc.Locks) bool {
+	var payload unix.Stat_t
+	if unix.Fstat(g.Payload.FD(), &payload) != nil {
+		return false
+	}
+	isHolder := slices.Contains(locks.On(&payload), launcher.PID)
+	return isHolder && group.Alive(launcher) && !group.TagOf(g.ID).On(launcher.PID)
+}
+
+func watcherHasLock(g *group.ControlGroup, locks proc.Locks) bool {
+	var events unix.Stat_t
+	if unix.Fstatat(g.Payload.FD(), "cgroup.events", &events, 0) != nil {
+		return false
+	}
+	return slices.ContainsFunc(locks.On(&events), func(pid int) bool {
+		st, _ := proc.ReadStat(pid) // zero, if it is hidden
+		return !st.Stopped() && !proc.Exited(pid) && !group.TagOf(g.ID).On(pid)
+	})
+}
+
+// gatewayGuardLives reports whether a process that may live is the guard of a gateway: as long as that lives
+// its next watcher goes on with the server. One of another pid namespace is looked for beside the group.
+func gatewayGuardLives(g *group.ControlGroup, guard protocol.Identity) bool {
+	if guard.Namespace == group.PIDNamespace() {
+		return isGatewayGuard(g, guard.PID)
+	}
+	b, _ := g.Top.Read("../" + protocol.GuardsName + "/cgroup.procs") // none, without that leaf
+	pids, _ := proc.ParsePIDs(b)                                      // as far as they can be read
+	return slices.ContainsFunc(pids, func(pid int) bool {
+		st, err := proc.ReadStatus(pid)
+		return err == nil && st.Inside == guard.PID && isGatewayGuard(g, pid)
+	})
+}
+
+// isGatewayGuard reports whether a process is called like the guard of a gateway, and is no member. With
+// hidepid=2 its user does not see the name.
+func isGatewayGuard(g *group.ControlGroup, pid int) bool {
+	st, err := proc.ReadStat(pid)
+	called := err == nil && st.Comm == page.GatewayGuard && !st.Stopped()
+	hidden := err != nil && unix.Kill(pid, 0) == nil
+	return (called || hidden) && !group.TagOf(g.ID).On(pid)
+}
