@@ -5,8 +5,6 @@
 package main
 
 import (
-	"strings"
-
 	"github.com/spf13/cobra"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
@@ -14,30 +12,31 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
 )
 
-func freezeCommand(io cli.Stdio) *cobra.Command {
-	return named(io, spec{
+func freezeCommand(stdio cli.Stdio) *cobra.Command {
+	freeze := oneLineAction("freeze", "frozen", (*fleet.Listed).Freeze)
+	return namedServersCommand(spec{
 		use: "freeze NAME|ID… [flags]", short: "suspend servers",
 		also: "pause suspend", examples: "  mcpscope freeze browser\n",
 		long: `Freeze servers: none of their processes runs until mcpscope thaw. A client that
 calls a frozen server waits. A frozen server is stopped by the same events as
 a running server.`,
-	}, "frozen", (*fleet.Listed).Freeze)
+	}, freeze, stdio)
 }
 
-func thawCommand(io cli.Stdio) *cobra.Command {
-	return named(io, spec{
+func thawCommand(stdio cli.Stdio) *cobra.Command {
+	thaw := oneLineAction("thaw", "thawed", (*fleet.Listed).Thaw)
+	return namedServersCommand(spec{
 		use: "thaw NAME|ID… [flags]", short: "resume suspended servers", also: "resume unfreeze",
 		examples: "  mcpscope thaw browser\n",
 		long: `Resume servers that were frozen by mcpscope freeze or by one of their own
 processes.`,
-	}, "thawed", (*fleet.Listed).Thaw)
+	}, thaw, stdio)
 }
 
-// named returns a command that calls do for each server in its operands.
-func named(io cli.Stdio, s spec, past string, do func(*fleet.Listed) error) *cobra.Command {
-	var f selection.Filter
+// namedServersCommand returns a command that acts on the servers in its operands.
+func namedServersCommand(s spec, action serverAction, stdio cli.Stdio) *cobra.Command {
 	s.operands = servers
-	verb, _, _ := strings.Cut(s.use, " ")
-	c := command(s, func(operands []string) int { return f.Do(operands, io, verb, selection.Done(past, do)) })
-	return c
+	return command(s, func(operands []string) int {
+		return action.runOnNamed(&selection.Filter{}, operands, stdio)
+	})
 }

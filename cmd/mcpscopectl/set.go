@@ -16,9 +16,8 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
 )
 
-func setCommand(io cli.Stdio) *cobra.Command {
-	var f selection.Filter
-	c := command(spec{
+func setCommand(stdio cli.Stdio) *cobra.Command {
+	return command(spec{
 		use: "set NAME|ID… FILE=VALUE… [flags]", short: "limit the resources of running servers",
 		also:     "limit",
 		operands: servers,
@@ -35,40 +34,56 @@ If a server uses more memory than the new limit, the kernel reclaims memory. If
 that fails with memory.max, the kernel kills the server. To limit each start of
 a server, use the flags of mcpscope run, or mcpscope.toml for servers that are
 wrapped: see 'man mcpscope.toml'.`,
-	}, func(operands []string) int { return setLimits(&f, operands, io) })
-	return c
+	}, func(operands []string) int { return setLimits(operands, stdio) })
 }
 
-func setLimits(f *selection.Filter, operands []string, io cli.Stdio) int {
-	var servers []string
+func setLimits(operands []string, stdio cli.Stdio) int {
+	names, limitTexts := splitLimits(operands)
 	var limits []cgroup.Limit
-	for _, arg := range operands {
-		// a server's name may have an = in it, but hardly one behind the name of a file
-		if file, _, is := strings.Cut(arg, "="); !is || !strings.Contains(file, ".") {
-			servers = append(servers, arg)
-			continue
-		}
-		l, err := cgroup.ParseLimit(arg)
+	for _, text := range limitTexts {
+		limit, err := cgroup.ParseLimit(text)
 		if err != nil {
-			return io.Mistake("set", err.Error())
+			return stdio.Mistake("set", err.Error())
 		}
-		limits = append(limits, l)
+		limits = append(limits, limit)
 	}
-	if len(servers) > 0 && len(limits) == 0 {
-		if file, _, is := strings.Cut(servers[len(servers)-1], "="); is {
-			return io.Mistake("set", fmt.Sprintf("%q is not a file of a cgroup, such as memory.max", file))
-		}
-		return io.Mistake("set", "no limit given: add FILE=VALUE, for example memory.max=1G")
+	if len(names) > 0 && len(limits) == 0 {
+		return stdio.Mistake("set", missingLimit(names))
 	}
-	return f.Do(servers, io, "set", func(s *fleet.Listed) (string, error) {
-		var done []string
-		for _, l := range limits {
-			changed, err := s.Limit(l)
-			if err != nil {
-				return "", err
-			}
-			done = append(done, fmt.Sprintf("%s (%s): %s", cli.OneLine(s.Name), s.ID, changed))
+	set := serverAction{verb: "set", do: func(s *fleet.Listed) ([]string, error) { return setAll(s, limits) }}
+	return set.runOnNamed(&selection.Filter{}, names, stdio)
+}
+
+// splitLimits separates the names of servers from limits. A name may contain "=", but hardly behind the name
+// of a file.
+func splitLimits(operands []string) (names, limits []string) {
+	for _, operand := range operands {
+		file, _, hasValue := strings.Cut(operand, "=")
+		if hasValue && strings.Contains(file, ".") {
+			limits = append(limits, operand)
+		} else {
+			names = append(names, operand)
 		}
-		return strings.Join(done, "\n"), nil
-	})
+	}
+	return names, limits
+}
+
+func missingLimit(names []string) string {
+	last := names[len(names)-1]
+	if file, _, hasValue := strings.Cut(last, "="); hasValue {
+		return fmt.Sprintf("%q is not a file of a cgroup, such as memory.max", file)
+	}
+	return "no limit given: add FILE=VALUE, for example memory.max=1G"
+}
+
+// setAll stops at the first limit that the kernel refuses.
+func setAll(s *fleet.Listed, limits []cgroup.Limit) (lines []string, err error) {
+	for _, limit := range limits {
+		change, err := s.Limit(limit)
+		if err != nil {
+			return nil, err
+		}
+		lines = append(lines, nameAndID(s)+": "+change)
+	}
+	return lines, nil
 }

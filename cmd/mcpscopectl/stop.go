@@ -7,6 +7,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,7 +25,7 @@ type stopFlags struct {
 	grace    time.Duration
 }
 
-func stopCommand(io cli.Stdio) *cobra.Command {
+func stopCommand(stdio cli.Stdio) *cobra.Command {
 	var f stopFlags
 	c := command(spec{
 		use: "stop NAME|ID… | --all | --client PID|NAME", short: "stop servers",
@@ -40,7 +42,7 @@ of an ID is enough. With --all, it lists the servers and asks before it stops
 them.
 
 The exit status is 0 if all of them were stopped.`,
-	}, func(operands []string) int { return f.run(operands, io) })
+	}, func(operands []string) int { return f.run(operands, stdio) })
 	f.grace = fleet.AsConfigured
 	fs := c.Flags()
 	fs.BoolVar(&f.all, "all", false, "all servers of the calling user")
@@ -51,31 +53,46 @@ The exit status is 0 if all of them were stopped.`,
 	return c
 }
 
-func (f *stopFlags) run(operands []string, io cli.Stdio) int {
+func (f *stopFlags) run(operands []string, stdio cli.Stdio) int {
 	switch {
 	case len(operands) == 0 && !f.all && !f.IsNarrow():
-		return io.Mistake("stop", "no server given: add a name, an id, --all, --client or --project")
+		return stdio.Mistake("stop", "no server given: add a name, an id, --all, --client or --project")
 	case len(operands) > 0 && f.all:
-		return io.Mistake("stop", "--all and server names exclude each other")
+		return stdio.Mistake("stop", "--all and server names exclude each other")
 	}
 	servers, err := f.Servers(operands)
 	if err != nil {
-		return io.Cannot("stop", err)
+		return stdio.Cannot("stop", err)
 	}
 	defer selection.Close(servers)
 	if len(servers) == 0 && f.IsNarrow() { // it can be a typing error
-		return io.CannotWithHint("stop", errors.New("there are "+f.None()), "mcpscope ls")
+		return stdio.CannotWithHint("stop", errors.New("there are "+f.None()), "mcpscope ls")
 	}
 	if len(servers) == 0 {
-		io.None(f.None())
-	} else if f.all && !f.yes {
-		show.WriteServers(io.Out, show.MeasureAll(servers), f.AllUsers)
-		if !io.Confirmed(fmt.Sprintf("Stop %s?", cli.Counted(len(servers), "server"))) {
-			return io.Unconfirmed("stop", "mcpscope stop --all --yes")
+		stdio.None(f.None())
+		return cli.ExitOK
+	}
+	if f.all && !f.yes {
+		show.WriteServers(stdio.Out, show.MeasureAll(servers), f.AllUsers)
+		if !stdio.Confirmed(fmt.Sprintf("Stop %s?", cli.Counted(len(servers), "server"))) {
+			return stdio.Unconfirmed("stop", "mcpscope stop --all --yes")
 		}
 	}
-	return selection.Each(servers, io, "stop", selection.Done("stopped", func(s *fleet.Listed) error {
-		s.LogStop(selection.OwnCommand())
-		return s.Stop(f.grace)
-	}))
+	stop := oneLineAction("stop", "stopped", func(s *fleet.Listed) error { return stopServer(s, f.grace) })
+	return stop.runOn(servers, stdio)
+}
+
+// stopServer records the request in the journal before the server can end.
+func stopServer(s *fleet.Listed, grace time.Duration) error {
+	s.LogStop(ownCommandLine())
+	return s.Stop(grace)
+}
+
+// ownCommandLine is this command, and the process that has started it.
+func ownCommandLine() string {
+	text := "mcpscope " + strings.Join(os.Args[1:], " ")
+	if parents := fleet.Ancestry(os.Getppid()); len(parents) > 0 {
+		text += fmt.Sprintf(", from %s[%d]", parents[0].Comm, parents[0].PID)
+	}
+	return text
 }

@@ -5,12 +5,14 @@
 package main
 
 import (
+	"errors"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/selection"
+	"github.com/mcpscope/mcpscope/internal/server/fleet"
 	"github.com/mcpscope/mcpscope/internal/show/top"
 )
 
@@ -29,7 +31,7 @@ Keys:
 
 CPU% is the share of one CPU since the last refresh.`
 
-func topCommand(io cli.Stdio) *cobra.Command {
+func topCommand(stdio cli.Stdio) *cobra.Command {
 	var f selection.Filter
 	c := command(spec{
 		use: "top [flags]", short: "watch the running servers", also: "stats",
@@ -37,7 +39,26 @@ func topCommand(io cli.Stdio) *cobra.Command {
   sudo mcpscope top --all-users
 `,
 		long: topLong,
-	}, func([]string) int { return top.Run(&f, strings.Join(uncovered(), "; "), io) })
+	}, func([]string) int { return runTop(&f, stdio) })
 	addFilter(c, &f)
 	return c
+}
+
+func runTop(f *selection.Filter, stdio cli.Stdio) int {
+	if !stdio.CanAsk() {
+		err := errors.New("stdin or stdout is no terminal")
+		return stdio.CannotWithHint("show servers", err, "mcpscope ls")
+	}
+	screen, err := top.New(top.Options{
+		Servers: f,
+		Note:    strings.Join(uncovered(), "; "),
+		Stop:    func(s *fleet.Listed) error { return stopServer(s, fleet.AsConfigured) },
+	})
+	if err != nil {
+		return stdio.Cannot("list servers", err)
+	}
+	if err := screen.Run(); err != nil {
+		return stdio.Cannot("show servers", err)
+	}
+	return cli.ExitOK
 }

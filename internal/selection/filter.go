@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package selection finds the servers that a command means, by name, id, client and user, and does one thing
-// to each.
+// Package selection finds the servers that a command means: by name, id, client and user.
 package selection
 
 import (

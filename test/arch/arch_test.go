@@ -70,7 +70,7 @@ var rules = map[string]rule{
 	"internal/clientconfig/wrapping":   {[]string{"internal/name", "internal/clientconfig/splice"}, "what a wrapped server looks like, in any file; it does no I/O"},
 	"internal/clientconfig/known":      {[]string{"internal/clientconfig/splice", "internal/clientconfig/wrapping"}, "where clients have their files; it never looks into one"},
 	"internal/clientconfig/configfile": {[]string{"internal/atomicfile"}, "nobody's work in a file is lost, whatever is in it"},
-	"internal/selection":               {[]string{"internal/cli", room + "fleet", room + "group", room + "protocol"}, "which servers are meant; what is done to them is the caller's"},
+	"internal/selection":               {[]string{room + "fleet", room + "group"}, "which servers are meant; what is done to them is the caller's"},
 	"internal/show":                    {[]string{"internal/cli", "internal/figures", "internal/kernel/proc", room + "fleet", room + "protocol"}, "it measures servers and prints them, and does nothing to them"},
 	"internal/show/top":                {[]string{"internal/cli", "internal/selection", "internal/show", room + "fleet"}, "a view on a terminal"},
 	"internal/history":                 {[]string{"internal/cli", "internal/kernel/linux", "internal/selection", "internal/show", "internal/kernel/systemd", room + "protocol"}, "it reads the journal, and never writes to it"},

@@ -16,32 +16,46 @@ import (
 	"github.com/mcpscope/mcpscope/internal/show"
 )
 
-// Run shows servers until a key or a signal, and returns the exit status. note is shown until the first key.
-func Run(f *selection.Filter, note string, io cli.Stdio) int {
-	if !io.CanAsk() {
-		err := errors.New("stdin or stdout is no terminal")
-		return io.CannotWithHint("show servers", err, "mcpscope ls")
-	}
-	all, err := read(f, nil, "")
-	if err != nil && len(all) == 0 {
-		return io.Cannot("list servers", err)
-	}
-	t := &top{servers: f, width: 80, height: 24}
-	t.view = view{all: all, users: f.AllUsers, order: "c", note: note}
-	_, err = tea.NewProgram(t).Run()
-	closeReadings(t.view.all)
-	if err != nil && !errors.Is(err, tea.ErrInterrupted) {
-		return io.Cannot("show servers", err)
-	}
-	return cli.ExitOK
-}
+const (
+	firstRefresh = 250 * time.Millisecond // CPU% needs a second reading
+	refreshEvery = 2 * time.Second
+)
 
-// top is a view on a terminal.
-type top struct {
+// Screen shows servers on a terminal. It is also the model of Bubble Tea, which calls Init, Update and View.
+type Screen struct {
 	servers       *selection.Filter
 	view          view
 	width, height int
 	refreshes     int // so far
+}
+
+// Options are for New.
+type Options struct {
+	Servers *selection.Filter
+	Note    string                    // in the last line, until the first key
+	Stop    func(*fleet.Listed) error // for the key s
+}
+
+// New reads the servers once. Run closes them.
+func New(o Options) (*Screen, error) {
+	readings, err := read(o.Servers, nil, "")
+	if err != nil && len(readings) == 0 {
+		return nil, err
+	}
+	const width, height = 80, 24 // until the terminal reports its size
+	s := &Screen{servers: o.Servers, width: width, height: height}
+	s.view = view{readings: readings, users: o.Servers.AllUsers, order: "c", note: o.Note, stop: o.Stop}
+	return s, nil
+}
+
+// Run shows the servers until a key or a signal.
+func (s *Screen) Run() error {
+	_, err := tea.NewProgram(s).Run()
+	closeReadings(s.view.readings)
+	if errors.Is(err, tea.ErrInterrupted) {
+		return nil
+	}
+	return err
 }
 
 // Messages beside keys and signals.
@@ -50,8 +64,8 @@ type (
 	refresh struct{ number int }
 	// measured contains new readings.
 	measured struct {
-		all []reading
-		err error
+		readings []reading
+		err      error
 	}
 	// outcome is the result of an action.
 	outcome string
@@ -61,90 +75,107 @@ type (
 type wish struct {
 	verb, past string
 	do         func(*fleet.Listed) error
-	to         *reading
+	target     *reading
 }
 
-func stop(s *fleet.Listed) error {
-	s.LogStop(selection.OwnCommand())
-	return s.Stop(fleet.AsConfigured)
-}
-
-// Init refreshes soon because CPU% needs a second reading.
-func (t *top) Init() tea.Cmd { return t.refreshIn(250 * time.Millisecond) }
+// Init requests the second reading.
+func (s *Screen) Init() tea.Cmd { return s.refreshIn(firstRefresh) }
 
 // refreshIn cancels the previous refresh.
-func (t *top) refreshIn(d time.Duration) tea.Cmd {
-	t.refreshes++
-	number := t.refreshes
+func (s *Screen) refreshIn(d time.Duration) tea.Cmd {
+	s.refreshes++
+	number := s.refreshes
 	return tea.Tick(d, func(time.Time) tea.Msg { return refresh{number} })
 }
 
-func (t *top) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+// Update handles one message. It neither reads nor waits: the command that it returns does.
+func (s *Screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
-		if msg.Width > 0 && msg.Height > 0 {
-			t.width, t.height = msg.Width, msg.Height
-		}
+		s.resize(msg)
 	case tea.KeyPressMsg:
-		return t, t.pressed(msg.String())
+		return s, s.press(msg.String())
 	case refresh:
-		if msg.number == t.refreshes {
-			before, details := t.view.all, t.view.details
-			return t, func() tea.Msg {
-				all, err := read(t.servers, before, details)
-				return measured{all, err}
-			}
+		if msg.number == s.refreshes {
+			return s, s.measure()
 		}
 	case measured:
-		if msg.err != nil {
-			t.view.note = "cannot list all servers: " + cli.ErrorLine(msg.err)
-		}
-		if msg.err == nil || len(msg.all) > 0 { // the old readings are better than none
-			closeReadings(t.view.all)
-			t.view.all = msg.all
-		}
-		return t, t.refreshIn(2 * time.Second)
+		s.replaceReadings(msg)
+		return s, s.refreshIn(refreshEvery)
 	case outcome:
-		t.view.note = string(msg)
-		return t, t.refreshIn(0)
+		s.view.note = string(msg)
+		return s, s.refreshIn(0)
 	}
-	return t, nil
+	return s, nil
 }
 
-func (t *top) pressed(key string) tea.Cmd {
-	was := t.view.details
-	w, quit := t.view.press(key, max(t.height-3, 1))
+// resize ignores a size that a terminal does not know.
+func (s *Screen) resize(size tea.WindowSizeMsg) {
+	if size.Width > 0 && size.Height > 0 {
+		s.width = size.Width
+		s.height = size.Height
+	}
+}
+
+// measure returns a command that Bubble Tea runs in a goroutine.
+func (s *Screen) measure() tea.Cmd {
+	before := s.view.readings
+	details := s.view.details
+	return func() tea.Msg {
+		readings, err := read(s.servers, before, details)
+		return measured{readings: readings, err: err}
+	}
+}
+
+// replaceReadings keeps the old readings if there are no new ones.
+func (s *Screen) replaceReadings(m measured) {
+	if m.err != nil {
+		s.view.note = "cannot list all servers: " + cli.ErrorLine(m.err)
+	}
+	if m.err == nil || len(m.readings) > 0 {
+		closeReadings(s.view.readings)
+		s.view.readings = m.readings
+	}
+}
+
+func (s *Screen) press(key string) tea.Cmd {
+	detailsBefore := s.view.details
+	const besideRows = 3 // lines: the summary, the heads and the last line
+	w, quit := s.view.press(key, max(s.height-besideRows, 1))
+	opened := s.view.details != detailsBefore && s.view.details != ""
 	switch {
 	case quit:
 		return tea.Quit
 	case w != nil:
-		return t.act(w)
-	case t.view.details != was && t.view.details != "":
-		return t.refreshIn(0) // to list its processes
+		return s.act(w)
+	case opened:
+		return s.refreshIn(0) // to list its processes
 	}
 	return nil
 }
 
 // act runs an action in a goroutine of Bubble Tea.
-func (t *top) act(w *wish) tea.Cmd {
-	s, name := w.to.server, fmt.Sprintf("%s (%s)", show.Fit(w.to.Name, 32), w.to.ID)
-	if s == nil {
-		t.view.note = "wait for the previous action on " + name
+func (s *Screen) act(w *wish) tea.Cmd {
+	server := w.target.server
+	name := fmt.Sprintf("%s (%s)", show.Fit(w.target.Name, nameMost), w.target.ID)
+	if server == nil {
+		s.view.note = "wait for the previous action on " + name
 		return nil
 	}
-	w.to.server = nil // closed below
-	t.view.note = w.verb + " " + name + " …"
+	w.target.server = nil // closed below
+	s.view.note = w.verb + " " + name + " …"
 	return func() tea.Msg {
-		defer s.Close()
-		if err := w.do(s); err != nil {
+		defer server.Close()
+		if err := w.do(server); err != nil {
 			return outcome(fmt.Sprintf("cannot %s %s: %s", w.verb, name, cli.ErrorLine(err)))
 		}
 		return outcome(w.past + " " + name)
 	}
 }
 
-func (t *top) View() tea.View {
-	v := tea.NewView(strings.Join(t.view.lines(t.width, t.height), "\n"))
+// View draws the screen.
+func (s *Screen) View() tea.View {
+	v := tea.NewView(strings.Join(s.view.lines(s.width, s.height), "\n"))
 	v.AltScreen = true
 	return v
 }

@@ -17,14 +17,14 @@ import (
 type reading struct {
 	show.Row
 	server *fleet.Listed // nil while something is done to it
-	at     time.Time
+	taken  time.Time
 	tree   []fleet.Member // if its details are shown
 }
 
 // key identifies a server in all readings. An id alone can be forged by a process of its user.
 func key(r show.Row) string { return r.Group + " " + r.ID }
 
-func bytes(r show.Row) uint64 {
+func memoryBytes(r show.Row) uint64 {
 	if r.Memory == nil {
 		return 0
 	}
@@ -51,32 +51,32 @@ func (r *reading) details(width int) []string {
 
 // read measures the servers, and compares them with the readings before. Of one it also lists the processes.
 func read(f *selection.Filter, before []reading, details string) ([]reading, error) {
-	was := map[string]*reading{}
+	previous := map[string]*reading{}
 	for i := range before {
-		was[key(before[i].Row)] = &before[i]
+		previous[key(before[i].Row)] = &before[i]
 	}
 	servers, err := f.List()
-	var all []reading
+	var readings []reading
 	for _, s := range servers {
-		v, gone := show.Measure(s)
+		measured, gone := show.Measure(s)
 		if gone != nil {
 			s.Close()
 			continue
 		}
-		r := reading{Row: show.Row{Server: v, Share: -1}, server: s, at: time.Now()}
-		if old := was[key(r.Row)]; old != nil {
-			r.Share = max(r.CPU-old.CPU, 0) / r.at.Sub(old.at).Seconds()
+		r := reading{Row: show.Row{Server: measured, Share: -1}, server: s, taken: time.Now()}
+		if old := previous[key(r.Row)]; old != nil {
+			r.Share = max(r.CPU-old.CPU, 0) / r.taken.Sub(old.taken).Seconds()
 		}
 		if key(r.Row) == details {
 			r.tree, _ = s.Tree() // none, if it has just ended
 		}
-		all = append(all, r)
+		readings = append(readings, r)
 	}
-	return all, err
+	return readings, err
 }
 
-func closeReadings(all []reading) {
-	for _, r := range all {
+func closeReadings(readings []reading) {
+	for _, r := range readings {
 		if r.server != nil {
 			r.server.Close()
 		}

@@ -16,7 +16,7 @@ import (
 func TestTopViewFollowsServers(t *testing.T) {
 	v := view{order: "n"}
 	for _, name := range []string{"a", "b", "c"} {
-		v.all = append(v.all, reading{Row: show.Row{Server: show.Server{ID: name, Name: name}}})
+		v.readings = append(v.readings, reading{Row: show.Row{Server: show.Server{ID: name, Name: name}}})
 	}
 	v.press("down", 10)
 	v.press("s", 10)
@@ -24,16 +24,16 @@ func TestTopViewFollowsServers(t *testing.T) {
 		t.Error("the question stays")
 	}
 	v.press("s", 10)
-	all := v.all
-	v.all = []reading{all[0], all[2]} // b has ended
+	all := v.readings
+	v.readings = []reading{all[0], all[2]} // b has ended
 	if w, _ := v.press("y", 10); w != nil {
-		t.Errorf("asked about b, it would %s %s", w.verb, w.to.Name)
+		t.Errorf("asked about b, it would %s %s", w.verb, w.target.Name)
 	}
-	v.all = all
+	v.readings = all
 	v.press("s", 10)
 	v.press("x", 10)
 	v.press("s", 10)
-	if w, _ := v.press("y", 10); w == nil || w.to.Name != "b" || w.verb != "stop" {
+	if w, _ := v.press("y", 10); w == nil || w.target.Name != "b" || w.verb != "stop" {
 		t.Errorf("%+v, want b", w)
 	}
 	for height := 1; height < 8; height++ {
@@ -49,7 +49,7 @@ func TestTopDetails(t *testing.T) {
 	for i := range 50 {
 		r.tree = append(r.tree, fleet.Member{PID: i + 1, Depth: i % 3, Command: "node \x1b[31m" + strings.Repeat("x", 300)})
 	}
-	v := view{all: []reading{r}, order: "c"}
+	v := view{readings: []reading{r}, order: "c"}
 	v.press("enter", 10)
 	for _, size := range [][2]int{{20, 4}, {200, 60}, {1, 1}} {
 		lines := v.lines(size[0], size[1])
@@ -62,7 +62,7 @@ func TestTopDetails(t *testing.T) {
 	if lines := v.lines(80, 24); !strings.Contains(lines[0], "time?[2J (k3x9w2ab)") {
 		t.Errorf("%q", lines)
 	}
-	v.all = nil
+	v.readings = nil
 	if lines := v.lines(80, 24); v.details != "" || !strings.Contains(lines[23], "it has ended") {
 		t.Errorf("%q", lines)
 	}

@@ -17,26 +17,30 @@ import (
 	"github.com/mcpscope/mcpscope/internal/show"
 )
 
+// nameMost is how many cells a name has in the last line.
+const nameMost = 32
+
 // view is the content of the screen.
 type view struct {
-	all     []reading // the oldest first
-	users   bool
-	order   string // the key of an order
-	typing  bool   // the filter
-	filter  string
-	cursor  string // of which server: see key
-	at      int    // and in which row
-	top     int    // the first row on the screen
-	asked   string // the server whose stop needs confirmation
-	note    string // the result of the last key, or an error
-	details string // of which server, if they are shown
-	scroll  int    // the first line of these
+	readings []reading // the oldest first
+	users    bool
+	stop     func(*fleet.Listed) error
+	order    string // the key of an order
+	typing   bool   // the filter
+	filter   string
+	cursor   string // the server under the cursor: see key
+	row      int    // of the cursor
+	firstRow int    // on the screen
+	asked    string // the server whose stop needs confirmation
+	note     string // the result of the last key, or an error
+	details  string // the server whose details are shown
+	scroll   int    // the first line of the details
 }
 
 // orders are those that keys stand for, each the largest first but names.
 var orders = map[string]func(a, b show.Row) int{
 	"c": func(a, b show.Row) int { return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(b.CPU, a.CPU)) },
-	"m": func(a, b show.Row) int { return cmp.Compare(bytes(b), bytes(a)) },
+	"m": func(a, b show.Row) int { return cmp.Compare(memoryBytes(b), memoryBytes(a)) },
 	"a": func(a, b show.Row) int { return cmp.Compare(b.Age, a.Age) },
 	"n": func(a, b show.Row) int { return cmp.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)) },
 	"p": func(a, b show.Row) int { return cmp.Compare(b.Processes, a.Processes) },
@@ -46,7 +50,7 @@ var orderNames = map[string]string{"c": "CPU", "m": "memory", "a": "age", "n": "
 
 // shown are those that the filter lets through, in order.
 func (v *view) shown() (rows []show.Row) {
-	for _, r := range v.all {
+	for _, r := range v.readings {
 		text := strings.Join([]string{r.ID, r.Name, r.Client.Name, string(r.State), string(r.Backend)}, "\n")
 		if strings.Contains(strings.ToLower(text), strings.ToLower(v.filter)) {
 			rows = append(rows, r.Row)
@@ -61,15 +65,15 @@ func (v *view) shown() (rows []show.Row) {
 // selected returns the row of the cursor. If its server has ended, the cursor stays in the same row.
 func (v *view) selected(rows []show.Row) int {
 	if i := slices.IndexFunc(rows, func(r show.Row) bool { return key(r) == v.cursor }); i >= 0 {
-		v.at = i
+		v.row = i
 	}
-	return max(min(v.at, len(rows)-1), 0)
+	return max(min(v.row, len(rows)-1), 0)
 }
 
 // find returns nil for a server that has ended.
 func (v *view) find(server string) *reading {
-	if i := slices.IndexFunc(v.all, func(r reading) bool { return key(r.Row) == server }); i >= 0 {
-		return &v.all[i]
+	if i := slices.IndexFunc(v.readings, func(r reading) bool { return key(r.Row) == server }); i >= 0 {
+		return &v.readings[i]
 	}
 	return nil
 }
@@ -88,108 +92,199 @@ func (v *view) current() *reading {
 // press handles a key, and returns an action on a server. quit ends top.
 func (v *view) press(pressed string, page int) (w *wish, quit bool) {
 	v.note = ""
-	by, moves := map[string]int{
-		"up": -1, "k": -1, "down": 1, "j": 1, "pgup": -page, "pgdown": page,
-		"home": -len(v.all), "end": len(v.all),
-	}[pressed]
-	r := v.current()
 	switch {
 	case pressed == "ctrl+c":
 		return nil, true
 	case v.typing:
-		v.typed(pressed)
+		v.pressTyping(pressed)
+		return nil, false
 	case v.asked != "":
-		if r = v.find(v.asked); pressed == "y" && r != nil {
-			w = &wish{"stop", "stopped", stop, r}
-		} else {
-			v.note = "not stopped"
-		}
-		v.asked = ""
-	case v.details != "" && (pressed == "esc" || pressed == "enter"):
-		v.details = ""
-	case moves && v.details != "":
-		v.scroll = max(v.scroll+by, 0)
-	case moves:
-		if rows := v.shown(); len(rows) > 0 {
-			v.cursor = key(rows[min(max(v.selected(rows)+by, 0), len(rows)-1)])
-		}
-	case orders[pressed] != nil:
-		v.order = pressed
+		return v.pressAnswer(pressed), false
 	case pressed == "q":
 		return nil, true
-	case pressed == "/" && v.details == "":
-		v.typing = true
-	case pressed == "esc":
-		v.filter = ""
-	case r == nil:
-	case pressed == "enter":
-		v.cursor, v.details, v.scroll = key(r.Row), key(r.Row), 0
-	case pressed == "s":
-		v.cursor, v.asked = key(r.Row), key(r.Row)
-	case pressed == "f" && r.State == fleet.Frozen:
-		w = &wish{"thaw", "thawed", (*fleet.Listed).Thaw, r}
-	case pressed == "f":
-		w = &wish{"freeze", "frozen", (*fleet.Listed).Freeze, r}
+	case orders[pressed] != nil:
+		v.order = pressed
+		return nil, false
+	case v.details != "":
+		return v.pressInDetails(pressed, page), false
 	}
-	return w, false
+	return v.pressInList(pressed, page), false
 }
 
-// typed takes a key for the filter.
-func (v *view) typed(key string) {
+// pressTyping takes a key for the filter.
+func (v *view) pressTyping(pressed string) {
 	switch {
-	case key == "enter":
+	case pressed == "enter":
 		v.typing = false
-	case key == "esc":
-		v.typing, v.filter = false, ""
-	case key == "backspace":
+	case pressed == "esc":
+		v.typing = false
+		v.filter = ""
+	case pressed == "backspace":
 		_, n := utf8.DecodeLastRuneInString(v.filter)
 		v.filter = v.filter[:len(v.filter)-n]
-	case utf8.RuneCountInString(key) == 1: // otherwise it has a name
-		v.filter += key
+	case utf8.RuneCountInString(pressed) == 1: // otherwise it has a name
+		v.filter += pressed
 	}
+}
+
+// pressAnswer answers the question whether to stop a server, which may have ended meanwhile.
+func (v *view) pressAnswer(pressed string) *wish {
+	r := v.find(v.asked)
+	v.asked = ""
+	if pressed != "y" || r == nil {
+		v.note = "not stopped"
+		return nil
+	}
+	return &wish{verb: "stop", past: "stopped", do: v.stop, target: r}
+}
+
+func (v *view) pressInDetails(pressed string, page int) *wish {
+	if by, moves := v.rowsOf(pressed, page); moves {
+		v.scroll = max(v.scroll+by, 0)
+		return nil
+	}
+	if pressed == "esc" || pressed == "enter" {
+		v.details = ""
+		return nil
+	}
+	return v.pressOnServer(pressed)
+}
+
+func (v *view) pressInList(pressed string, page int) *wish {
+	if by, moves := v.rowsOf(pressed, page); moves {
+		v.moveCursor(by)
+		return nil
+	}
+	switch pressed {
+	case "/":
+		v.typing = true
+		return nil
+	case "esc":
+		v.filter = ""
+		return nil
+	case "enter":
+		v.openDetails()
+		return nil
+	}
+	return v.pressOnServer(pressed)
+}
+
+// rowsOf returns by how many rows a key moves.
+func (v *view) rowsOf(pressed string, page int) (by int, moves bool) {
+	switch pressed {
+	case "up", "k":
+		return -1, true
+	case "down", "j":
+		return 1, true
+	case "pgup":
+		return -page, true
+	case "pgdown":
+		return page, true
+	case "home":
+		return -len(v.readings), true
+	case "end":
+		return len(v.readings), true
+	}
+	return 0, false
+}
+
+func (v *view) moveCursor(by int) {
+	rows := v.shown()
+	if len(rows) == 0 {
+		return
+	}
+	row := min(max(v.selected(rows)+by, 0), len(rows)-1)
+	v.cursor = key(rows[row])
+}
+
+func (v *view) openDetails() {
+	r := v.current()
+	if r == nil {
+		return
+	}
+	v.cursor = key(r.Row)
+	v.details = key(r.Row)
+	v.scroll = 0
+}
+
+// pressOnServer acts on the chosen server, or asks before.
+func (v *view) pressOnServer(pressed string) *wish {
+	r := v.current()
+	switch {
+	case r == nil:
+		return nil
+	case pressed == "s":
+		v.cursor = key(r.Row)
+		v.asked = key(r.Row)
+		return nil
+	case pressed == "f" && r.State == fleet.Frozen:
+		return &wish{verb: "thaw", past: "thawed", do: (*fleet.Listed).Thaw, target: r}
+	case pressed == "f":
+		return &wish{verb: "freeze", past: "frozen", do: (*fleet.Listed).Freeze, target: r}
+	}
+	return nil
 }
 
 // lines returns the content of a terminal of that size; if it is very low, the last lines.
 func (v *view) lines(width, height int) []string {
-	const bold, reversed, normal = "\x1b[1m", "\x1b[7m", "\x1b[m"
-	var lines []string
-	room := max(height-3, 0) // beside the summary, the heads and the last line
-	if r := v.find(v.details); r != nil {
-		lines = r.details(width)
-		v.scroll = max(min(v.scroll, len(lines)-room-2), 0)
-		lines = lines[v.scroll:min(v.scroll+room+2, len(lines))]
-	} else {
-		if v.details != "" {
-			v.details, v.note = "", "it has ended"
-		}
-		rows := v.shown()
-		at := v.selected(rows)
-		v.top = max(min(v.top, at, len(rows)-room), at-room+1, 0)
-		table := show.Watched(rows, width, v.users)
-		lines = []string{show.Fit(v.summary(len(rows)), width), bold + table[0] + normal}
-		for i := v.top; i < min(v.top+room, len(rows)); i++ {
-			line := table[1+i]
-			if i == at {
-				line = reversed + show.Padded(line, width) + normal
-			}
-			lines = append(lines, line)
-		}
+	const lastLine = 1
+	above := max(height-lastLine, 2) // at least the summary and the heads
+	r := v.find(v.details)
+	if r == nil && v.details != "" {
+		v.details = ""
+		v.note = "it has ended"
 	}
-	for len(lines) < height-1 {
+	var lines []string
+	if r != nil {
+		lines = v.detailLines(r, width, above)
+	} else {
+		lines = v.listLines(width, above)
+	}
+	for len(lines) < height-lastLine {
 		lines = append(lines, "")
 	}
 	lines = append(lines, show.Fit(cli.OneLine(v.lastLine()), width))
 	return lines[max(len(lines)-height, 0):]
 }
 
+// detailLines returns at most that many lines.
+func (v *view) detailLines(r *reading, width, most int) []string {
+	lines := r.details(width)
+	v.scroll = max(min(v.scroll, len(lines)-most), 0)
+	return lines[v.scroll:min(v.scroll+most, len(lines))]
+}
+
+// listLines returns a summary, the heads and the rows around the cursor, at most that many lines.
+func (v *view) listLines(width, most int) []string {
+	const bold, reversed, normal = "\x1b[1m", "\x1b[7m", "\x1b[m"
+	rows := v.shown()
+	row := v.selected(rows)
+	table := show.Watched(rows, width, v.users)
+	lines := []string{show.Fit(v.summary(len(rows)), width), bold + table[0] + normal}
+	room := most - len(lines)
+	v.firstRow = max(min(v.firstRow, row, len(rows)-room), row-room+1, 0)
+	for i := v.firstRow; i < min(v.firstRow+room, len(rows)); i++ {
+		line := table[1+i]
+		if i == row {
+			line = reversed + show.Padded(line, width) + normal
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
 // summary is about all servers, not only those that are shown.
 func (v *view) summary(shown int) string {
-	processes, share, memory := 0, 0.0, uint64(0)
-	for _, r := range v.all {
-		processes, share, memory = processes+r.Processes, share+max(r.Share, 0), memory+bytes(r.Row)
+	var processes int
+	var share float64
+	var memory uint64
+	for _, r := range v.readings {
+		processes += r.Processes
+		share += max(r.Share, 0)
+		memory += memoryBytes(r.Row)
 	}
 	text := fmt.Sprintf("%d servers, %d processes, CPU %.1f%%, memory %s, by %s",
-		len(v.all), processes, 100*share, show.HumanBytes(memory), orderNames[v.order])
+		len(v.readings), processes, 100*share, show.HumanBytes(memory), orderNames[v.order])
 	if v.filter != "" {
 		text += fmt.Sprintf(", %d with %q", shown, v.filter)
 	}
@@ -197,14 +292,16 @@ func (v *view) summary(shown int) string {
 }
 
 func (v *view) lastLine() string {
-	switch r := v.find(v.asked); {
-	case v.typing:
+	if v.typing {
 		return "/" + v.filter + "_"
-	case r != nil:
-		return fmt.Sprintf("Stop %s (%s)? y: yes, any other key: no", show.Fit(r.Name, 32), r.ID)
-	case v.note != "":
+	}
+	if r := v.find(v.asked); r != nil {
+		return fmt.Sprintf("Stop %s (%s)? y: yes, any other key: no", show.Fit(r.Name, nameMost), r.ID)
+	}
+	if v.note != "" {
 		return v.note
-	case v.details != "":
+	}
+	if v.details != "" {
 		return "q quit  Escape back  s stop  f freeze/thaw  ↑↓"
 	}
 	return "q quit  Enter details  s stop  f freeze/thaw  / filter  sort: c m a n p"

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"testing"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
+)
+
+func TestStopMistakes(t *testing.T) {
+	checkSaid(t, map[string]said{
+		"stop":            usage("stop", "no server given: add a name, an id, --all, --client or --project"),
+		"stop --yes":      usage("stop", "no server given: add a name, an id, --all, --client or --project"),
+		"stop time --all": usage("stop", "--all and server names exclude each other"),
+		"stop --grace soon x": usage("stop", `invalid argument "soon" for "--grace" flag: `+
+			`"soon" is no duration (like 1.2s, 500ms, 1d, 0 or infinity)`),
+		"stop no-such-server": failure(`stop: there is no server "no-such-server"`, ""),
+		"stop --client no-such-client": failure(
+			"stop: there are no servers of the client no-such-client", "mcpscope ls"),
+		"stop --project no-such-project --session 0": failure(
+			"stop: there are no servers of the project no-such-project of the session 0", "mcpscope ls"),
+	})
+}
+
+// Without a terminal and without --yes, no server is stopped.
+func TestStopAllAsks(t *testing.T) {
+	s := say("stop", "--all")
+	if s.out == "" { // this host has no server
+		if want := (said{status: cli.ExitOK}); s != want {
+			t.Errorf("without servers: %+v", s)
+		}
+		return
+	}
+	want := failure("stop: not confirmed", "mcpscope stop --all --yes")
+	if s.status != want.status || s.err != want.err {
+		t.Errorf("%+v", s)
+	}
+}
