@@ -31,6 +31,12 @@ func memoryBytes(r show.Row) uint64 {
 	return *r.Memory
 }
 
+// contains reports whether one of the texts of a server contains that of the filter, in any case.
+func (r *reading) contains(filter string) bool {
+	texts := []string{r.ID, r.Name, r.Client.Name, r.Project, string(r.State), string(r.Backend)}
+	return strings.Contains(strings.ToLower(strings.Join(texts, "\n")), strings.ToLower(filter))
+}
+
 // details are the lines about one server.
 func (r *reading) details(width int) []string {
 	lines := []string{

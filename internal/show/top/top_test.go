@@ -9,6 +9,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/show"
 )
 
@@ -40,6 +41,42 @@ func TestTopViewFollowsServers(t *testing.T) {
 		if lines := v.lines(30, height); len(lines) != height {
 			t.Errorf("%d lines of %d", len(lines), height)
 		}
+	}
+}
+
+// The filter searches all texts that the help names, and takes blanks.
+func TestTopFilter(t *testing.T) {
+	git := show.Server{ID: "k3x9w2ab", Name: "my Git", Client: show.Process{PID: 1, Name: "hermes"}, State: fleet.Frozen, Backend: protocol.Tree}
+	git.Project = "shop"
+	v := view{readings: []reading{{Row: show.Row{Server: git}}}, order: "c"}
+	for filter, want := range map[string]int{"k3x9": 1, "Y g": 1, "hermes": 1, "shop": 1, "frozen": 1, "tree": 1, "x y": 0} {
+		v.press("/", 10)
+		for _, r := range filter {
+			v.press(strings.Replace(string(r), " ", "space", 1), 10)
+		}
+		v.press("enter", 10)
+		if v.filter != filter || len(v.shown()) != want {
+			t.Errorf("%q: %d servers with %q, want %d", filter, len(v.shown()), v.filter, want)
+		}
+		v.press("esc", 10)
+	}
+}
+
+// End shows the last process, however few servers there are.
+func TestTopEndOfDetails(t *testing.T) {
+	r := reading{Row: show.Row{Server: show.Server{ID: "k3x9w2ab", Name: "time"}}}
+	for i := range 50 {
+		r.tree = append(r.tree, fleet.Member{PID: 1001 + i, Command: "node"})
+	}
+	v := view{readings: []reading{r}, order: "c"}
+	v.press("enter", 10)
+	v.press("end", 10)
+	if lines := strings.Join(v.lines(80, 10), "\n"); !strings.Contains(lines, "1050") || strings.Contains(lines, "1001") {
+		t.Errorf("at the end:\n%s", lines)
+	}
+	v.press("home", 10)
+	if lines := strings.Join(v.lines(80, 10), "\n"); !strings.Contains(lines, "1001") {
+		t.Errorf("at the beginning:\n%s", lines)
 	}
 }
 

@@ -20,6 +20,9 @@ import (
 // nameMost is how many cells a name has in the last line.
 const nameMost = 32
 
+// farAway is more lines than there are.
+const farAway = 1 << 20
+
 // view is the content of the screen.
 type view struct {
 	readings []reading // the oldest first
@@ -51,8 +54,7 @@ var orderNames = map[string]string{"c": "CPU", "m": "memory", "a": "age", "n": "
 // shown are those that the filter lets through, in order.
 func (v *view) shown() (rows []show.Row) {
 	for _, r := range v.readings {
-		text := strings.Join([]string{r.ID, r.Name, r.Client.Name, string(r.State), string(r.Backend)}, "\n")
-		if strings.Contains(strings.ToLower(text), strings.ToLower(v.filter)) {
+		if r.contains(v.filter) {
 			rows = append(rows, r.Row)
 		}
 	}
@@ -122,6 +124,8 @@ func (v *view) pressTyping(pressed string) {
 	case pressed == "backspace":
 		_, n := utf8.DecodeLastRuneInString(v.filter)
 		v.filter = v.filter[:len(v.filter)-n]
+	case pressed == "space": // the name of this key
+		v.filter += " "
 	case utf8.RuneCountInString(pressed) == 1: // otherwise it has a name
 		v.filter += pressed
 	}
@@ -139,7 +143,7 @@ func (v *view) pressAnswer(pressed string) *wish {
 }
 
 func (v *view) pressInDetails(pressed string, page int) *wish {
-	if by, moves := v.rowsOf(pressed, page); moves {
+	if by, moves := rowsOf(pressed, page); moves {
 		v.scroll = max(v.scroll+by, 0)
 		return nil
 	}
@@ -151,7 +155,7 @@ func (v *view) pressInDetails(pressed string, page int) *wish {
 }
 
 func (v *view) pressInList(pressed string, page int) *wish {
-	if by, moves := v.rowsOf(pressed, page); moves {
+	if by, moves := rowsOf(pressed, page); moves {
 		v.moveCursor(by)
 		return nil
 	}
@@ -170,7 +174,7 @@ func (v *view) pressInList(pressed string, page int) *wish {
 }
 
 // rowsOf returns by how many rows a key moves.
-func (v *view) rowsOf(pressed string, page int) (by int, moves bool) {
+func rowsOf(pressed string, page int) (by int, moves bool) {
 	switch pressed {
 	case "up", "k":
 		return -1, true
@@ -181,9 +185,9 @@ func (v *view) rowsOf(pressed string, page int) (by int, moves bool) {
 	case "pgdown":
 		return page, true
 	case "home":
-		return -len(v.readings), true
+		return -farAway, true
 	case "end":
-		return len(v.readings), true
+		return farAway, true
 	}
 	return 0, false
 }
