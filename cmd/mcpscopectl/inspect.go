@@ -12,13 +12,17 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/history"
+	"github.com/mcpscope/mcpscope/internal/remedy"
 	"github.com/mcpscope/mcpscope/internal/selection"
 	"github.com/mcpscope/mcpscope/internal/show"
 )
 
-func inspectCommand(io cli.Stdio) *cobra.Command {
-	var f selection.Filter
-	var asJSON bool
+type inspectFlags struct {
+	json bool
+}
+
+func inspectCommand(stdio cli.Stdio) *cobra.Command {
+	var f inspectFlags
 	c := command(spec{
 		use: "inspect NAME|ID… [flags]", short: "show details of servers",
 		also: "show info", operands: servers,
@@ -30,42 +34,44 @@ memory, pids, I/O and age. The files behind stdin, stdout and stderr follow, and
 the process tree with the memory of each process. Counters that this kernel does
 not provide are omitted. For the history of a server that has ended, run
 mcpscope logs NAME.`,
-	}, func(operands []string) int { return inspectServers(&f, operands, asJSON, io) })
-	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	}, func(operands []string) int { return f.run(operands, stdio) })
+	c.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
 	return c
 }
 
-// inspectEnded is for a server that does not run: the journal may have its end.
-func inspectEnded(unknown *selection.UnknownError, io cli.Stdio) int {
-	last := history.LastEnd(unknown.Arg)
-	if last == "" {
-		return io.CannotWithHint("inspect", unknown, "mcpscope logs "+unknown.Arg+", if it has ended")
-	}
-	err := fmt.Errorf("%w any more: %s", unknown, last)
-	return io.CannotWithHint("inspect", err, "mcpscope logs "+unknown.Arg+" has its history")
-}
-
-func inspectServers(f *selection.Filter, operands []string, asJSON bool, io cli.Stdio) int {
+func (f *inspectFlags) run(operands []string, stdio cli.Stdio) int {
 	if len(operands) == 0 {
-		return io.Mistake("inspect", "no server given: add a name or an id")
+		return stdio.Mistake("inspect", "no server given: add a name or an id")
 	}
-	servers, err := f.Choose(operands)
-	if unknown, is := errors.AsType[*selection.UnknownError](err); is && harmless(unknown.Arg) {
-		return inspectEnded(unknown, io)
-	}
+	servers, err := (&selection.Filter{}).Choose(operands)
 	if err != nil {
-		return io.Cannot("inspect", err)
+		return stdio.Cannot("inspect", withEnd(err))
 	}
 	defer selection.Close(servers)
-	all, err := show.InspectAll(servers)
+	inspections, err := show.InspectAll(servers)
 	switch {
 	case err != nil:
-		return io.Cannot("inspect", err)
-	case len(all) == 0:
-		return io.Cannot("inspect", &selection.UnknownError{Arg: operands[0]}) // any more
-	case asJSON:
-		return show.JSON(io, "inspect", all)
+		return stdio.Cannot("inspect", err)
+	case len(inspections) == 0: // the servers have just ended
+		return stdio.Cannot("inspect", &selection.UnknownError{Arg: operands[0]})
+	case f.json:
+		return printServersJSON(stdio, "inspect", inspections)
 	}
-	show.WriteInspections(io.Out, all)
+	show.WriteInspections(stdio.Out, inspections)
 	return cli.ExitOK
+}
+
+// withEnd adds the end of a server that does not run, if the journal has it. A hint repeats the name of the
+// server only if a shell takes it for a word.
+func withEnd(err error) error {
+	unknown, ok := errors.AsType[*selection.UnknownError](err)
+	if !ok || !harmless(unknown.Arg) {
+		return err
+	}
+	logs := "mcpscope logs " + unknown.Arg
+	last := history.LastEnd(unknown.Arg)
+	if last == "" {
+		return remedy.With(unknown, logs+", if it has ended")
+	}
+	return remedy.With(fmt.Errorf("%w any more: %s", unknown, last), logs+" has its history")
 }

@@ -26,8 +26,8 @@ func addFilter(c *cobra.Command, f *selection.Filter) {
 	c.Flags().StringVar(&f.Session, "session", "", "only servers of the session `ID`, or its beginning")
 }
 
-func allUsers(fs *pflag.FlagSet, to *bool) {
-	fs.BoolVar(to, "all-users", false, "include the servers of all users (root only)")
+func allUsers(fs *pflag.FlagSet, value *bool) {
+	fs.BoolVar(value, "all-users", false, "include the servers of all users (root only)")
 }
 
 type lsFlags struct {
@@ -35,7 +35,7 @@ type lsFlags struct {
 	json bool
 }
 
-func lsCommand(io cli.Stdio) *cobra.Command {
+func lsCommand(stdio cli.Stdio) *cobra.Command {
 	var f lsFlags
 	c := command(spec{
 		use: "ls [flags]", short: "list the running servers", also: "list ps",
@@ -50,7 +50,7 @@ launcher and guard, and is stopped by the next start of a server or by mcpscope
 sweep. CLIENT is the process that started the server; for servers of mcpscope
 gateway, it is the gateway. PROJECT is the base name of the directory in which
 the server was started. mcpscope top sorts the servers by CPU or memory.`,
-	}, func(operands []string) int { return f.run(io) })
+	}, func(operands []string) int { return f.run(stdio) })
 	fs := c.Flags()
 	addFilter(c, &f.Filter)
 	fs.BoolVar(&f.json, "json", false, "print one JSON object")
@@ -59,18 +59,18 @@ the server was started. mcpscope top sorts the servers by CPU or memory.`,
 
 // note prints which servers of gateways are missing in the list, for they are not contained, and which agents
 // have a daemon that would end with them.
-func (f *lsFlags) note(servers []*fleet.Listed, io cli.Stdio) {
+func (f *lsFlags) note(servers []*fleet.Listed, stdio cli.Stdio) {
 	for _, line := range containment.Lines(selection.Whose(f.AllUsers)) {
-		io.Note(line)
+		stdio.Note(line)
 	}
 	for _, group := range containment.UncontainedGroups(os.Getuid()) {
-		io.Note("the gateway in " + group + " has no server that is contained: see mcpscope doctor")
+		stdio.Note("the gateway in " + group + " has no server that is contained: see mcpscope doctor")
 	}
 	for _, line := range containment.DaemonLines(servers) {
-		io.Note(line)
+		stdio.Note(line)
 	}
 	for _, line := range show.HeldLines(servers) {
-		io.Note(line)
+		stdio.Note(line)
 	}
 }
 
@@ -82,31 +82,39 @@ func uncovered() []string {
 	return nil
 }
 
-func (f *lsFlags) run(io cli.Stdio) int {
+func (f *lsFlags) run(stdio cli.Stdio) int {
 	servers, err := f.List()
 	defer selection.Close(servers)
 	if err != nil && len(servers) == 0 {
-		return io.Cannot("list servers", err)
+		return stdio.Cannot("list servers", err)
 	}
 	views := show.MeasureAll(servers)
 	switch {
 	case f.json:
-		if status := show.JSON(io, "list servers", views); status != cli.ExitOK {
+		if status := printServersJSON(stdio, "list servers", views); status != cli.ExitOK {
 			return status
 		}
 	case len(views) == 0 && err == nil:
-		io.None(f.None())
+		stdio.None(f.None())
 	default:
-		show.WriteServers(io.Out, views, f.AllUsers)
+		show.WriteServers(stdio.Out, views, f.AllUsers)
 	}
-	f.note(servers, io)
-	if cli.OnTerminal(io.Out) { // scripts do not wait for it: mcpscope wrap --check
+	f.note(servers, stdio)
+	if cli.OnTerminal(stdio.Out) { // scripts do not wait for it: mcpscope wrap --check
 		for _, line := range uncovered() {
-			io.Note(line)
+			stdio.Note(line)
 		}
 	}
 	if err != nil {
-		return io.Cannot("list all servers", err)
+		return stdio.Cannot("list all servers", err)
+	}
+	return cli.ExitOK
+}
+
+// printServersJSON returns the exit status of the command with that goal.
+func printServersJSON[T any](stdio cli.Stdio, goal string, servers []T) int {
+	if err := show.WriteJSON(stdio.Out, servers); err != nil {
+		return stdio.Cannot(goal, err)
 	}
 	return cli.ExitOK
 }

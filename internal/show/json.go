@@ -9,23 +9,21 @@ import (
 	"io"
 	"unicode"
 	"unicode/utf8"
-
-	"github.com/mcpscope/mcpscope/internal/cli"
 )
 
 // jsonVersion is that of all JSON about servers, in which fields are only ever added.
 const jsonVersion = 1
 
-// JSON prints an object with a version and servers. It returns the exit status of the command with that goal.
-func JSON[T any](io cli.Stdio, goal string, servers []T) int {
+// WriteJSON writes an object with a version and servers.
+func WriteJSON[T any](out io.Writer, servers []T) error {
 	object := struct {
 		Version int `json:"version"`
 		Servers []T `json:"servers"`
-	}{jsonVersion, append([]T{}, servers...)}
-	if err := PrintJSON(io.Out, object, "  "); err != nil {
-		return io.Cannot(goal, err)
+	}{
+		Version: jsonVersion,
+		Servers: append([]T{}, servers...), // an empty list is not null
 	}
-	return cli.ExitOK
+	return PrintJSON(out, object, "  ")
 }
 
 // PrintJSON writes v. With an indentation, it is printed on several lines.

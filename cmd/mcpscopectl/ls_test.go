@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/show"
+)
+
+func TestLsMistakes(t *testing.T) {
+	checkSaid(t, map[string]said{
+		"ls time":     usage("ls", `unexpected argument "time"`),
+		"ls --format": usage("ls", "unknown flag: --format"),
+	})
+}
+
+// Without a server, scripts get no line, and an empty list in JSON. Notes may be on stderr.
+func TestLsOfNoServer(t *testing.T) {
+	if s := say("ls", "--client", "no-such-client"); s.status != cli.ExitOK || s.out != "" {
+		t.Errorf("%+v", s)
+	}
+	s := say("ls", "--client", "no-such-client", "--json")
+	if want := "{\n  \"version\": 1,\n  \"servers\": []\n}\n"; s.status != cli.ExitOK || s.out != want {
+		t.Errorf("%+v, want %q", s, want)
+	}
+}
+
+func TestServersThatCannotBePrinted(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	var errs bytes.Buffer
+	stdio := cli.Stdio{Out: full, Err: &errs}
+	status := printServersJSON(stdio, "list servers", []show.Server{})
+	want := "mcpscope: cannot list servers: write /dev/full: no space left on device\n"
+	if status != cli.ExitFailure || errs.String() != want {
+		t.Errorf("status %d: %q, want %q", status, errs.String(), want)
+	}
+}
+
+func TestOtherUsersNeedRoot(t *testing.T) {
+	if os.Getuid() == 0 {
+		t.Skip("root can list the servers of other users")
+	}
+	const refused = ": only root may look at the servers of other users: operation not permitted"
+	for line, goal := range map[string]string{
+		"ls":             "list servers",
+		"ls --json":      "list servers",
+		"metrics":        "list servers",
+		"stop x":         "stop",
+		"stop --all":     "stop",
+		"sweep":          "sweep",
+		"sweep --json":   "sweep",
+		"sweep --unit x": "sweep",
+	} {
+		line += " --all-users"
+		want := "mcpscope: cannot " + goal + refused + "\n"
+		if s := say(strings.Fields(line)...); s.status != cli.ExitFailure || s.out != "" || !strings.HasPrefix(s.err, want) {
+			t.Errorf("%s: %+v\nwant %q", line, s, want)
+		}
+	}
+	dry := say("sweep", "--dry-run", "--all-users")
+	if want := "mcpscope: cannot look for orphans" + refused + "\n"; dry.status != cli.ExitFailure || !strings.HasPrefix(dry.err, want) {
+		t.Errorf("%+v\nwant %q", dry, want)
+	}
+}
