@@ -141,7 +141,9 @@ func (s *Sweep) leaks(io cli.Stdio) (status int) {
 func (l *Leak) view() Swept {
 	v := Swept{
 		Server: show.Server{
-			Name: l.Name, UID: l.UID, State: leaked, Age: l.Age.Seconds(), Processes: 1 + len(l.Below),
+			Identity: show.Identity{Name: l.Name, UID: l.UID, State: leaked},
+			Age:      l.Age.Seconds(),
+			Figures:  show.Figures{Processes: 1 + len(l.Below)},
 		},
 		PID: l.PID, Parent: &show.Process{PID: l.Parent},
 		Program: clientconfig.WithoutArguments(l.Argv), File: l.File,

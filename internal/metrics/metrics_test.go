@@ -24,14 +24,25 @@ func someViews() []show.Server {
 	started := time.Date(2026, 11, 20, 8, 0, 0, 500_000_000, time.UTC)
 	return []show.Server{
 		{
-			ID: "k3x9w2ab", Name: "time", Role: "name time", Backend: protocol.SystemdUser, State: fleet.Running, Client: show.Process{PID: 4711, Name: "hermes"},
-			Age: 3725, Processes: 3, CPU: 1.25, Memory: &memory, Peak: &peak, MemoryFrom: "group", Started: &started,
+			Identity: show.Identity{
+				ID: "k3x9w2ab", Name: "time", Backend: protocol.SystemdUser, State: fleet.Running,
+				Client: show.Process{PID: 4711, Name: "hermes"},
+			},
+			Age: 3725, Started: &started, Role: "name time",
+			Figures: show.Figures{Processes: 3, CPU: 1.25, Memory: &memory, Peak: &peak, MemoryFrom: "group"},
 		},
 		{
-			ID: "p0vv3khv", Name: "evil\x1b[31m\n\"\\", UID: 1000, Backend: protocol.Tree, State: fleet.Orphaned,
-			Client: show.Process{PID: 12, Name: "\xff"}, Age: 200000, Processes: 1, Memory: &sum, MemoryFrom: "members",
+			Identity: show.Identity{
+				ID: "p0vv3khv", Name: "evil\x1b[31m\n\"\\", UID: 1000, Backend: protocol.Tree, State: fleet.Orphaned,
+				Client: show.Process{PID: 12, Name: "\xff"},
+			},
+			Age:     200000,
+			Figures: show.Figures{Processes: 1, Memory: &sum, MemoryFrom: "members"},
 		},
-		{ID: "zzzzzzzz", Name: "zombie", Backend: protocol.Cgroup, State: fleet.Terminating, Client: show.Process{PID: 12, Name: "x"}},
+		{Identity: show.Identity{
+			ID: "zzzzzzzz", Name: "zombie", Backend: protocol.Cgroup, State: fleet.Terminating,
+			Client: show.Process{PID: 12, Name: "x"},
+		}},
 	}
 }
 

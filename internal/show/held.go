@@ -12,49 +12,48 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
 )
 
+// idsMost is how many ids one line has.
+const idsMost = 8
+
 // HeldLines are about servers that run on after their client has ended, since another process holds their
 // stdin: one line for each such process.
 func HeldLines(servers []*fleet.Listed) (lines []string) {
-	holders := fleet.Holders(servers)
-	held := map[string][]string{}
+	holdersOf := fleet.Holders(servers)
+	held := map[string][]*fleet.Listed{} // by the text of their holders
 	var order []string
 	for _, s := range servers {
-		by := processes(processesOf(holders[s.ID]))
-		if by == "" {
+		holders := joinProcesses(processesOf(holdersOf[s.ID]))
+		if holders == "" {
 			continue
 		}
-		if !slices.Contains(order, by) {
-			order = append(order, by)
+		if held[holders] == nil {
+			order = append(order, holders)
 		}
-		held[by] = append(held[by], s.ID)
+		held[holders] = append(held[holders], s)
 	}
-	for _, by := range order {
-		ids := held[by]
-		const text = "%s left by %s: %s still holds the stdin (mcpscope stop %s)"
-		lines = append(lines, fmt.Sprintf(text, cli.Counted(len(ids), "server"), clientsOf(servers, ids), by,
-			strings.Join(ids[:min(len(ids), idsMost)], " ")))
+	for _, holders := range order {
+		lines = append(lines, heldLine(holders, held[holders]))
 	}
 	return lines
 }
 
-// idsMost is how many ids one line has.
-const idsMost = 8
-
-// clientsOf names the ended clients of the servers with these ids, each once.
-func clientsOf(servers []*fleet.Listed, ids []string) string {
-	var names []string
+// heldLine names the ended clients of the servers, each once.
+func heldLine(holders string, servers []*fleet.Listed) string {
+	var ids, clients []string
 	for _, s := range servers {
-		name := s.Client.Name
-		if slices.Contains(ids, s.ID) && !slices.Contains(names, name) {
-			names = append(names, name)
+		ids = append(ids, s.ID)
+		if !slices.Contains(clients, s.Client.Name) {
+			clients = append(clients, s.Client.Name)
 		}
 	}
-	return strings.Join(names, ", ") + ", which has ended"
+	const text = "%s left by %s, which has ended: %s still holds the stdin (mcpscope stop %s)"
+	return fmt.Sprintf(text, cli.Counted(len(ids), "server"), strings.Join(clients, ", "), holders,
+		strings.Join(ids[:min(len(ids), idsMost)], " "))
 }
 
-func processesOf(stats []proc.Stat) (all []Process) {
+func processesOf(stats []proc.Stat) (processes []Process) {
 	for _, p := range stats {
-		all = append(all, Process{p.PID, p.Comm})
+		processes = append(processes, Process{PID: p.PID, Name: p.Comm})
 	}
-	return all
+	return processes
 }

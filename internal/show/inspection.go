@@ -32,28 +32,30 @@ type Inspection struct {
 	Notes       []string        `json:"notes,omitempty"`
 }
 
-// InspectAll leaves out what has ended meanwhile.
-func InspectAll(servers []*fleet.Listed) (all []Inspection, err error) {
+// InspectAll leaves out servers that have ended since they were listed.
+func InspectAll(servers []*fleet.Listed) (inspections []Inspection, err error) {
 	holders := fleet.Holders(servers)
 	for _, s := range servers {
 		found, err := inspect(s)
-		if err == nil {
-			found.HeldBy = processesOf(holders[s.ID])
-			all = append(all, found)
-		} else if !proc.IsGone(err) {
+		if proc.IsGone(err) {
+			continue
+		}
+		if err != nil {
 			return nil, fmt.Errorf("%s (%s): %w", s.Name, s.ID, err)
 		}
+		found.HeldBy = processesOf(holders[s.ID])
+		inspections = append(inspections, found)
 	}
-	return all, nil
+	return inspections, nil
 }
 
 // WriteInspections prints servers in full.
-func WriteInspections(out io.Writer, all []Inspection) {
-	for i := range all {
+func WriteInspections(out io.Writer, inspections []Inspection) {
+	for i := range inspections {
 		if i > 0 {
 			fmt.Fprintln(out)
 		}
-		all[i].write(out)
+		inspections[i].write(out)
 	}
 }
 
@@ -63,7 +65,8 @@ func inspect(s *fleet.Listed) (Inspection, error) {
 		return Inspection{}, err
 	}
 	found := Inspection{Server: v, Notes: s.Notes()}
-	if found.Tree, err = s.Tree(); len(found.Tree) > 0 {
+	found.Tree, err = s.Tree()
+	if len(found.Tree) > 0 {
 		found.Stdio = fleet.Stdio(found.Tree[0].PID)
 	}
 	found.count(s)
@@ -71,7 +74,7 @@ func inspect(s *fleet.Listed) (Inspection, error) {
 		if p.PID == s.Client.PID {
 			p.Comm = s.Client.Name
 		}
-		found.Ancestry = append(found.Ancestry, Process{p.PID, p.Comm})
+		found.Ancestry = append(found.Ancestry, Process{PID: p.PID, Name: p.Comm})
 	}
 	return found, err
 }
@@ -88,73 +91,92 @@ func (i *Inspection) count(s *fleet.Listed) {
 	if memory == "" {
 		return
 	}
-	if parts, err := figures.ReadMemory(memory); err == nil { // as above
+	if parts, err := figures.ReadMemory(memory); err == nil { // or it has ended
 		i.MemoryParts = &parts
 	}
 }
 
+// block is text in two columns.
+type block struct{ out *tabwriter.Writer }
+
+func (b block) line(label, format string, args ...any) {
+	fmt.Fprintf(b.out, "%s\t%s\n", label, cli.OneLine(fmt.Sprintf(format, args...)))
+}
+
+// optional is a line that is left out without a text.
+func (b block) optional(label, text string) {
+	if text != "" {
+		b.line(label, "%s", text)
+	}
+}
+
 func (i *Inspection) write(out io.Writer) {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	line := func(what, format string, args ...any) {
-		fmt.Fprintf(w, "%s\t%s\n", what, cli.OneLine(fmt.Sprintf(format, args...)))
+	b := block{tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)}
+	i.writeIdentity(b)
+	i.writeFigures(b)
+	for _, stream := range slices.Sorted(maps.Keys(i.Stdio)) {
+		b.line(stream, "%s", i.Stdio[stream])
 	}
-	some := func(what, text string) {
-		if text != "" {
-			line(what, "%s", text)
-		}
-	}
-	line("name", "%s (%s)", i.Name, i.ID)
-	some("state", joined(string(i.State), string(i.Cause)))
-	if i.IdleSince != nil {
-		line("idle", "since %s, woken %d times", i.IdleSince.Local().Format(time.DateTime), i.Wakes)
-	}
-	some("backend", joined(string(i.Backend), i.Unit))
-	some("group", i.Group)
-	var ancestors []string
-	for _, p := range i.Ancestry {
-		ancestors = append(ancestors, p.Text())
-	}
-	some("client's unit", i.ClientUnit)
-	if len(ancestors) == 0 && i.Client.PID != 0 {
-		ancestors = append(ancestors, i.Client.Text()+", which has ended")
-	}
-	line("client", "%s", strings.Join(ancestors, " ← "))
-	some("stdin held by", processes(i.HeldBy))
-	some("project", i.Project)
-	some("session", i.Session)
-	if i.Started != nil {
-		line("started", "%s, %s ago", i.Started.Local().Format(time.DateTime), HumanSeconds(i.Age))
-	}
-	line("policy", "%s", i.Policy)
-	for _, note := range i.Notes {
-		line("note", "%s", note)
-	}
-	line("launcher, guard", "%d, %d", i.Launcher, i.Guard)
-	line("CPU", "%s%s", HumanSeconds(i.CPU), i.cpuText())
-	if i.Memory != nil {
-		line("memory", "%s", i.MemoryLine())
-	}
-	some("memory parts", i.memoryText())
-	for _, file := range slices.Sorted(maps.Keys(i.Limits)) {
-		line("limit", "%s=%s", file, i.Limits[file])
-	}
-	if i.OOMKills > 0 {
-		line("out of memory", "the kernel killed %d", i.OOMKills)
-	}
-	if i.PIDsRefused > 0 {
-		line("could not fork", "%d times", i.PIDsRefused)
-	}
-	for _, what := range slices.Sorted(maps.Keys(i.Stdio)) {
-		line(what, "%s", i.Stdio[what])
-	}
-	_ = w.Flush() // cli.Output keeps the error
+	_ = b.out.Flush() // cli.Output keeps the error
 	for _, m := range i.Tree {
 		indent := strings.Repeat("  ", m.Depth+1)
 		fmt.Fprintf(out, "%s%d %s %s\n", indent, m.PID, HumanBytes(m.Memory), cli.OneLine(m.Command))
 	}
 }
 
-// MemoryLine names what is counted, where that is not simply the server's group.
+func (i *Inspection) writeIdentity(b block) {
+	b.line("name", "%s (%s)", i.Name, i.ID)
+	b.optional("state", joinTexts(string(i.State), string(i.Cause)))
+	if i.IdleSince != nil {
+		b.line("idle", "since %s, woken %d times", i.IdleSince.Local().Format(time.DateTime), i.Wakes)
+	}
+	b.optional("backend", joinTexts(string(i.Backend), i.Unit))
+	b.optional("group", i.Group)
+	b.optional("client's unit", i.ClientUnit)
+	b.line("client", "%s", i.clientText())
+	b.optional("stdin held by", joinProcesses(i.HeldBy))
+	b.optional("project", i.Project)
+	b.optional("session", i.Session)
+	if i.Started != nil {
+		b.line("started", "%s, %s ago", i.Started.Local().Format(time.DateTime), HumanSeconds(i.Age))
+	}
+	b.line("policy", "%s", i.Policy)
+	for _, note := range i.Notes {
+		b.line("note", "%s", note)
+	}
+	b.line("launcher, guard", "%d, %d", i.Launcher, i.Guard)
+}
+
+func (i *Inspection) writeFigures(b block) {
+	b.line("CPU", "%s%s", HumanSeconds(i.CPU), i.cpuText())
+	if i.Memory != nil {
+		b.line("memory", "%s", i.MemoryLine())
+	}
+	b.optional("memory parts", i.memoryText())
+	for _, file := range slices.Sorted(maps.Keys(i.Limits)) {
+		b.line("limit", "%s=%s", file, i.Limits[file])
+	}
+	if i.OOMKills > 0 {
+		b.line("out of memory", "the kernel killed %d", i.OOMKills)
+	}
+	if i.PIDsRefused > 0 {
+		b.line("could not fork", "%d times", i.PIDsRefused)
+	}
+}
+
+// clientText has the client and its ancestors.
+func (i *Inspection) clientText() string {
+	if len(i.Ancestry) == 0 && i.Client.PID != 0 {
+		return i.Client.Text() + ", which has ended"
+	}
+	var texts []string
+	for _, p := range i.Ancestry {
+		texts = append(texts, p.Text())
+	}
+	return strings.Join(texts, " ← ")
+}
+
+// MemoryLine names the source of the figure if that is not the server's group.
 func (v *Server) MemoryLine() string {
 	text := MemoryText(*v)
 	if v.Peak != nil {
@@ -193,14 +215,15 @@ func (i *Inspection) memoryText() string {
 	return text
 }
 
-func processes(all []Process) string {
+func joinProcesses(processes []Process) string {
 	var texts []string
-	for _, p := range all {
+	for _, p := range processes {
 		texts = append(texts, p.Text())
 	}
 	return strings.Join(texts, ", ")
 }
 
-func joined(texts ...string) string {
+// joinTexts leaves out empty texts.
+func joinTexts(texts ...string) string {
 	return strings.Join(slices.DeleteFunc(texts, func(s string) bool { return s == "" }), ", ")
 }

@@ -16,8 +16,21 @@ import (
 )
 
 // Server is a server as every view shows it: sizes in bytes, times in seconds. A figure that is not known is
-// nil.
+// nil. The fields are in the order of JSON.
 type Server struct {
+	Identity
+	Launcher int        `json:"launcher_pid,omitempty"`
+	Guard    int        `json:"guard_pid,omitempty"`
+	Started  *time.Time `json:"started,omitempty"`
+	Age      float64    `json:"age_seconds"`
+	Policy   string     `json:"policy,omitempty"`
+	Figures
+	// Role is that of protocol.Facts.
+	Role string `json:"-"`
+}
+
+// Identity is a server, its state, and where it comes from.
+type Identity struct {
 	ID         string           `json:"id"`
 	Name       string           `json:"name"`
 	UID        int              `json:"uid"`
@@ -29,11 +42,10 @@ type Server struct {
 	Client     Process          `json:"client,omitzero"`
 	ClientUnit string           `json:"client_unit,omitempty"`
 	protocol.Origin
-	Launcher  int        `json:"launcher_pid,omitempty"`
-	Guard     int        `json:"guard_pid,omitempty"`
-	Started   *time.Time `json:"started,omitempty"`
-	Age       float64    `json:"age_seconds"`
-	Policy    string     `json:"policy,omitempty"`
+}
+
+// Figures are what a server uses, and its limits.
+type Figures struct {
 	Processes int        `json:"processes"`
 	CPU       float64    `json:"cpu_seconds"`
 	Memory    *uint64    `json:"memory_bytes,omitempty"`
@@ -47,8 +59,6 @@ type Server struct {
 	Limits      map[string]string `json:"limits,omitempty"`
 	OOMKills    uint64            `json:"oom_kills,omitempty"`
 	PIDsRefused uint64            `json:"pids_refused,omitempty"`
-	// Role is that of protocol.Facts.
-	Role string `json:"-"`
 }
 
 // Process is one that is no server.
@@ -73,42 +83,77 @@ const (
 )
 
 // Limit is a limit that is a number.
-func (v *Server) Limit(file string) *uint64 { return number(v.Limits[file]) }
+func (f *Figures) Limit(file string) *uint64 { return number(f.Limits[file]) }
 
 // Measure returns an error for a server that has ended since it was listed.
 func Measure(s *fleet.Listed) (Server, error) {
-	u, err := s.Usage()
+	used, err := s.Usage()
 	if err != nil {
 		return Server{}, err
 	}
 	v := Server{
-		ID: s.ID, Name: s.Name, UID: s.UID, Backend: s.Backend, State: s.State, Cause: s.Cause,
-		Group: s.Group, Unit: s.Unit, Client: Process{s.Client.PID, s.Client.Name},
-		ClientUnit: s.Client.Unit, Origin: s.Origin, Launcher: s.Launcher, Guard: s.Guard,
-		Policy: s.Policy.String(), Processes: len(u.PIDs), CPU: u.CPU.Seconds(),
-		Memory: u.Memory, MemoryFrom: fromGroup, Peak: u.MemoryPeak, Limits: u.Limits,
-		OOMKills: u.OOMKills, PIDsRefused: u.PIDsRefused, Role: s.Role(),
+		Identity: identityOf(s),
+		Launcher: s.Launcher,
+		Guard:    s.Guard,
+		Policy:   s.Policy.String(),
+		Figures:  figuresOf(used),
+		Role:     s.Role(),
 	}
-	if v.Wakes, v.Before = s.Idle.Wakes, s.Idle.Before; s.State == fleet.Idle {
+	v.Wakes = s.Idle.Wakes
+	v.Before = s.Idle.Before
+	if s.State == fleet.Idle {
 		since := time.Unix(0, s.Idle.Since).UTC()
 		v.IdleSince = &since
 	}
 	if !s.Started.IsZero() {
-		v.Started, v.Age = &s.Started, max(time.Since(s.Started), 0).Seconds()
-	}
-	if u.WithGuard {
-		v.MemoryFrom = fromScope
-	}
-	if v.Memory == nil || *v.Memory == 0 { // a zombie has no memory
-		v.Memory, v.MemoryFrom = nil, ""
-		v.AddMembers(u.PIDs)
+		v.Started = &s.Started
+		v.Age = max(time.Since(s.Started), 0).Seconds()
 	}
 	return v, nil
 }
 
-// AddMembers sums up what the processes have: the private memory of each, and the files and shared memory of
+func identityOf(s *fleet.Listed) Identity {
+	return Identity{
+		ID:         s.ID,
+		Name:       s.Name,
+		UID:        s.UID,
+		Backend:    s.Backend,
+		State:      s.State,
+		Cause:      s.Cause,
+		Group:      s.Group,
+		Unit:       s.Unit,
+		Client:     Process{PID: s.Client.PID, Name: s.Client.Name},
+		ClientUnit: s.Client.Unit,
+		Origin:     s.Origin,
+	}
+}
+
+func figuresOf(used fleet.Usage) Figures {
+	f := Figures{
+		Processes:   len(used.PIDs),
+		CPU:         used.CPU.Seconds(),
+		Peak:        used.MemoryPeak,
+		Limits:      used.Limits,
+		OOMKills:    used.OOMKills,
+		PIDsRefused: used.PIDsRefused,
+	}
+	isCounted := used.Memory != nil && *used.Memory > 0 // a zombie has no memory
+	switch {
+	case !isCounted:
+		f.AddMembers(used.PIDs)
+	case used.WithGuard:
+		f.Memory = used.Memory
+		f.MemoryFrom = fromScope
+	default:
+		f.Memory = used.Memory
+		f.MemoryFrom = fromGroup
+	}
+	return f
+}
+
+// AddMembers sums up the memory of processes: the private memory of each, and the files and shared memory of
 // the process that has most of these, because many processes share the same pages.
-func (v *Server) AddMembers(pids []int) {
+func (f *Figures) AddMembers(pids []int) {
 	var private, shared uint64
 	for _, pid := range pids {
 		m := proc.ReadMemory(pid)
@@ -116,7 +161,9 @@ func (v *Server) AddMembers(pids []int) {
 		shared = max(shared, m.Shared)
 	}
 	if sum := private + shared; sum > 0 {
-		v.Memory, v.Peak, v.MemoryFrom = &sum, nil, FromMembers
+		f.Memory = &sum
+		f.Peak = nil
+		f.MemoryFrom = FromMembers
 	}
 }
 

@@ -17,14 +17,24 @@ func someViews() []Server {
 	started := time.Date(2026, 11, 20, 8, 0, 0, 500_000_000, time.UTC)
 	return []Server{
 		{
-			ID: "k3x9w2ab", Name: "time", Backend: protocol.SystemdUser, State: fleet.Running, Client: Process{4711, "hermes"}, Origin: protocol.Origin{Project: "shop"},
-			Age: 3725, Processes: 3, CPU: 1.25, Memory: &memory, Peak: &peak, MemoryFrom: fromGroup, Started: &started,
+			Identity: Identity{
+				ID: "k3x9w2ab", Name: "time", Backend: protocol.SystemdUser, State: fleet.Running,
+				Client: Process{4711, "hermes"}, Origin: protocol.Origin{Project: "shop"},
+			},
+			Age: 3725, Started: &started,
+			Figures: Figures{Processes: 3, CPU: 1.25, Memory: &memory, Peak: &peak, MemoryFrom: fromGroup},
 		},
 		{
-			ID: "p0vv3khv", Name: "evil\x1b[31m\n\"\\", UID: 1000, Backend: protocol.Tree, State: fleet.Orphaned,
-			Client: Process{12, "\xff"}, Age: 200000, Processes: 1, Memory: &sum, MemoryFrom: FromMembers,
+			Identity: Identity{
+				ID: "p0vv3khv", Name: "evil\x1b[31m\n\"\\", UID: 1000, Backend: protocol.Tree, State: fleet.Orphaned,
+				Client: Process{12, "\xff"},
+			},
+			Age:     200000,
+			Figures: Figures{Processes: 1, Memory: &sum, MemoryFrom: FromMembers},
 		},
-		{ID: "zzzzzzzz", Name: "zombie", Backend: protocol.Cgroup, State: fleet.Terminating, Client: Process{12, "x"}},
+		{Identity: Identity{
+			ID: "zzzzzzzz", Name: "zombie", Backend: protocol.Cgroup, State: fleet.Terminating, Client: Process{12, "x"},
+		}},
 	}
 }
 
@@ -50,7 +60,10 @@ zzzzzzzz  zombie          terminating   0.0s   0      0.0s  -       x[12]       
 func TestSavings(t *testing.T) {
 	since, now := time.Unix(0, 0), uint64(1<<20)
 	view := func(client int, name string, state fleet.State, before uint64) Server {
-		v := Server{Name: name, State: state, Client: Process{client, "agent\x1b"}, Memory: &now, Before: before}
+		v := Server{
+			Identity: Identity{Name: name, State: state, Client: Process{client, "agent\x1b"}},
+			Figures:  Figures{Memory: &now, Before: before},
+		}
 		if state == fleet.Idle {
 			v.IdleSince = &since
 		}

@@ -42,7 +42,8 @@ func layout(rows [][]string, width int) (lines []string) {
 		for i, text := range row {
 			line += Padded(text, widths[i]+gap)
 		}
-		if line = strings.TrimRight(line, " "); width > 0 {
+		line = strings.TrimRight(line, " ")
+		if width > 0 {
 			line = Fit(line, width)
 		}
 		lines = append(lines, line)

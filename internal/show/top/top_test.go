@@ -13,11 +13,13 @@ import (
 	"github.com/mcpscope/mcpscope/internal/show"
 )
 
+func rowOf(server show.Identity) show.Row { return show.Row{Server: show.Server{Identity: server}} }
+
 // The cursor follows its server, and a question is about the one that it named.
 func TestTopViewFollowsServers(t *testing.T) {
 	v := view{order: "n"}
 	for _, name := range []string{"a", "b", "c"} {
-		v.readings = append(v.readings, reading{Row: show.Row{Server: show.Server{ID: name, Name: name}}})
+		v.readings = append(v.readings, reading{Row: rowOf(show.Identity{ID: name, Name: name})})
 	}
 	v.press("down", 10)
 	v.press("s", 10)
@@ -46,9 +48,11 @@ func TestTopViewFollowsServers(t *testing.T) {
 
 // The filter searches all texts that the help names, and takes blanks.
 func TestTopFilter(t *testing.T) {
-	git := show.Server{ID: "k3x9w2ab", Name: "my Git", Client: show.Process{PID: 1, Name: "hermes"}, State: fleet.Frozen, Backend: protocol.Tree}
-	git.Project = "shop"
-	v := view{readings: []reading{{Row: show.Row{Server: git}}}, order: "c"}
+	git := show.Identity{
+		ID: "k3x9w2ab", Name: "my Git", Client: show.Process{PID: 1, Name: "hermes"}, State: fleet.Frozen,
+		Backend: protocol.Tree, Origin: protocol.Origin{Project: "shop"},
+	}
+	v := view{readings: []reading{{Row: rowOf(git)}}, order: "c"}
 	for filter, want := range map[string]int{"k3x9": 1, "Y g": 1, "hermes": 1, "shop": 1, "frozen": 1, "tree": 1, "x y": 0} {
 		v.press("/", 10)
 		for _, r := range filter {
@@ -64,7 +68,7 @@ func TestTopFilter(t *testing.T) {
 
 // End shows the last process, however few servers there are.
 func TestTopEndOfDetails(t *testing.T) {
-	r := reading{Row: show.Row{Server: show.Server{ID: "k3x9w2ab", Name: "time"}}}
+	r := reading{Row: rowOf(show.Identity{ID: "k3x9w2ab", Name: "time"})}
 	for i := range 50 {
 		r.tree = append(r.tree, fleet.Member{PID: 1001 + i, Command: "node"})
 	}
@@ -82,7 +86,8 @@ func TestTopEndOfDetails(t *testing.T) {
 
 // Details fit any terminal, whatever a server is called, and end with their server.
 func TestTopDetails(t *testing.T) {
-	r := reading{Row: show.Row{Server: show.Server{ID: "k3x9w2ab", Name: "time\x1b[2J", Client: show.Process{PID: 1, Name: "c"}}, Share: 0.5}}
+	r := reading{Row: rowOf(show.Identity{ID: "k3x9w2ab", Name: "time\x1b[2J", Client: show.Process{PID: 1, Name: "c"}})}
+	r.Share = 0.5
 	for i := range 50 {
 		r.tree = append(r.tree, fleet.Member{PID: i + 1, Depth: i % 3, Command: "node \x1b[31m" + strings.Repeat("x", 300)})
 	}
