@@ -5,14 +5,28 @@
 package main
 
 import (
+	"fmt"
+	"time"
+
 	"github.com/spf13/cobra"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/leftover"
+	"github.com/mcpscope/mcpscope/internal/remedy"
+	"github.com/mcpscope/mcpscope/internal/selection"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/server/sweep"
+	"github.com/mcpscope/mcpscope/internal/show"
 )
 
-func sweepCommand(io cli.Stdio) *cobra.Command {
-	s := leftover.Sweep{LeakAge: leftover.LeakAge}
+type sweepFlags struct {
+	sweep.SweepFilter
+	olderThan time.Duration // of leaks
+	json, yes bool
+}
+
+func sweepCommand(stdio cli.Stdio) *cobra.Command {
+	f := sweepFlags{olderThan: leftover.LeakAge}
 	c := command(spec{
 		use: "sweep [flags]", short: "stop orphans and leaked servers", also: "clean cleanup gc prune leaks",
 		examples: `  mcpscope sweep
@@ -28,15 +42,66 @@ a configured server that runs outside any group, and whose client exited more
 than ten seconds ago. Its parent is init or a user manager, and the other ends
 of its stdin and stdout are closed. Without a terminal, mcpscope sweep searches
 for leaks only with --yes, --dry-run or --json.`,
-	}, func(operands []string) int { return s.Run(io) })
+	}, func(operands []string) int { return f.run(stdio) })
 	fs := c.Flags()
-	allUsers(fs, &s.AllUsers)
-	fs.BoolVar(&s.DryRun, "dry-run", false, "list the servers that would be stopped, and stop none")
-	fs.BoolVar(&s.Yes, "yes", false, "stop leaks without asking")
+	allUsers(fs, &f.AllUsers)
+	fs.BoolVar(&f.DryRun, "dry-run", false, "list the servers that would be stopped, and stop none")
+	fs.BoolVar(&f.yes, "yes", false, "stop leaks without asking")
 	fs.Func("older-than", "only leaks that started more than `D` ago, for example 10m",
-		readBy(&s.LeakAge, cli.ParseGrace))
-	fs.StringVar(&s.Unit, "unit", "",
+		readBy(&f.olderThan, cli.ParseGrace))
+	fs.StringVar(&f.Unit, "unit", "",
 		"only orphans whose client ran in `UNIT`; in a unit file: ExecStopPost=-mcpscope sweep --unit=%n")
-	fs.BoolVar(&s.JSON, "json", false, "print one JSON object per line")
+	fs.BoolVar(&f.json, "json", false, "print one JSON object per line")
 	return c
+}
+
+func (f *sweepFlags) run(stdio cli.Stdio) int {
+	status := f.sweepOrphans(stdio)
+	isAnswered := f.yes || f.DryRun || f.json || stdio.CanAsk()
+	if f.Unit == "" && isAnswered {
+		status = max(status, f.sweepLeaks(stdio))
+	}
+	return status
+}
+
+func (f *sweepFlags) sweepOrphans(stdio cli.Stdio) int {
+	before := map[string]show.Server{}
+	if f.json {
+		before = leftover.MeasureServers(selection.Whose(f.AllUsers))
+	}
+	orphans, err := sweep.Sweep(f.SweepFilter)
+	if len(orphans) == 0 && err == nil && !f.json {
+		stdio.None("no orphans")
+	}
+	for _, o := range orphans {
+		if f.json {
+			printSweptJSON(stdio, leftover.SweptOrphan(o, before[o.ID]))
+		} else {
+			f.printOrphan(stdio, o)
+		}
+	}
+	switch {
+	case err == nil:
+		return cli.ExitOK
+	case f.DryRun:
+		return stdio.Cannot("look for orphans", err)
+	}
+	return stdio.Cannot("sweep", remedy.With(err, cli.Hint(protocol.Auto, err)))
+}
+
+// printOrphan prints an orphan that is stuck as an error, which does not change the status.
+func (f *sweepFlags) printOrphan(stdio cli.Stdio, o sweep.Swept) {
+	name := cli.OneLine(o.Name)
+	switch {
+	case o.Stuck != "":
+		fmt.Fprintf(stdio.Err, "mcpscope: cannot stop all of %q (%s): %s\n", name, o.ID, cli.OneLine(o.Stuck))
+	case f.DryRun:
+		fmt.Fprintf(stdio.Out, "would stop %s (%s)\n", name, o.ID)
+	default:
+		fmt.Fprintf(stdio.Out, "stopped %s (%s)\n", name, o.ID)
+	}
+}
+
+func printSweptJSON(stdio cli.Stdio, swept leftover.Swept) {
+	_ = show.PrintJSON(stdio.Out, swept, "") // cli.Output reports it
 }

@@ -18,12 +18,12 @@ func Bare() (memory uint64) {
 	defer selection.Close(servers)
 	inside := grouped(servers)
 	rules, _ := configured()           // as far as they can be read
-	_ = proc.Each(func(pid int) bool { // none, without /proc
-		if rules.Server(arguments(pid)) == nil || slices.Contains(inside, pid) {
-			return true
+	_ = proc.Each(func(pid int) bool { // no process, without /proc
+		isBare := rules.Server(arguments(pid)) != nil && !slices.Contains(inside, pid)
+		if isBare {
+			m := proc.ReadMemory(pid)
+			memory += m.Resident - m.Shared
 		}
-		m := proc.ReadMemory(pid)
-		memory += m.Resident - m.Shared
 		return true
 	})
 	return memory

@@ -40,6 +40,9 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/group"
 )
 
+// LeakAge is how long a server whose client has just exited may take to end by itself.
+const LeakAge = 10 * time.Second
+
 // Leak is a process, with all processes below it.
 type Leak struct {
 	PID    int
@@ -54,26 +57,44 @@ type Leak struct {
 	start  uint64
 }
 
-// FindLeaks lists those of a user, or of everyone, the oldest first. Each has to be closed. unread are the
-// configurations that could not be read: leaks of their servers are not found.
-func FindLeaks(uid int, olderThan time.Duration) (leaks []*Leak, unread []error, err error) {
-	found, err := abandoned(uid, olderThan)
-	if len(found) == 0 {
-		return nil, nil, err
+// Leaks are the leaks of a user, or of all users, the oldest first. The caller closes them.
+type Leaks struct {
+	Found []*Leak
+	// Unread are the configurations that could not be read: leaks of their servers are not found.
+	Unread []error
+}
+
+// Close closes all leaks.
+func (l *Leaks) Close() {
+	for _, leak := range l.Found {
+		leak.Close()
+	}
+}
+
+// FindLeaks finds leaks that started longer ago than olderThan.
+func FindLeaks(uid int, olderThan time.Duration) (Leaks, error) {
+	candidates, err := abandoned(uid, olderThan)
+	if err != nil || len(candidates) == 0 {
+		(&Leaks{Found: candidates}).Close()
+		return Leaks{}, err
 	}
 	rules, unread := configured()
 	servers, err := fleet.List(uid)
 	defer selection.Close(servers)
+	if err != nil { // a candidate may be in a server that was not listed
+		(&Leaks{Found: candidates}).Close()
+		return Leaks{Unread: unread}, err
+	}
 	inside := grouped(servers)
-	leaks = slices.DeleteFunc(found, func(l *Leak) bool {
-		isInside := slices.ContainsFunc(l.all(), func(pid int) bool { return slices.Contains(inside, pid) })
-		isLeak := err == nil && !isInside && l.identify(rules)
-		if !isLeak {
+	leaks := Leaks{Unread: unread}
+	for _, l := range candidates {
+		if l.isInside(inside) || !l.identify(rules) {
 			l.Close()
+			continue
 		}
-		return !isLeak
-	})
-	return leaks, unread, err
+		leaks.Found = append(leaks.Found, l)
+	}
+	return leaks, nil
 }
 
 // grouped are the processes of the servers, and our own.
@@ -81,7 +102,8 @@ func grouped(servers []*fleet.Listed) []int {
 	inside := []int{os.Getpid()}
 	for _, s := range servers {
 		pids, _ := s.Processes() // none, if it has ended
-		inside = append(append(inside, pids...), s.Launcher, s.Guard)
+		inside = append(inside, pids...)
+		inside = append(inside, s.Launcher, s.Guard)
 	}
 	return inside
 }
@@ -110,19 +132,15 @@ func configured() (rules gw.Rules, unread []error) {
 
 // abandoned lists processes whose client has exited, the oldest first. Each has to be closed.
 func abandoned(uid int, olderThan time.Duration) (found []*Leak, err error) {
-	const ticks = 100                                      // of /proc/PID/stat in a second, on all processors
 	var sinceBoot unix.Timespec                            // the start of a process is counted from there
 	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &sinceBoot) // cannot fail
 	err = proc.Each(func(pid int) bool {
-		st, err := proc.ReadStat(pid)
-		var owner unix.Stat_t
-		if err != nil || unix.Stat("/proc/"+strconv.Itoa(pid), &owner) != nil {
-			return true // it has ended
+		l := candidate(pid, time.Duration(sinceBoot.Nano()))
+		if l == nil {
+			return true
 		}
-		l := &Leak{PID: pid, UID: int(owner.Uid), Parent: st.PPID, start: st.StartTime}
-		l.Age = time.Duration(sinceBoot.Nano()) - time.Duration(st.StartTime)*(time.Second/ticks)
-		if (uid == group.Everyone || l.UID == uid) && l.Age >= olderThan && st.State != 'Z' &&
-			adopts(st.PPID) && l.open() {
+		isOfUser := uid == group.Everyone || l.UID == uid
+		if isOfUser && l.Age >= olderThan && adopts(l.Parent) && l.open() {
 			found = append(found, l)
 		}
 		return true
@@ -131,10 +149,34 @@ func abandoned(uid int, olderThan time.Duration) (found []*Leak, err error) {
 	return found, err
 }
 
-// adopts: systemd's user managers adopt the processes that are left in their sessions and units.
+// candidate returns nil for a process that has ended.
+func candidate(pid int, sinceBoot time.Duration) *Leak {
+	const ticks = 100 // of /proc/PID/stat in a second, on all processors
+	st, err := proc.ReadStat(pid)
+	if err != nil || st.State == 'Z' {
+		return nil
+	}
+	var owner unix.Stat_t
+	if err := unix.Stat("/proc/"+strconv.Itoa(pid), &owner); err != nil {
+		return nil
+	}
+	return &Leak{
+		PID:    pid,
+		UID:    int(owner.Uid),
+		Parent: st.PPID,
+		Age:    sinceBoot - time.Duration(st.StartTime)*(time.Second/ticks),
+		start:  st.StartTime,
+	}
+}
+
+// adopts reports whether a parent is init or a user's manager. The manager adopts the processes that are left
+// in its sessions and units.
 func adopts(parent int) bool {
-	if comm, _ := proc.Comm(parent); parent == 1 || comm != "systemd" {
-		return parent == 1
+	if parent == 1 {
+		return true
+	}
+	if comm, _ := proc.Comm(parent); comm != "systemd" { // "" if it has ended
+		return false
 	}
 	where, err := proc.ReadCgroup(parent)
 	return err == nil && strings.HasSuffix(where, "/init.scope")
@@ -142,10 +184,11 @@ func adopts(parent int) bool {
 
 // open returns false for a process that is not abandoned. A pidfd is open before anything is read.
 func (l *Leak) open() bool {
-	var err error
-	if l.pidfd, err = unix.PidfdOpen(l.PID, 0); err != nil {
+	pidfd, err := unix.PidfdOpen(l.PID, 0)
+	if err != nil {
 		return false // it has ended
 	}
+	l.pidfd = pidfd
 	if !l.isSame() || !l.isAbandoned() {
 		l.Close()
 		return false
@@ -155,19 +198,26 @@ func (l *Leak) open() bool {
 	return true
 }
 
+// isInside reports whether one of its processes is in a group.
+func (l *Leak) isInside(grouped []int) bool {
+	return slices.ContainsFunc(l.processes(), func(pid int) bool { return slices.Contains(grouped, pid) })
+}
+
 // identify finds the configured server that the leak is, or that is below it.
 func (l *Leak) identify(rules gw.Rules) bool {
-	for _, pid := range l.all() {
+	for _, pid := range l.processes() {
 		argv := arguments(pid)
 		if found := rules.Server(argv); found != nil && l.isSame() {
-			l.Name, l.File = cmp.Or(found.Name, name.Derive(argv)), found.File
+			l.Name = cmp.Or(found.Name, name.Derive(argv))
+			l.File = found.File
 			return true
 		}
 	}
 	return false
 }
 
-func (l *Leak) all() []int { return append([]int{l.PID}, l.Below...) }
+// processes are the leak and those below it.
+func (l *Leak) processes() []int { return append([]int{l.PID}, l.Below...) }
 
 // tree has the processes below the leak, and not the leak.
 func (l *Leak) tree() *freeze.Tree {
@@ -177,21 +227,14 @@ func (l *Leak) tree() *freeze.Tree {
 // Close closes the pidfd.
 func (l *Leak) Close() { _ = unix.Close(l.pidfd) } // it was only read
 
-// CloseLeaks closes what FindLeaks has found.
-func CloseLeaks(all []*Leak) {
-	for _, l := range all {
-		l.Close()
-	}
-}
-
 // CountLeaks is for doctor and metrics; 0 if they cannot be found.
 func CountLeaks(uid int) int {
-	found, _, _ := FindLeaks(uid, LeakAge) // none
-	defer CloseLeaks(found)
-	return len(found)
+	leaks, _ := FindLeaks(uid, LeakAge) // none
+	defer leaks.Close()
+	return len(leaks.Found)
 }
 
-// isAbandoned: no other process can write to its stdin, or reads its stdout.
+// isAbandoned reports whether no other process can write to its stdin, and none reads its stdout.
 func (l *Leak) isAbandoned() bool {
 	out, _ := os.Readlink(proc.DescriptorPath(l.PID, 1)) // "" for none
 	connected := strings.HasPrefix(out, "pipe:") || strings.HasPrefix(out, "socket:")

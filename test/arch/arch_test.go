@@ -65,7 +65,7 @@ var rules = map[string]rule{
 
 	"internal/units":                   {[]string{"internal/atomicfile", "internal/cli", "internal/containment", "internal/remedy", "internal/settings", "internal/kernel/systemd", room + "protocol"}, "files for systemd, and what it says of a service"},
 	"internal/containment":             {[]string{"internal/name", room + "fleet", "internal/cli", "internal/gateway", "internal/gateway/early", "internal/kernel/proc", room + "protocol"}, "it looks at processes beside gateways, and asks no manager"},
-	"internal/leftover":                {[]string{room + "group", "freeze", "internal/cli", "internal/clientconfig", "internal/gateway", "internal/kernel/linux", "internal/name", "internal/kernel/proc", "internal/selection", "internal/show", room + "client", room + "fleet", room + "protocol", room + "sweep"}, "processes that clients have left, outside any group"},
+	"internal/leftover":                {[]string{room + "group", "freeze", "internal/clientconfig", "internal/gateway", "internal/kernel/linux", "internal/name", "internal/kernel/proc", "internal/selection", "internal/show", room + "client", room + "fleet", room + "sweep"}, "processes that clients have left, outside any group"},
 	"internal/clientconfig/splice":     {nil, "bytes in, bytes out: it knows values and where they are, and not what they are for"},
 	"internal/clientconfig/wrapping":   {[]string{"internal/name", "internal/clientconfig/splice"}, "what a wrapped server looks like, in any file; it does no I/O"},
 	"internal/clientconfig/known":      {[]string{"internal/clientconfig/splice", "internal/clientconfig/wrapping"}, "where clients have their files; it never looks into one"},

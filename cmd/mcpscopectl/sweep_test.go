@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/leftover"
+	"github.com/mcpscope/mcpscope/internal/server/sweep"
+)
+
+// noProcess is a pid that no kernel gives.
+const noProcess = 1 << 30
+
+func TestSweepMistakes(t *testing.T) {
+	checkSaid(t, map[string]said{
+		"sweep time": usage("sweep", `unexpected argument "time"`),
+		"sweep --older-than soon": usage("sweep", `invalid argument "soon" for "--older-than" flag: `+
+			`"soon" is no duration (like 1.2s, 500ms, 1d, 0 or infinity)`),
+	})
+}
+
+// A unit without orphans has no output, and leaks of other clients are not searched.
+func TestSweepOfAUnit(t *testing.T) {
+	checkSaid(t, map[string]said{
+		"sweep --dry-run --unit no-such.service":        {},
+		"sweep --dry-run --json --unit no-such.service": {},
+	})
+}
+
+// printed returns the status and the output of a function.
+func printed(f func(cli.Stdio) int) said {
+	var out, errs bytes.Buffer
+	status := f(cli.Stdio{Out: &out, Err: &errs})
+	return said{status, out.String(), errs.String()}
+}
+
+func TestPrintOrphan(t *testing.T) {
+	orphan := sweep.Swept{Name: "ti\nme", ID: "k3x9w2ab"}
+	stuck := orphan
+	stuck.Stuck = "7 (D)\x1b"
+	for name, c := range map[string]struct {
+		flags  sweepFlags
+		orphan sweep.Swept
+		want   said
+	}{
+		"stopped": {sweepFlags{}, orphan, said{out: "stopped ti?me (k3x9w2ab)\n"}},
+		"dry run": {sweepFlags{SweepFilter: sweep.SweepFilter{DryRun: true}}, orphan, said{out: "would stop ti?me (k3x9w2ab)\n"}},
+		"stuck":   {sweepFlags{}, stuck, said{err: "mcpscope: cannot stop all of \"ti?me\" (k3x9w2ab): 7 (D)?\n"}},
+	} {
+		got := printed(func(stdio cli.Stdio) int {
+			c.flags.printOrphan(stdio, c.orphan)
+			return cli.ExitOK
+		})
+		if got != c.want {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
+	}
+}
+
+func TestPrintStopped(t *testing.T) {
+	l := &leftover.Leak{Name: "ti\nme", PID: 7}
+	for want, err := range map[said]error{
+		{out: "stopped ti?me (process 7)\n"}:                                        nil,
+		failure("stop ti?me (process 7): it has changed since it was examined", ""): errors.New("it has changed since it was examined"),
+	} {
+		if got := printed(func(stdio cli.Stdio) int { return printStopped(stdio, l, err) }); got != want {
+			t.Errorf("%v: %+v, want %+v", err, got, want)
+		}
+	}
+}
+
+// Without a terminal and without --yes, no leak is stopped.
+func TestLeaksAreStoppedAfterAQuestion(t *testing.T) {
+	leaks := []*leftover.Leak{{PID: noProcess, Name: "time"}}
+	var f sweepFlags
+	got := printed(func(stdio cli.Stdio) int { return f.stopListed(stdio, leaks) })
+	if want := failure("stop leaks: not confirmed", "mcpscope sweep --yes"); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+func TestPrintLeaks(t *testing.T) {
+	leaks := []*leftover.Leak{{
+		PID: noProcess, Parent: noProcess + 1, Age: time.Hour, Name: "time", File: "/c.json",
+		Argv: []string{"/usr/bin/uvx", "--token", "SECRET"}, Below: []int{noProcess + 2},
+	}}
+	table := printed(func(stdio cli.Stdio) int {
+		writeLeaks(stdio, leaks)
+		return cli.ExitOK
+	})
+	want := "PID NAME AGE PROCS MEMORY PARENT COMMAND FILE 1073741824 time 1h0m 2 - [1073741825] /usr/bin/uvx /c.json"
+	if got := strings.Join(strings.Fields(table.out), " "); got != want || table.err != "" {
+		t.Errorf("%+v\nwant %q", table, want)
+	}
+	var f sweepFlags
+	list := printed(func(stdio cli.Stdio) int { return f.printLeaksJSON(stdio, leaks) })
+	var v leftover.Swept
+	if err := json.Unmarshal([]byte(list.out), &v); err != nil || list.status != cli.ExitOK {
+		t.Fatalf("%+v: %v", list, err)
+	}
+	if v.Version != 1 || v.State != "leak" || v.PID != noProcess || v.Processes != 2 || v.Stopped != nil ||
+		strings.Count(list.out, "\n") != 1 || strings.Contains(list.out, "SECRET") {
+		t.Errorf("%s", list.out)
+	}
+	none := printed(func(stdio cli.Stdio) int {
+		writeLeaks(stdio, nil)
+		return f.printLeaksJSON(stdio, nil)
+	})
+	if none != (said{}) {
+		t.Errorf("no leaks, and no terminal: %+v", none)
+	}
+}

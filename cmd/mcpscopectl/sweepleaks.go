@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/leftover"
+	"github.com/mcpscope/mcpscope/internal/selection"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/show"
+)
+
+// sweepLeaks lists leaks, and stops them after a question.
+func (f *sweepFlags) sweepLeaks(stdio cli.Stdio) int {
+	leaks, err := leftover.FindLeaks(selection.Whose(f.AllUsers), f.olderThan)
+	defer leaks.Close()
+	for _, err := range leaks.Unread {
+		stdio.Note("leaks of some servers are not found: cannot " + cli.ErrorLine(err))
+	}
+	if err != nil {
+		return stdio.Cannot("look for leaks", err)
+	}
+	if f.json {
+		return f.printLeaksJSON(stdio, leaks.Found)
+	}
+	writeLeaks(stdio, leaks.Found)
+	if f.DryRun || len(leaks.Found) == 0 {
+		return cli.ExitOK
+	}
+	return f.stopListed(stdio, leaks.Found)
+}
+
+// stopListed asks before it stops leaks, unless there is --yes.
+func (f *sweepFlags) stopListed(stdio cli.Stdio, leaks []*leftover.Leak) int {
+	question := fmt.Sprintf("Stop %s?", cli.Counted(len(leaks), "leak"))
+	if !f.yes && !stdio.Confirmed(question) {
+		return stdio.Unconfirmed("stop leaks", "mcpscope sweep --yes")
+	}
+	status := cli.ExitOK
+	for _, l := range leaks {
+		err := stopLeak(l)
+		status = max(status, printStopped(stdio, l, err))
+	}
+	return status
+}
+
+// printLeaksJSON stops no leak without --yes.
+func (f *sweepFlags) printLeaksJSON(stdio cli.Stdio, leaks []*leftover.Leak) int {
+	status := cli.ExitOK
+	for _, l := range leaks {
+		swept := l.Swept()
+		if f.yes && !f.DryRun {
+			err := stopLeak(l)
+			swept.Stopped = new(err == nil)
+			if err != nil {
+				status = cannotStopLeak(stdio, l, err)
+			}
+		}
+		printSweptJSON(stdio, swept)
+	}
+	return status
+}
+
+func stopLeak(l *leftover.Leak) error { return l.Stop(protocol.DefaultPolicy().TermGrace) }
+
+func printStopped(stdio cli.Stdio, l *leftover.Leak, err error) int {
+	if err != nil {
+		return cannotStopLeak(stdio, l, err)
+	}
+	fmt.Fprintf(stdio.Out, "stopped %s\n", nameAndPID(l))
+	return cli.ExitOK
+}
+
+func cannotStopLeak(stdio cli.Stdio, l *leftover.Leak, err error) int {
+	return stdio.Cannot("stop "+nameAndPID(l), err)
+}
+
+func nameAndPID(l *leftover.Leak) string {
+	return fmt.Sprintf("%s (process %d)", cli.OneLine(l.Name), l.PID)
+}
+
+func writeLeaks(stdio cli.Stdio, leaks []*leftover.Leak) {
+	if len(leaks) == 0 {
+		stdio.None("no leaks")
+		return
+	}
+	lines := [][]string{{"PID", "NAME", "AGE", "PROCS", "MEMORY", "PARENT", "COMMAND", "FILE"}}
+	for _, l := range leaks {
+		v := l.Swept()
+		lines = append(lines, []string{
+			strconv.Itoa(v.PID), v.Name, show.HumanSeconds(v.Age), strconv.Itoa(v.Processes),
+			show.MemoryText(v.Server), v.Parent.Text(), v.Program, v.File,
+		})
+	}
+	show.WriteTable(stdio.Out, lines)
+}
