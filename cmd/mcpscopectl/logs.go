@@ -14,8 +14,8 @@ import (
 	"github.com/mcpscope/mcpscope/internal/history"
 )
 
-func logsCommand(io cli.Stdio) *cobra.Command {
-	var f history.Query
+func logsCommand(stdio cli.Stdio) *cobra.Command {
+	var q history.Query
 	c := command(spec{
 		use: "logs [NAME|ID] [flags]", short: "print the history of servers, and their stderr",
 		also:     "log journal events",
@@ -36,30 +36,49 @@ mcpscope never waits for the journal: entries are lost while the journal is full
 or does not respond. To write every end of a server to a file, use mcpscope run
 --report. The journal drops empty lines and splits lines of more than 48 KiB
 (LineMax= in journald.conf).`,
-	}, func(operands []string) int {
-		switch len(operands) {
-		case 0:
-			return f.Run("", io)
-		case 1:
-			return f.Run(operands[0], io)
-		}
-		return io.Mistake("logs", "only one name or id is possible; without it, logs prints all servers")
-	})
+	}, func(operands []string) int { return printLogs(q, operands, stdio) })
 	fs := c.Flags()
-	fs.BoolVarP(&f.Follow, "follow", "f", false, "print the last ten entries, then new entries until ^C")
+	fs.BoolVarP(&q.Follow, "follow", "f", false, "print the last ten entries, then new entries until ^C")
 	fs.Func("since",
 		"print entries since `TIME`: a duration ago (2h, 1d), "+
 			"or a time for journalctl (today, \"2026-11-20 8:00\")",
-		func(s string) error {
-			f.Since = s
-			if d, err := cli.ParseDuration(s); err == nil {
-				f.Since = fmt.Sprintf("@%d", time.Now().Add(-d.Abs()).Unix())
-			}
+		func(text string) error {
+			q.Since = since(text, time.Now())
 			return nil
 		})
-	fs.StringVar(&f.Project, "project", "", "only servers of the project `NAME`")
-	fs.StringVar(&f.Session, "session", "", "only servers of the client's session `ID`")
-	fs.StringVarP(&f.Lines, "lines", "n", "", "print only the last `N` entries")
-	fs.BoolVar(&f.JSON, "json", false, "print the journal's JSON, one line per entry")
+	fs.StringVar(&q.Project, "project", "", "only servers of the project `NAME`")
+	fs.StringVar(&q.Session, "session", "", "only servers of the client's session `ID`")
+	fs.StringVarP(&q.Lines, "lines", "n", "", "print only the last `N` entries")
+	fs.BoolVar(&q.JSON, "json", false, "print the journal's JSON, one line per entry")
 	return c
+}
+
+// since returns a time for journalctl, which knows no duration.
+func since(text string, now time.Time) string {
+	d, err := cli.ParseDuration(text)
+	if err != nil {
+		return text
+	}
+	return fmt.Sprintf("@%d", now.Add(-d.Abs()).Unix())
+}
+
+// printLogs becomes journalctl, unless there is a mistake.
+func printLogs(q history.Query, operands []string, stdio cli.Stdio) int {
+	if len(operands) > 1 {
+		return stdio.Mistake("logs", "only one name or id is possible; without it, logs prints all servers")
+	}
+	called := ""
+	if len(operands) == 1 {
+		called = operands[0]
+	}
+	journal, err := history.Open()
+	if err != nil {
+		return stdio.Cannot("read the journal", err)
+	}
+	q.Quiet = !cli.OnTerminal(stdio.Out)
+	args, err := journal.Arguments(&q, called)
+	if err != nil {
+		return stdio.Cannot("print logs", err)
+	}
+	return stdio.Cannot("run journalctl", journal.Become(args))
 }

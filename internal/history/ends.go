@@ -10,23 +10,19 @@ import (
 	"os/exec"
 	"strings"
 
-	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
 // LastEnd is the message of the last end of a server of that name or id, as the journal has it. It is "" for
 // none. Any process of the user can have written it.
 func LastEnd(called string) string {
-	tool, err := cli.Lookup("journalctl")
-	if err != nil || !systemd.JournalExists() {
+	journal, err := Open()
+	if err != nil {
 		return ""
 	}
-	q := &Query{}
 	args := []string{"--quiet", "--output=short-iso", "--no-hostname", "--lines=1"}
-	args = append(args, q.events("MCPSCOPE_ID="+called, protocol.EventEnded)...)
-	args = append(append(args, "+"), q.events("MCPSCOPE_NAME="+called, protocol.EventEnded)...)
-	line, _ := exec.Command(tool, args...).Output() // none, if the journal can't be read
+	args = append(args, (&Query{}).eventsCalled(journal.uid, called, protocol.EventEnded)...)
+	line, _ := exec.Command(journal.journalctl, args...).Output() // none, if the journal can't be read
 	return strings.TrimSpace(string(line))
 }
 
@@ -39,24 +35,16 @@ type Ends struct {
 
 // Read returns the counts of all causes. It fails if there is no journal, or none that can be read.
 func (e *Ends) Read() (map[protocol.Cause]int, error) {
-	tool, err := cli.Lookup("journalctl")
-	if err == nil && !systemd.JournalExists() {
-		err = systemd.ErrNoJournal
-	}
+	journal, err := Open()
 	if err != nil {
 		return nil, err
 	}
-	from := "--boot"
-	if e.cursor != "" {
-		from = "--after-cursor=" + e.cursor
-	}
-	args := []string{"--quiet", "--output=json", "--output-fields=MCPSCOPE_CAUSE", from}
-	cmd := exec.Command(tool, append(args, (&Query{}).events("", protocol.EventEnded)...)...)
+	cmd := exec.Command(journal.journalctl, e.arguments(journal.uid)...)
 	entries, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
 	if err != nil {
+		return nil, fmt.Errorf("read the journal: %w", err)
+	}
+	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("read the journal: %w", err)
 	}
 	e.count(entries)
@@ -64,6 +52,16 @@ func (e *Ends) Read() (map[protocol.Cause]int, error) {
 		return nil, fmt.Errorf("read the journal: journalctl: %w", err)
 	}
 	return e.counts, nil
+}
+
+// arguments are those of journalctl for the entries since the last Read.
+func (e *Ends) arguments(uid int) []string {
+	from := "--boot"
+	if e.cursor != "" {
+		from = "--after-cursor=" + e.cursor
+	}
+	args := []string{"--quiet", "--output=json", "--output-fields=MCPSCOPE_CAUSE", from}
+	return append(args, (&Query{}).eventsFor(uid, "", protocol.EventEnded)...)
 }
 
 // count reads entries as long as there are any. A cause that is not known may be forged.
@@ -74,7 +72,8 @@ func (e *Ends) count(entries io.Reader) {
 			e.counts[cause] = 0
 		}
 	}
-	for decoder := json.NewDecoder(entries); ; {
+	decoder := json.NewDecoder(entries)
+	for {
 		var entry struct {
 			Cursor string `json:"__CURSOR"`
 			Cause  any    `json:"MCPSCOPE_CAUSE"` // a text, or anything that a process has written
@@ -88,7 +87,7 @@ func (e *Ends) count(entries io.Reader) {
 			return
 		}
 		e.cursor = entry.Cursor
-		text, _ := entry.Cause.(string)
+		text, _ := entry.Cause.(string) // "" is no cause
 		cause := protocol.Cause(text)
 		if _, known := e.counts[cause]; known {
 			e.counts[cause]++

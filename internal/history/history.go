@@ -5,66 +5,51 @@
 package history
 
 import (
-	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
-	"os"
-	"os/exec"
 	"slices"
 	"strconv"
-	"strings"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/selection"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// Query says which entries are printed, and how.
+// Query selects entries, and how they are printed. The zero value selects all.
 type Query struct {
-	Follow, JSON bool
-	Since, Lines string // for journalctl, "" for all
-	// Project and Session are those of servers, "" for all; the journal can't find a part of a session's id.
+	Follow bool
+	JSON   bool
+	Quiet  bool   // without "No entries"
+	Since  string // for journalctl, like Lines
+	Lines  string
+	// Project and Session are those of servers. The journal can't find a part of a session's id.
 	Project, Session string
 }
 
-// server is one that the journal is searched for.
-type server struct{ id, name, uid string }
-
-// Run becomes journalctl: for the servers that are called so, or for all with "". It returns only if it
-// cannot.
-func (q *Query) Run(called string, io cli.Stdio) int {
-	tool, err := cli.Lookup("journalctl")
-	if err != nil || !systemd.JournalExists() {
-		return io.CannotWithHint("read the journal", systemd.ErrNoJournal,
-			"install systemd-journald and journalctl, or use mcpscope run --report FILE")
-	}
-	matches := q.events("")
+// Arguments returns the command line of journalctl for the servers of that name or id, or for all with "".
+func (j *Journal) Arguments(q *Query, called string) ([]string, error) {
+	matches := q.eventsFor(j.uid, "")
 	if called != "" {
-		servers, err := q.find(tool, called)
+		servers, err := j.find(q, called)
 		if err != nil {
-			return io.Cannot("print logs", err)
+			return nil, err
 		}
-		matches = nil
+		var each [][]string
 		for _, s := range servers {
-			matches = append(append(matches, "+"), s.matches()...)
+			each = append(each, s.matches())
 		}
-		matches = matches[1:]
+		matches = anyOf(each...)
 	}
-	argv := append(append([]string{"journalctl", "--no-pager", "--all"}, q.flags(io)...), matches...)
-	return io.Cannot("run journalctl", unix.Exec(tool, argv, os.Environ()))
+	return slices.Concat([]string{"--no-pager", "--all"}, q.flags(), matches), nil
 }
 
-func (q *Query) flags(io cli.Stdio) []string {
+// flags are those that say how entries are printed.
+func (q *Query) flags() []string {
 	flags := []string{"--output=short-iso", "--no-hostname"}
 	if q.JSON {
 		flags = []string{"--output=json"}
 	}
-	if !cli.OnTerminal(io.Out) {
-		flags = append(flags, "--quiet") // without "No entries"
+	if q.Quiet {
+		flags = append(flags, "--quiet")
 	}
 	if q.Follow {
 		flags = append(flags, "--follow")
@@ -81,12 +66,50 @@ func (q *Query) flags(io cli.Stdio) []string {
 	return flags
 }
 
-// eventsOf are the matches of events of these kinds, or of all, by these users. The journal records the uid
-// of a writer, which a process cannot forge.
-func eventsOf(uids []string, kinds ...protocol.Event) (matches []string) {
+// find searches the servers that run first, whose start the journal may have lost; then the newest server in
+// the journal that was started, or has ended, by that name or id.
+func (j *Journal) find(q *Query, called string) ([]server, error) {
+	running, err := runningServers(called)
+	if !errors.As(err, new(*selection.UnknownError)) {
+		return running, err
+	}
+	matches := q.eventsCalled(j.uid, called, protocol.EventStarted, protocol.EventEnded)
+	ended, found, journalErr := j.newest(matches)
+	if journalErr != nil {
+		return nil, journalErr
+	}
+	if !found {
+		return nil, err
+	}
+	return []server{ended}, nil
+}
+
+func runningServers(called string) (found []server, err error) {
+	running, err := (&selection.Filter{}).Choose([]string{called})
+	defer selection.Close(running)
+	for _, s := range running {
+		found = append(found, server{id: s.ID, name: s.Name, uid: strconv.Itoa(s.UID)})
+	}
+	return found, err
+}
+
+// anyOf matches the entries of each list of matches. journalctl joins lists by "+".
+func anyOf(lists ...[]string) (matches []string) {
+	for i, list := range lists {
+		if i > 0 {
+			matches = append(matches, "+")
+		}
+		matches = append(matches, list...)
+	}
+	return matches
+}
+
+// eventsBy matches events of these kinds, or of all kinds, by these users. The journal records the uid of a
+// writer, which a process cannot forge.
+func eventsBy(uids []string, kinds ...protocol.Event) (matches []string) {
 	ids := protocol.MessageIDs()
 	if len(kinds) == 0 {
-		kinds = slices.Collect(maps.Keys(ids))
+		kinds = slices.Sorted(maps.Keys(ids))
 	}
 	for _, kind := range kinds {
 		matches = append(matches, "MESSAGE_ID="+ids[kind])
@@ -97,14 +120,13 @@ func eventsOf(uids []string, kinds ...protocol.Event) (matches []string) {
 	return matches
 }
 
-// events are the matches of events that the caller may see, and for root all; with another match, if that is
-// not "".
-func (q *Query) events(match string, kinds ...protocol.Event) []string {
+// eventsFor matches events that a user may see, all of them for root; with another match, unless that is "".
+func (q *Query) eventsFor(uid int, match string, kinds ...protocol.Event) []string {
 	var uids []string
-	if os.Getuid() != 0 {
-		uids = []string{strconv.Itoa(os.Getuid())}
+	if uid != 0 {
+		uids = []string{strconv.Itoa(uid)}
 	}
-	matches := eventsOf(uids, kinds...)
+	matches := eventsBy(uids, kinds...)
 	if q.Project != "" {
 		matches = append(matches, "MCPSCOPE_PROJECT="+q.Project)
 	}
@@ -117,42 +139,23 @@ func (q *Query) events(match string, kinds ...protocol.Event) []string {
 	return matches
 }
 
+// eventsCalled is eventsFor of the servers with that name or id.
+func (q *Query) eventsCalled(uid int, called string, kinds ...protocol.Event) []string {
+	return anyOf(
+		q.eventsFor(uid, "MCPSCOPE_ID="+called, kinds...),
+		q.eventsFor(uid, "MCPSCOPE_NAME="+called, kinds...),
+	)
+}
+
+// server is one that the journal is searched for.
+type server struct{ id, name, uid string }
+
 // matches are the server's events, by its user or root, and its stderr. Only a stream (_TRANSPORT=stdout)
 // counts as that: another entry may have any identifier.
 func (s server) matches() []string {
-	return append(append(eventsOf([]string{s.uid, "0"}), "MCPSCOPE_ID="+s.id),
-		"+", "_UID="+s.uid, "_TRANSPORT=stdout", "SYSLOG_IDENTIFIER="+protocol.DirectoryName(s.name, s.id))
-}
-
-// find looks among the servers that run first, whose start the journal may have lost; then for the newest one
-// in the journal that was started, or has ended, by that name or id. journalctl reads backwards, and ends
-// with the first entry.
-func (q *Query) find(tool, called string) (found []server, err error) {
-	running, err := (&selection.Filter{}).Choose([]string{called})
-	defer selection.Close(running)
-	for _, s := range running {
-		found = append(found, server{s.ID, s.Name, strconv.Itoa(s.UID)})
+	events := append(eventsBy([]string{s.uid, "0"}), "MCPSCOPE_ID="+s.id)
+	stderr := []string{
+		"_UID=" + s.uid, "_TRANSPORT=stdout", "SYSLOG_IDENTIFIER=" + protocol.DirectoryName(s.name, s.id),
 	}
-	if err == nil || !errors.As(err, new(*selection.UnknownError)) {
-		return found, err
-	}
-	kinds := []protocol.Event{protocol.EventStarted, protocol.EventEnded}
-	events := q.events("MCPSCOPE_ID="+called, kinds...)
-	args := append([]string{"--quiet", "--output=json", "--lines=1"}, events...)
-	args = append(append(args, "+"), q.events("MCPSCOPE_NAME="+called, kinds...)...)
-	line, journalErr := exec.Command(tool, args...).Output()
-	var e struct {
-		UID  string `json:"_UID"`
-		ID   string `json:"MCPSCOPE_ID"`
-		Name string `json:"MCPSCOPE_NAME"`
-	}
-	switch failed, is := errors.AsType[*exec.ExitError](journalErr); {
-	case is:
-		return nil, fmt.Errorf("journalctl: %s", strings.TrimSpace(string(failed.Stderr)))
-	case journalErr != nil:
-		return nil, journalErr
-	case json.Unmarshal(line, &e) != nil || e.ID == "": // a field that is not text is not of mcpscope
-		return nil, err
-	}
-	return []server{{e.ID, e.Name, e.UID}}, nil
+	return anyOf(events, stderr)
 }
