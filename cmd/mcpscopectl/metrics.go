@@ -5,6 +5,9 @@
 package main
 
 import (
+	"fmt"
+	"net"
+
 	"github.com/spf13/cobra"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
@@ -18,7 +21,7 @@ type metricsFlags struct {
 	listen   string
 }
 
-func metricsCommand(io cli.Stdio) *cobra.Command {
+func metricsCommand(stdio cli.Stdio) *cobra.Command {
 	var f metricsFlags
 	c := command(spec{
 		use: "metrics [flags]", short: "print or serve metrics for Prometheus", also: "prometheus",
@@ -34,7 +37,7 @@ root, and add to prometheus.yml:
   scrape_configs:
     - job_name: mcpscope
       static_configs: [{targets: ["127.0.0.1:9500"]}]`,
-	}, func(operands []string) int { return f.run(io) })
+	}, func(operands []string) int { return f.run(stdio) })
 	fs := c.Flags()
 	allUsers(fs, &f.AllUsers)
 	fs.StringVar(&f.textfile, "textfile", "",
@@ -46,20 +49,32 @@ root, and add to prometheus.yml:
 	return c
 }
 
-func (f *metricsFlags) run(io cli.Stdio) int {
+func (f *metricsFlags) run(stdio cli.Stdio) int {
 	switch {
 	case f.listen != "" && f.textfile != "":
-		return io.Mistake("metrics", "--textfile and --listen exclude each other")
+		return stdio.Mistake("metrics", "--textfile and --listen exclude each other")
 	case f.listen != "":
-		return metrics.Serve(&f.Filter, f.listen, io)
+		return f.serve(stdio)
 	case f.textfile != "":
 		if err := metrics.WriteFile(&f.Filter, f.textfile); err != nil {
-			return io.Cannot("write metrics", err)
+			return stdio.Cannot("write metrics", err)
 		}
 		return cli.ExitOK
 	}
-	if err := metrics.Write(&f.Filter, io.Out); err != nil {
-		return io.Cannot("list servers", err)
+	text, err := metrics.Text(&f.Filter)
+	if err != nil {
+		return stdio.Cannot("list servers", err)
 	}
+	_, _ = stdio.Out.Write(text) // cli.Output reports it
 	return cli.ExitOK
+}
+
+// serve returns only if it cannot serve.
+func (f *metricsFlags) serve(stdio cli.Stdio) int {
+	listener, err := net.Listen("tcp", f.listen)
+	if err != nil {
+		return stdio.Cannot("listen", err)
+	}
+	fmt.Fprintf(stdio.Out, "listening on http://%s/metrics\n", listener.Addr())
+	return stdio.Cannot("serve metrics", metrics.Serve(listener, &f.Filter))
 }

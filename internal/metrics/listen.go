@@ -13,7 +13,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/selection"
 )
 
@@ -26,20 +25,15 @@ const (
 	answersMost   = 32
 )
 
-// Serve answers scrapers until a signal ends the process.
-func Serve(f *selection.Filter, where string, io cli.Stdio) int {
-	listener, err := net.Listen("tcp", where)
-	if err != nil {
-		return io.Cannot("listen", err)
-	}
-	fmt.Fprintf(io.Out, "listening on http://%s/metrics\n", listener.Addr())
-	return io.Cannot("serve metrics", metricsServer(sourceOf(f)).Serve(listener))
+// Serve answers scrapers until a signal ends the process. It returns only if it cannot.
+func Serve(listener net.Listener, f *selection.Filter) error {
+	return newServer(sourceOf(f)).Serve(listener)
 }
 
-// metricsServer answers in the format that the request accepts.
-func metricsServer(of source) *http.Server {
+// newServer answers in the format that the request accepts.
+func newServer(figures source) *http.Server {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry(of), promhttp.HandlerOpts{
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry(figures), promhttp.HandlerOpts{
 		EnableOpenMetrics: true, MaxRequestsInFlight: answersMost, ErrorHandling: promhttp.HTTPErrorOnError,
 	}))
 	return &http.Server{
@@ -54,7 +48,8 @@ func metricsServer(of source) *http.Server {
 func ListenAddress(s string) (string, error) {
 	host, port, err := net.SplitHostPort(s)
 	if err != nil {
-		host, port = "", s
+		host = ""
+		port = s
 	}
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
 		return "", fmt.Errorf("%q is not a port or address:port", s)

@@ -3,7 +3,6 @@
 package metrics
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"net"
@@ -50,17 +49,19 @@ func TestMetrics(t *testing.T) {
 	some := func() ([]show.Server, error) { // one of them twice, and another one can't be read
 		return append(someViews(), someViews()[0]), errors.New("unreadable")
 	}
-	of := source{
-		some, func() int { return 3 }, func() int { return 2 }, func() int { return 1 },
-		func() (map[protocol.Cause]int, error) {
+	text, err := textOf(source{
+		servers:     some,
+		leaks:       func() int { return 3 },
+		uncontained: func() int { return 2 },
+		gateways:    func() int { return 1 },
+		ends: func() (map[protocol.Cause]int, error) {
 			return map[protocol.Cause]int{protocol.MemoryExhausted: 4}, nil
 		},
-	}
-	var out bytes.Buffer
-	if err := write(of, &out); err != nil {
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
-	open := out.String()
+	open := string(text)
 	for _, want := range []string{
 		"# TYPE mcpscope_server_cpu_seconds counter\n# UNIT mcpscope_server_cpu_seconds seconds\n",
 		`mcpscope_server_cpu_seconds_total{backend="systemd-user",client="hermes",id="k3x9w2ab",name="time",uid="0"} 1.25` + "\n",
@@ -83,15 +84,56 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
+// Without any server that can be read there is an error, and no text that could be taken for no servers.
+func TestMetricsOfNoReadableServer(t *testing.T) {
+	unreadable := errors.New("unreadable")
+	text, err := textOf(source{servers: func() ([]show.Server, error) { return nil, unreadable }})
+	if err != unreadable || text != nil {
+		t.Errorf("%q (%v)", text, err)
+	}
+}
+
+func TestDuplicates(t *testing.T) {
+	server := func(uid, client int, role string) show.Server {
+		v := show.Server{Role: role}
+		v.UID = uid
+		v.Client.PID = client
+		return v
+	}
+	servers := []show.Server{
+		server(1, 7, "a"), server(1, 7, "a"), server(1, 7, "a"), server(1, 7, "b"), server(1, 8, "a"), server(2, 7, "a"),
+	}
+	if got := duplicates(servers); got != 2 {
+		t.Errorf("%d, want 2", got)
+	}
+}
+
+func TestCPULimit(t *testing.T) {
+	for text, want := range map[string]float64{
+		"150000 100000": 1.5, "50000 100000": 0.5, "max 100000": 0, "": 0, "100000": 0, "1 0": 0, "x y": 0,
+	} {
+		var v show.Server
+		v.Limits = map[string]string{"cpu.max": text}
+		if got, known := cpuLimit(v); got != want || known != (want > 0) {
+			t.Errorf("%q: %g, %v, want %g", text, got, known, want)
+		}
+	}
+}
+
 // Peers that send nothing, or too much, do not block other peers.
 func TestMetricsServer(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := metricsServer(source{func() ([]show.Server, error) { return someViews()[:1], nil },
-		func() int { return 0 }, func() int { return 0 }, func() int { return 0 },
-		func() (map[protocol.Cause]int, error) { return nil, errors.New("no journal") }})
+	none := func() int { return 0 }
+	server := newServer(source{
+		servers:     func() ([]show.Server, error) { return someViews()[:1], nil },
+		leaks:       none,
+		uncontained: none,
+		gateways:    none,
+		ends:        func() (map[protocol.Cause]int, error) { return nil, errors.New("no journal") },
+	})
 	done := make(chan error)
 	go func() { done <- server.Serve(listener) }()
 	defer func() {

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
+)
+
+func TestMetricsMistakes(t *testing.T) {
+	address := func(text, reason string) said {
+		return usage("metrics", `invalid argument "`+text+`" for "--listen" flag: `+reason)
+	}
+	checkSaid(t, map[string]said{
+		"metrics time":                     usage("metrics", `unexpected argument "time"`),
+		"metrics --listen 1 --textfile /x": usage("metrics", "--textfile and --listen exclude each other"),
+		"metrics --listen http":            address("http", `"http" is not a port or address:port`),
+		"metrics --listen example.org:1":   address("example.org:1", `"example.org" is not an IP address`),
+	})
+}
+
+func TestMetricsThatCannotBeWritten(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	file := filepath.Join(t.TempDir(), "missing", "m.prom")
+	checkSaid(t, map[string]said{
+		"metrics --textfile " + file: failure("write metrics: replace "+file+": no such file or directory", ""),
+	})
+}
+
+func TestMetricsOnABusyPort(t *testing.T) {
+	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Close()
+	address := busy.Addr().String()
+	checkSaid(t, map[string]said{
+		"metrics --listen " + address: failure("listen: listen tcp "+address+": bind: address already in use", ""),
+	})
+}
+
+// A text file ends without the mark of OpenMetrics, which its collector does not know.
+func TestMetricsTexts(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	s := say("metrics")
+	if s.status != cli.ExitOK || !strings.Contains(s.out, "\nmcpscope_servers{state=\"running\"} ") || !strings.HasSuffix(s.out, "\n# EOF\n") {
+		t.Errorf("%+v", s)
+	}
+	file := filepath.Join(t.TempDir(), "m.prom")
+	if s := say("metrics", "--textfile", file); s != (said{}) {
+		t.Errorf("%+v", s)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil || !strings.Contains(string(text), "\nmcpscope_servers{state=\"running\"} ") || strings.Contains(string(text), "EOF") {
+		t.Errorf("%s (%v)", text, err)
+	}
+}

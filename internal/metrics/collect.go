@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/server/fleet"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/show"
+)
+
+// collector reads the figures anew for each scrape.
+type collector struct{ figures source }
+
+// Describe promises nothing: which figures there are differs from server to server.
+func (c collector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect sends all figures. Without any server that can be read, it sends the error instead.
+func (c collector) Collect(sink chan<- prometheus.Metric) {
+	servers, err := c.figures.servers()
+	if err != nil && len(servers) == 0 {
+		sink <- prometheus.NewInvalidMetric(byState, err)
+		return
+	}
+	sendGauge(sink, readable, oneUnless(err))
+	sendServers(sink, servers)
+	sendGauge(sink, surplus, float64(duplicates(servers)))
+	sendGauge(sink, leaked, float64(c.figures.leaks()))
+	sendGauge(sink, outside, float64(c.figures.uncontained()))
+	sendGauge(sink, outsideGateways, float64(c.figures.gateways()))
+	counts, err := c.figures.ends()
+	sendGauge(sink, journal, oneUnless(err))
+	sendEnds(sink, counts)
+	for state, n := range countStates(servers) {
+		sendGauge(sink, byState, float64(n), string(state))
+	}
+}
+
+func sendGauge(sink chan<- prometheus.Metric, desc *prometheus.Desc, value float64, labels ...string) {
+	sink <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
+}
+
+// sendEnds sends all causes, also those that never occurred: a counter that begins with its first event has
+// no increase.
+func sendEnds(sink chan<- prometheus.Metric, counts map[protocol.Cause]int) {
+	for cause, n := range counts {
+		sink <- prometheus.MustNewConstMetric(ended, prometheus.CounterValue, float64(n), string(cause))
+	}
+}
+
+// series has the values of the labels of one server.
+type series struct{ id, name, client, backend, uid string }
+
+func seriesOf(v show.Server) series {
+	return series{
+		id:      v.ID,
+		name:    label(v.Name),
+		client:  label(v.Client.Name),
+		backend: string(v.Backend),
+		uid:     strconv.Itoa(v.UID),
+	}
+}
+
+// values are in the order of labels.
+func (s series) values() []string { return []string{s.id, s.name, s.client, s.backend, s.uid} }
+
+// sendServers leaves out a second server with the same labels: a user can write the id of another server, and
+// the library would refuse all figures for it.
+func sendServers(sink chan<- prometheus.Metric, servers []show.Server) {
+	sent := map[series]bool{}
+	for _, v := range servers {
+		s := seriesOf(v)
+		if !sent[s] {
+			sent[s] = true
+			sendServer(sink, v, s)
+		}
+	}
+}
+
+func sendServer(sink chan<- prometheus.Metric, v show.Server, s series) {
+	for _, m := range families {
+		value, known := m.value(v)
+		if !known {
+			continue
+		}
+		values := s.values()
+		if m.more != nil {
+			values = append(values, m.more(v))
+		}
+		sink <- prometheus.MustNewConstMetric(m.desc, m.kind, value, values...)
+	}
+}
+
+// countStates has all states, also those of no server.
+func countStates(servers []show.Server) map[fleet.State]int {
+	counts := map[fleet.State]int{
+		fleet.Running: 0, fleet.Terminating: 0, fleet.Frozen: 0, fleet.Idle: 0, fleet.Orphaned: 0,
+	}
+	for _, v := range servers {
+		counts[v.State]++
+	}
+	return counts
+}
+
+// duplicates counts the servers that have the role of another server of the same client.
+func duplicates(servers []show.Server) int {
+	type role struct {
+		uid    int
+		client int
+		role   string
+	}
+	roles := map[role]bool{}
+	for _, v := range servers {
+		roles[role{uid: v.UID, client: v.Client.PID, role: v.Role}] = true
+	}
+	return len(servers) - len(roles)
+}
+
+func oneUnless(err error) float64 {
+	if err != nil {
+		return 0
+	}
+	return 1
+}
+
+// label is a name as a label's value, which has to be UTF-8.
+func label(s string) string { return cli.OneLine(strings.ToValidUTF8(s, "\uFFFD")) }
