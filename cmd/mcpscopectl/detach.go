@@ -11,7 +11,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/detach"
 )
 
-func detachCommand(io cli.Stdio) *cobra.Command {
+func detachCommand(stdio cli.Stdio) *cobra.Command {
 	c := command(spec{
 		use: "detach [--] COMMAND [ARG…]", short: "start a command outside the group of every server",
 		operands: files,
@@ -32,7 +32,22 @@ found, 126 if it cannot be executed, and 1 if there is no manager.
 
 mcpscope run sets BROWSER to this command in a graphical session: see
 --no-browser.`,
-	}, func(operands []string) int { return detach.Run(operands, io) })
+	}, func(operands []string) int { return runDetach(operands, stdio) })
 	c.Flags().SetInterspersed(false)
 	return c
+}
+
+func runDetach(operands []string, stdio cli.Stdio) int {
+	if len(operands) == 0 {
+		return stdio.Mistake("detach", "no command given")
+	}
+	file, err := detach.FindCommand(operands[0])
+	if err != nil {
+		printer := &cli.Printer{Stdio: stdio}
+		return printer.FailCommand(operands, err)
+	}
+	if err := detach.Start(file, operands[1:]); err != nil {
+		return stdio.Cannot("start "+cli.OneLine(operands[0])+" outside of the server", err)
+	}
+	return cli.ExitOK
 }

@@ -79,7 +79,7 @@ var rules = map[string]rule{
 	"internal/clientconfig":            {[]string{"internal/cli", "internal/clientconfig/configfile", "internal/clientconfig/known", "internal/clientconfig/splice", "internal/clientconfig/wrapping", "internal/settings"}, "files of clients: it starts none of their servers"},
 	"internal/removal":                 {[]string{"internal/cli", "internal/clientconfig", "internal/gateway", "internal/kernel/proc", "internal/kernel/systemd", room + "group", "internal/settings", "internal/units"}, "it finds what starts mcpscope, and changes nothing"},
 	"internal/manual":                  {[]string{"internal/cli", "internal/settings"}, "it writes pages of words that others have"},
-	"internal/detach":                  {[]string{"internal/cli", room + "backend", room + "protocol"}, "what it starts is no server"},
+	"internal/detach":                  {[]string{"internal/cli", "internal/remedy", room + "backend"}, "what it starts is no server"},
 	"cmd/mcpscopectl":                  {[]string{"*"}, "flags, a call and output: what commands do is elsewhere"},
 	"cmd/mcpscope":                     {[]string{"internal/cli", "internal/gateway", "internal/gateway/early", "internal/name", "internal/kernel/linux", "internal/kernel/loop", "internal/kernel/proc", "internal/settings", room + "backend", room + "brain", room + "guard", room + "launcher", room + "protocol", room + "report"}, "the runner: it stands beside every server"},
 }
