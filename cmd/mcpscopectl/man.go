@@ -12,15 +12,15 @@ import (
 )
 
 // manCommand is for make man and for packages.
-func manCommand(io cli.Stdio) *cobra.Command {
+func manCommand(stdio cli.Stdio) *cobra.Command {
 	c := command(spec{
 		use: "man DIR", short: "write man pages", long: `Write the man pages to DIR.`, operands: files,
 	}, func(operands []string) int {
 		if len(operands) != 1 {
-			return io.Mistake("man", "no directory given")
+			return stdio.Mistake("man", "no directory given")
 		}
-		if err := manual.Write(newRoot(io), cli.Version(), operands[0]); err != nil {
-			return io.Cannot("write man pages", err)
+		if err := manual.Write(newRoot(stdio), cli.Version(), operands[0]); err != nil {
+			return stdio.Cannot("write man pages", err)
 		}
 		return cli.ExitOK
 	})

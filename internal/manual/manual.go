@@ -28,6 +28,9 @@ var howItWorks string
 //go:embed mcpscope.toml.5.txt
 var aboutFile string
 
+// page is one that belongs to no command.
+type page struct{ name, section, short, text string }
+
 // Write writes a page for each command, mcpscope(7) and mcpscope.toml(5).
 func Write(root *cobra.Command, version, dir string) error {
 	root.DisableAutoGenTag = true
@@ -35,40 +38,58 @@ func Write(root *cobra.Command, version, dir string) error {
 	for _, c := range append(root.Commands(), root) {
 		c.Long = markdown(c.Long)
 	}
-	header := &doc.GenManHeader{Section: "1", Source: "mcpscope " + version, Manual: "mcpscope"}
+	source := "mcpscope " + version
+	header := &doc.GenManHeader{Section: "1", Source: source, Manual: "mcpscope"}
 	if err := doc.GenManTree(root, header, dir); err != nil {
 		return err
 	}
-	for _, page := range []struct{ name, section, short, text string }{
-		{"mcpscope", "7", "how MCP servers are contained and stopped", howItWorks},
-		{"mcpscope.toml", "5", "settings of mcpscope run and gateway",
-			strings.Replace(aboutFile, "@KEYS@", fileKeys(), 1)},
-	} {
-		text := fmt.Sprintf("%% \"%s\" \"%s\" \"\" \"%s\" \"mcpscope\"\n\n# NAME\n%s - %s\n\n%s",
-			strings.ToUpper(page.name), page.section, header.Source, page.name, page.short,
-			markdown(page.text))
-		file := filepath.Join(dir, page.name+"."+page.section)
-		if err := os.WriteFile(file, md2man.Render([]byte(text)), 0o644); err != nil {
+	for _, p := range pages() {
+		file := filepath.Join(dir, p.name+"."+p.section)
+		if err := os.WriteFile(file, md2man.Render([]byte(p.markdown(source))), 0o644); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+func pages() []page {
+	return []page{
+		{
+			name:    "mcpscope",
+			section: "7",
+			short:   "how MCP servers are contained and stopped",
+			text:    howItWorks,
+		},
+		{
+			name:    "mcpscope.toml",
+			section: "5",
+			short:   "settings of mcpscope run and gateway",
+			text:    strings.Replace(aboutFile, "@KEYS@", fileKeys(), 1),
+		},
+	}
+}
+
+// markdown is the page with the header that md2man reads.
+func (p page) markdown(source string) string {
+	return fmt.Sprintf("%% \"%s\" \"%s\" \"\" \"%s\" \"mcpscope\"\n\n# NAME\n%s - %s\n\n%s",
+		strings.ToUpper(p.name), p.section, source, p.name, p.short, markdown(p.text))
+}
+
 // fileKeys lists the keys of mcpscope.toml.
 func fileKeys() string {
 	var rows [][2]string
 	for _, row := range settings.Rows(settings.Run | settings.Gateway) {
-		if row.Where&settings.File != 0 {
-			arg := "true"
-			switch {
-			case row.List:
-				arg = `["` + row.Arg + `", …]`
-			case !row.Switch():
-				arg = row.Arg
-			}
-			rows = append(rows, [2]string{row.Name + " = " + arg, row.Help})
+		if row.Where&settings.File == 0 {
+			continue
 		}
+		value := row.Arg
+		switch {
+		case row.List:
+			value = `["` + row.Arg + `", …]`
+		case row.Switch():
+			value = "true"
+		}
+		rows = append(rows, [2]string{row.Name + " = " + value, row.Help})
 	}
 	return cli.Columns(rows)
 }

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import "testing"
+
+func TestManMistakes(t *testing.T) {
+	checkSaid(t, map[string]said{
+		"man":              usage("man", "no directory given"),
+		"man a b":          usage("man", "no directory given"),
+		"man /nonexistent": failure("write man pages: open /nonexistent/mcpscope-run.1: no such file or directory", ""),
+	})
+}
