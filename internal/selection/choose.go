@@ -18,48 +18,68 @@ import (
 func (f *Filter) Choose(args []string) ([]*fleet.Listed, error) {
 	visible := *f
 	visible.AllUsers = f.AllUsers || os.Getuid() == 0
-	all, err := visible.List()
-	if err != nil && len(all) == 0 {
+	servers, err := visible.List()
+	if err != nil && len(servers) == 0 {
 		return nil, err
 	}
-	meant := map[*fleet.Listed]bool{}
+	chosen := map[*fleet.Listed]bool{}
 	for _, arg := range args {
-		found, err := f.find(all, arg)
+		found, err := f.find(servers, arg)
 		if err != nil {
-			Close(all)
+			Close(servers)
 			return nil, err
 		}
 		for _, s := range found {
-			meant[s] = true
+			chosen[s] = true
 		}
 	}
-	return keep(all, func(s *fleet.Listed) bool { return meant[s] }), nil
+	return keep(servers, func(s *fleet.Listed) bool { return chosen[s] }), nil
 }
 
-func (f *Filter) find(all []*fleet.Listed, arg string) ([]*fleet.Listed, error) {
-	var own, others []*fleet.Listed
-	for _, s := range all {
+// Servers are the servers of the arguments or, without arguments, all that the filter lets through.
+func (f *Filter) Servers(args []string) ([]*fleet.Listed, error) {
+	if len(args) > 0 {
+		return f.Choose(args)
+	}
+	servers, err := f.List()
+	if len(servers) > 0 {
+		return servers, nil // stop all visible servers
+	}
+	return nil, err
+}
+
+// find searches the servers of the calling user before those of others.
+func (f *Filter) find(servers []*fleet.Listed, arg string) ([]*fleet.Listed, error) {
+	var first, others []*fleet.Listed
+	for _, s := range servers {
 		if f.AllUsers || s.UID == os.Getuid() {
-			own = append(own, s)
+			first = append(first, s)
 		} else {
 			others = append(others, s)
 		}
 	}
-	found, err := find(own, arg)
+	found, err := find(first, arg)
 	if !errors.As(err, new(*UnknownError)) {
 		return found, err
 	}
 	found, err = find(others, arg)
-	if err == nil && slices.ContainsFunc(found, func(s *fleet.Listed) bool { return s.UID != found[0].UID }) {
-		err = fmt.Errorf("several users have a server %q: give an id", arg)
+	if err != nil {
+		return nil, err
 	}
-	return found, err
+	if haveSeveralUsers(found) {
+		return nil, fmt.Errorf("several users have a server %q: give an id", arg)
+	}
+	return found, nil
+}
+
+func haveSeveralUsers(servers []*fleet.Listed) bool {
+	return slices.ContainsFunc(servers, func(s *fleet.Listed) bool { return s.UID != servers[0].UID })
 }
 
 // find prefers an id to a name, and a name to the beginning of an id.
-func find(all []*fleet.Listed, arg string) ([]*fleet.Listed, error) {
+func find(servers []*fleet.Listed, arg string) ([]*fleet.Listed, error) {
 	var named, begun []*fleet.Listed
-	for _, s := range all {
+	for _, s := range servers {
 		switch {
 		case s.ID == arg:
 			return []*fleet.Listed{s}, nil
@@ -75,28 +95,16 @@ func find(all []*fleet.Listed, arg string) ([]*fleet.Listed, error) {
 	case len(begun) == 1:
 		return begun, nil
 	case len(begun) > 1:
-		var parts []string
+		var ids []string
 		for _, s := range begun {
-			parts = append(parts, s.ID+" ("+s.Name+")")
+			ids = append(ids, s.ID+" ("+s.Name+")")
 		}
-		return nil, fmt.Errorf("%q is the beginning of several ids: %s", arg, strings.Join(parts, ", "))
+		return nil, fmt.Errorf("%q is the beginning of several ids: %s", arg, strings.Join(ids, ", "))
 	}
-	return nil, &UnknownError{arg}
+	return nil, &UnknownError{Arg: arg}
 }
 
-// UnknownError: no server has this name or id.
+// UnknownError is about a name or id that no server has.
 type UnknownError struct{ Arg string }
 
 func (e *UnknownError) Error() string { return fmt.Sprintf("there is no server %q", e.Arg) }
-
-// Servers are those that are named or, if none is, all that the filter lets through.
-func (f *Filter) Servers(operands []string) ([]*fleet.Listed, error) {
-	if len(operands) == 0 {
-		all, err := f.List()
-		if len(all) > 0 {
-			err = nil // stop all visible servers
-		}
-		return all, err
-	}
-	return f.Choose(operands)
-}

@@ -45,3 +45,60 @@ func TestFindServers(t *testing.T) {
 		}
 	}
 }
+
+func TestLetsThrough(t *testing.T) {
+	s := &fleet.Listed{}
+	s.Client.PID = 7
+	s.Client.Name = "claude"
+	s.Project = "shop"
+	s.Session = "abcdef"
+	for f, want := range map[Filter]bool{
+		{}:                                 true,
+		{Client: "7"}:                      true,
+		{Client: "claude"}:                 true,
+		{Client: "clau"}:                   false,
+		{Project: "shop", Session: "abc"}:  true,
+		{Project: "sho"}:                   false,
+		{Session: "abcdefg"}:               false,
+		{Client: "claude", Project: "web"}: false,
+	} {
+		if got := f.letsThrough(s); got != want {
+			t.Errorf("%+v: %v", f, got)
+		}
+		if f.IsNarrow() != (f != Filter{}) {
+			t.Errorf("%+v: narrow is %v", f, f.IsNarrow())
+		}
+	}
+}
+
+// The servers of the calling user come first. A name of several other users is refused, and an id is not.
+func TestFindAmongUsers(t *testing.T) {
+	server := func(uid int, name, id string) *fleet.Listed {
+		s := &fleet.Listed{Facts: protocol.Facts{Name: name}, UID: uid}
+		s.ID = id
+		return s
+	}
+	uid := os.Getuid()
+	servers := []*fleet.Listed{
+		server(uid+1, "time", "aaaaaaaa"), server(uid, "time", "bbbbbbbb"), server(uid+1, "git", "cccccccc"), server(uid+2, "git", "dddddddd"), server(uid+2, "web", "eeeeeeee"),
+	}
+	for arg, want := range map[string]string{
+		"time": "bbbbbbbb", "web": "eeeeeeee", "aaaaaaaa": "aaaaaaaa", "d": "dddddddd",
+		"git": `several users have a server "git": give an id`, "x": `there is no server "x"`,
+	} {
+		found, err := (&Filter{}).find(servers, arg)
+		got := ""
+		if err != nil {
+			got = err.Error()
+		} else if len(found) == 1 {
+			got = found[0].ID
+		}
+		if got != want {
+			t.Errorf("%q: %q, want %q", arg, got, want)
+		}
+	}
+	everyone := &Filter{AllUsers: true}
+	if found, err := everyone.find(servers, "time"); err != nil || len(found) != 2 {
+		t.Errorf("of all users: %d servers (%v)", len(found), err)
+	}
+}

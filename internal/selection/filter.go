@@ -12,15 +12,15 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/group"
 )
 
-// Filter says which servers are meant.
+// Filter selects servers. The zero value selects those of the calling user.
 type Filter struct {
 	AllUsers bool
-	Client   string // pid or name; "" for all. So are the others
+	Client   string // pid or name; "" for all, as with the following
 	Project  string
-	Session  string
+	Session  string // or its beginning
 }
 
-// Whose is the uid of those that are meant.
+// Whose is the uid of the calling user, or stands for all users.
 func Whose(everyone bool) int {
 	if everyone {
 		return group.Everyone
@@ -28,10 +28,11 @@ func Whose(everyone bool) int {
 	return os.Getuid()
 }
 
-// List finds what the filter lets through.
+// List returns the servers that the filter lets through. It returns servers and an error if only some could
+// be listed.
 func (f *Filter) List() ([]*fleet.Listed, error) {
-	all, err := fleet.List(Whose(f.AllUsers))
-	return keep(all, f.letsThrough), err
+	servers, err := fleet.List(Whose(f.AllUsers))
+	return keep(servers, f.letsThrough), err
 }
 
 // IsNarrow reports whether it leaves out servers of a user.
@@ -44,29 +45,28 @@ func (f *Filter) letsThrough(s *fleet.Listed) bool {
 	return isClient && isProject && isSession
 }
 
-// None says that there are no such servers.
+// None is a text for an empty list.
 func (f *Filter) None() string {
-	if f.IsNarrow() {
-		text := "no servers"
-		for _, one := range []struct{ of, called string }{
-			{"client", f.Client}, {"project", f.Project}, {"session", f.Session},
-		} {
-			if one.called != "" {
-				text += " of the " + one.of + " " + one.called
-			}
-		}
-		return text
-	}
-	if os.Getuid() == 0 && !f.AllUsers {
+	if os.Getuid() == 0 && !f.AllUsers && !f.IsNarrow() {
 		return "no servers of root; --all-users includes those of other users"
 	}
-	return "no servers"
+	text := "no servers"
+	if f.Client != "" {
+		text += " of the client " + f.Client
+	}
+	if f.Project != "" {
+		text += " of the project " + f.Project
+	}
+	if f.Session != "" {
+		text += " of the session " + f.Session
+	}
+	return text
 }
 
-// keep closes what it leaves out.
-func keep(all []*fleet.Listed, wanted func(*fleet.Listed) bool) []*fleet.Listed {
+// keep closes the servers that it leaves out.
+func keep(servers []*fleet.Listed, wanted func(*fleet.Listed) bool) []*fleet.Listed {
 	var kept []*fleet.Listed
-	for _, s := range all {
+	for _, s := range servers {
 		if wanted(s) {
 			kept = append(kept, s)
 		} else {
@@ -76,8 +76,9 @@ func keep(all []*fleet.Listed, wanted func(*fleet.Listed) bool) []*fleet.Listed 
 	return kept
 }
 
-func Close(all []*fleet.Listed) {
-	for _, s := range all {
+// Close closes servers.
+func Close(servers []*fleet.Listed) {
+	for _, s := range servers {
 		s.Close()
 	}
 }
