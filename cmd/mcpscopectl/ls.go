@@ -76,10 +76,12 @@ func (f *lsFlags) note(servers []*fleet.Listed, stdio cli.Stdio) {
 
 // uncovered returns lines about configured servers that run without mcpscope, where others are wrapped.
 func uncovered() []string {
-	if coverage := clientconfig.FindCoverage(); coverage.Wrapped+len(coverage.Broken) > 0 {
-		return coverage.Lines()
+	coverage := clientconfig.FindCoverage()
+	someAreWrapped := coverage.Wrapped+len(coverage.Broken) > 0
+	if !someAreWrapped {
+		return nil
 	}
-	return nil
+	return coverage.Lines()
 }
 
 func (f *lsFlags) run(stdio cli.Stdio) int {
@@ -91,7 +93,8 @@ func (f *lsFlags) run(stdio cli.Stdio) int {
 	views := show.MeasureAll(servers)
 	switch {
 	case f.json:
-		if status := printServersJSON(stdio, "list servers", views); status != cli.ExitOK {
+		status := printServersJSON(stdio, "list servers", views)
+		if status != cli.ExitOK {
 			return status
 		}
 	case len(views) == 0 && err == nil:

@@ -70,7 +70,7 @@ func splitLimits(operands []string) (names, limits []string) {
 
 func missingLimit(names []string) string {
 	last := names[len(names)-1]
-	if file, _, hasValue := strings.Cut(last, "="); hasValue {
+	if file, _, ok := strings.Cut(last, "="); ok {
 		return fmt.Sprintf("%q is not a file of a cgroup, such as memory.max", file)
 	}
 	return "no limit given: add FILE=VALUE, for example memory.max=1G"

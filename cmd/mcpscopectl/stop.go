@@ -91,7 +91,8 @@ func stopServer(s *fleet.Listed, grace time.Duration) error {
 // ownCommandLine is this command, and the process that has started it.
 func ownCommandLine() string {
 	text := "mcpscope " + strings.Join(os.Args[1:], " ")
-	if parents := fleet.Ancestry(os.Getppid()); len(parents) > 0 {
+	parents := fleet.Ancestry(os.Getppid())
+	if len(parents) > 0 {
 		text += fmt.Sprintf(", from %s[%d]", parents[0].Comm, parents[0].PID)
 	}
 	return text

@@ -18,13 +18,13 @@ import (
 // sweepLeaks lists leaks, and stops them after a question.
 func (f *sweepFlags) sweepLeaks(stdio cli.Stdio) int {
 	leaks, err := leftover.FindLeaks(selection.Whose(f.AllUsers), f.olderThan)
-	defer leaks.Close()
 	for _, err := range leaks.Unread {
 		stdio.Note("leaks of some servers are not found: cannot " + cli.ErrorLine(err))
 	}
 	if err != nil {
 		return stdio.Cannot("look for leaks", err)
 	}
+	defer leaks.Close()
 	if f.json {
 		return f.printLeaksJSON(stdio, leaks.Found)
 	}

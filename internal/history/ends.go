@@ -89,7 +89,7 @@ func (e *Ends) count(entries io.Reader) {
 		e.cursor = entry.Cursor
 		text, _ := entry.Cause.(string) // "" is no cause
 		cause := protocol.Cause(text)
-		if _, known := e.counts[cause]; known {
+		if _, ok := e.counts[cause]; ok {
 			e.counts[cause]++
 		}
 	}

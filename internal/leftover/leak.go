@@ -71,7 +71,8 @@ func (l *Leaks) Close() {
 	}
 }
 
-// FindLeaks finds leaks that started longer ago than olderThan.
+// FindLeaks finds leaks that started longer ago than olderThan. With an error there are no leaks to close,
+// but Unread may have configurations.
 func FindLeaks(uid int, olderThan time.Duration) (Leaks, error) {
 	candidates, err := abandoned(uid, olderThan)
 	if err != nil || len(candidates) == 0 {
@@ -121,10 +122,12 @@ func configured() (rules gw.Rules, unread []error) {
 			continue
 		}
 		for _, s := range c.Servers {
-			if own := s.Own(); len(own) > 0 {
-				one := gw.Configured{Name: s.Label(), File: c.Where(), Argv: own}
-				rules.Configured = append(rules.Configured, one)
+			argv := s.Own()
+			if len(argv) == 0 {
+				continue
 			}
+			server := gw.Configured{Name: s.Label(), File: c.Where(), Argv: argv}
+			rules.Configured = append(rules.Configured, server)
 		}
 	}
 	return rules, unread
@@ -175,7 +178,8 @@ func adopts(parent int) bool {
 	if parent == 1 {
 		return true
 	}
-	if comm, _ := proc.Comm(parent); comm != "systemd" { // "" if it has ended
+	comm, _ := proc.Comm(parent) // "" if it has ended
+	if comm != "systemd" {
 		return false
 	}
 	where, err := proc.ReadCgroup(parent)
@@ -207,7 +211,8 @@ func (l *Leak) isInside(grouped []int) bool {
 func (l *Leak) identify(rules gw.Rules) bool {
 	for _, pid := range l.processes() {
 		argv := arguments(pid)
-		if found := rules.Server(argv); found != nil && l.isSame() {
+		found := rules.Server(argv)
+		if found != nil && l.isSame() {
 			l.Name = cmp.Or(found.Name, name.Derive(argv))
 			l.File = found.File
 			return true

@@ -196,7 +196,8 @@ func (i *Inspection) cpuText() string {
 		return ""
 	}
 	text := fmt.Sprintf(", %s of it in the kernel", HumanSeconds(i.CPUTime.System))
-	if throttled := i.CPUTime.Throttled; throttled != nil && *throttled > 0 {
+	throttled := i.CPUTime.Throttled
+	if throttled != nil && *throttled > 0 {
 		text += fmt.Sprintf("; its limit held it up for %s", HumanSeconds(*throttled))
 	}
 	return text

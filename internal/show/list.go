@@ -60,7 +60,8 @@ func savings(servers []Server) (lines []string) {
 		clients[v.Client] = append(clients[v.Client], v)
 	}
 	for client, itsServers := range clients {
-		if line := savedFor(client, itsServers); line != "" {
+		line := savedFor(client, itsServers)
+		if line != "" {
 			lines = append(lines, line)
 		}
 	}

@@ -44,7 +44,7 @@ type Identity struct {
 	protocol.Origin
 }
 
-// Figures are what a server uses, and its limits.
+// Figures are the resources that a server uses, and its limits.
 type Figures struct {
 	Processes int        `json:"processes"`
 	CPU       float64    `json:"cpu_seconds"`
@@ -160,7 +160,8 @@ func (f *Figures) AddMembers(pids []int) {
 		private += m.Resident - m.Shared
 		shared = max(shared, m.Shared)
 	}
-	if sum := private + shared; sum > 0 {
+	sum := private + shared
+	if sum > 0 {
 		f.Memory = &sum
 		f.Peak = nil
 		f.MemoryFrom = FromMembers

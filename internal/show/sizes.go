@@ -51,8 +51,9 @@ func MemoryText(v Server) string {
 	if v.IdleSince != nil && v.Memory != nil && v.Before > *v.Memory {
 		text += " (" + HumanBytes(v.Before) + ")"
 	}
-	if most := v.Limit("memory.max"); most != nil {
-		text += "/" + HumanBytes(*most)
+	limit := v.Limit("memory.max")
+	if limit != nil {
+		text += "/" + HumanBytes(*limit)
 	}
 	return text
 }

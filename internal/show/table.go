@@ -53,7 +53,9 @@ func layout(rows [][]string, width int) (lines []string) {
 
 // clipped keeps the end of a path.
 func clipped(text string) string {
-	if over := ansi.StringWidth(text) - cellMost; over > 0 && strings.Contains(text, "/") {
+	over := ansi.StringWidth(text) - cellMost
+	isPath := strings.Contains(text, "/")
+	if over > 0 && isPath {
 		return ansi.TruncateLeft(text, over+1, "…")
 	}
 	return Fit(text, cellMost)

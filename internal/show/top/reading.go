@@ -70,7 +70,7 @@ func read(f *selection.Filter, before []reading, details string) ([]reading, err
 			continue
 		}
 		r := reading{Row: show.Row{Server: measured, Share: -1}, server: s, taken: time.Now()}
-		if old := previous[key(r.Row)]; old != nil {
+		if old, ok := previous[key(r.Row)]; ok {
 			r.Share = max(r.CPU-old.CPU, 0) / r.taken.Sub(old.taken).Seconds()
 		}
 		if key(r.Row) == details {

@@ -66,18 +66,20 @@ func (v *view) shown() (rows []show.Row) {
 
 // selected returns the row of the cursor. If its server has ended, the cursor stays in the same row.
 func (v *view) selected(rows []show.Row) int {
-	if i := slices.IndexFunc(rows, func(r show.Row) bool { return key(r) == v.cursor }); i >= 0 {
-		v.row = i
+	row := slices.IndexFunc(rows, func(r show.Row) bool { return key(r) == v.cursor })
+	if row >= 0 {
+		v.row = row
 	}
 	return max(min(v.row, len(rows)-1), 0)
 }
 
 // find returns nil for a server that has ended.
 func (v *view) find(server string) *reading {
-	if i := slices.IndexFunc(v.readings, func(r reading) bool { return key(r.Row) == server }); i >= 0 {
-		return &v.readings[i]
+	i := slices.IndexFunc(v.readings, func(r reading) bool { return key(r.Row) == server })
+	if i < 0 {
+		return nil
 	}
-	return nil
+	return &v.readings[i]
 }
 
 // current is the server that is chosen, or nil.
@@ -85,10 +87,11 @@ func (v *view) current() *reading {
 	if v.details != "" {
 		return v.find(v.details)
 	}
-	if rows := v.shown(); len(rows) > 0 {
-		return v.find(key(rows[v.selected(rows)]))
+	rows := v.shown()
+	if len(rows) == 0 {
+		return nil
 	}
-	return nil
+	return v.find(key(rows[v.selected(rows)]))
 }
 
 // press handles a key, and returns an action on a server. quit ends top.
@@ -143,7 +146,7 @@ func (v *view) pressAnswer(pressed string) *wish {
 }
 
 func (v *view) pressInDetails(pressed string, page int) *wish {
-	if by, moves := rowsOf(pressed, page); moves {
+	if by, ok := rowsOf(pressed, page); ok {
 		v.scroll = max(v.scroll+by, 0)
 		return nil
 	}
@@ -155,7 +158,7 @@ func (v *view) pressInDetails(pressed string, page int) *wish {
 }
 
 func (v *view) pressInList(pressed string, page int) *wish {
-	if by, moves := rowsOf(pressed, page); moves {
+	if by, ok := rowsOf(pressed, page); ok {
 		v.moveCursor(by)
 		return nil
 	}
@@ -173,8 +176,8 @@ func (v *view) pressInList(pressed string, page int) *wish {
 	return v.pressOnServer(pressed)
 }
 
-// rowsOf returns by how many rows a key moves.
-func rowsOf(pressed string, page int) (by int, moves bool) {
+// rowsOf returns by how many rows a key moves, and false for any other key.
+func rowsOf(pressed string, page int) (by int, ok bool) {
 	switch pressed {
 	case "up", "k":
 		return -1, true
@@ -299,8 +302,10 @@ func (v *view) lastLine() string {
 	if v.typing {
 		return "/" + v.filter + "_"
 	}
-	if r := v.find(v.asked); r != nil {
-		return fmt.Sprintf("Stop %s (%s)? y: yes, any other key: no", show.Fit(r.Name, nameMost), r.ID)
+	asked := v.find(v.asked)
+	if asked != nil {
+		name := show.Fit(asked.Name, nameMost)
+		return fmt.Sprintf("Stop %s (%s)? y: yes, any other key: no", name, asked.ID)
 	}
 	if v.note != "" {
 		return v.note
