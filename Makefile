@@ -63,10 +63,10 @@ demo: ## kill an agent with real servers, without mcpscope and with it: half a m
 
 test: deps ## the core of the tests: PACKAGES=./test/e2e RUN=TestEscape/cgroup/hop/kill for some of them, RACE=-race
 ifdef PACKAGES
-	@MCPSCOPE_CLIENTS=go test/e2e/clients/setup
+	@TESTS_CLIENTS=go test/e2e/clients/setup
 	@.ci/gotest some $(FLAGS) -timeout $(TIMEOUT) $(if $(RUN),-run '$(RUN)') $(PACKAGES)
 else
-	@MCPSCOPE_CLIENTS=go test/e2e/clients/setup
+	@TESTS_CLIENTS=go test/e2e/clients/setup
 ifdef RACE
 	@status=0; .ci/gotest unit $(RACE) -timeout $(TIMEOUT) $(UNIT) || status=$$?; \
 	ESCAPE_MOST=200 .ci/gotest whole $(FLAGS) -timeout $(TIMEOUT) $(WHOLE) || status=$$?; exit $$status
@@ -79,20 +79,20 @@ clients: deps # the SDKs' clients and servers, from npm
 	test/e2e/clients/setup
 
 test-slice: clients ## what the core leaves out, a twentieth: SLICE=K/20
-	@MCPSCOPE_TEST_SLICE=$(SLICE) .ci/gotest slice $(FLAGS) -timeout $(TIMEOUT) $(SLICED)
+	@TESTS_SLICE=$(SLICE) .ci/gotest slice $(FLAGS) -timeout $(TIMEOUT) $(SLICED)
 
 test-full: clients ## everything that runs on this machine, whole: about an hour
 	@.ci/deps extra
 	@GOBIN=$(CURDIR)/.cache/bin $(GO) install $(NFPM)
-	@MCPSCOPE_NFPM=$(CURDIR)/.cache/bin/nfpm MCPSCOPE_TEST_FULL=1 .ci/gotest full -p=1 -timeout 60m $(WHOLE) $(LONG)
+	@TESTS_NFPM=$(CURDIR)/.cache/bin/nfpm TESTS_FULL=1 .ci/gotest full -p=1 -timeout 60m $(WHOLE) $(LONG)
 
 test-install: deps ## packages, their installation, upgrade and removal, and the commands of the README
 	@GOBIN=$(CURDIR)/.cache/bin $(GO) install $(NFPM)
-	@MCPSCOPE_NFPM=$(CURDIR)/.cache/bin/nfpm .ci/gotest install -p=1 -timeout $(TIMEOUT) ./test/install
+	@TESTS_NFPM=$(CURDIR)/.cache/bin/nfpm .ci/gotest install -p=1 -timeout $(TIMEOUT) ./test/install
 
 test-tried: deps ## gateways and agents of the registries below mcpscope gateway, 5.9 GB of them: about 10 minutes
-	@MCPSCOPE_TEST_FULL=1 MCPSCOPE_TEST_TRIED=1 test/e2e/clients/setup
-	@MCPSCOPE_TEST_FULL=1 MCPSCOPE_TEST_TRIED=1 .ci/gotest tried -p=1 -timeout 60m -run '^TestTried' ./test/gateway
+	@TESTS_FULL=1 TESTS_TRIED=1 test/e2e/clients/setup
+	@TESTS_FULL=1 TESTS_TRIED=1 .ci/gotest tried -p=1 -timeout 60m -run '^TestTried' ./test/gateway
 
 test-vm: deps ## the tests that depend on the kernel and systemd, in VMs of other ones: SUITES="bookworm trixie+containers"; VM_CORE=1 for a few cells, VM_WHOLE=1 for every end on every backend of each
 	@.ci/deps vm
@@ -111,7 +111,7 @@ test-arm64: ## every way to stay alive against three ends, and the early start o
 
 test-soak: deps ## ten thousand servers with ends drawn at random, a thousand at once, three thousand each whose launcher, guard or client is killed while they start, and three thousand of the kill table on each backend: CYCLES=10000 SEED=N KILLS=3000
 	@rm -f .cache/soak
-	@status=0; mkdir -p .cache; MCPSCOPE_TEST_FULL=1 MCPSCOPE_SOAK_CYCLES=$(CYCLES) MCPSCOPE_SOAK_SEED=$(SEED) MCPSCOPE_KILLS=$(KILLS) MCPSCOPE_E2E_TABLE=$(CURDIR)/.cache/soak \
+	@status=0; mkdir -p .cache; TESTS_FULL=1 TESTS_SOAK_CYCLES=$(CYCLES) TESTS_SOAK_SEED=$(SEED) TESTS_KILLS=$(KILLS) TESTS_TABLE=$(CURDIR)/.cache/soak \
 		$(GO) run $(GOTESTSUM) --format pkgname-and-test-fails --hide-summary all -- -count=1 -timeout 60m -p 1 \
 		-run 'TestSoak|TestMany|TestStopOfAHuge|TestKilledWhileItStarts|TestKillTable' ./test/soak ./test/kills ./test/systemd ./test/e2e || status=$$?; \
 	cat .cache/soak 2>/dev/null; exit $$status
@@ -121,7 +121,7 @@ bench: deps ## start, kill and idle cost beside bwrap and systemd-run; published
 	@$(MAKE) --no-print-directory build >/dev/null
 	@install -D -t .cache/bench $(BIN)/mcpscope $(BIN)/mcpscopectl
 	@! setpriv --reuid=65534 --clear-groups test -x $(CURDIR)/.cache/bench/mcpscope || \
-		export MCPSCOPE_BENCH=$(CURDIR)/.cache/bench/mcpscope; \
+		export TESTS_BENCH=$(CURDIR)/.cache/bench/mcpscope; \
 		$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 30m ./test/bench
 	@mkdir -p .cache/idle && cp test/idle/package.json .cache/idle
 	@cd .cache/idle && npm install --offline=false --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null
@@ -139,7 +139,7 @@ dashboard: deps ## draw the dashboard of docs/operate/reference.md by a Promethe
 	@mv .cache/dashboard.svg docs/operate/prometheus/dashboard.svg
 
 ablation: deps ## build mcpscope without each mechanism in turn, and write what goes red to test/ablation/README.md: about an hour; ONLY=REGEXP
-	@MCPSCOPE_ABLATION='$(CURDIR)/test/ablation/README.md' MCPSCOPE_ABLATION_ONLY='$(ONLY)' $(GO) test -count=1 -timeout 180m -v -run 'TestAblation$$' ./test/ablation
+	@TESTS_ABLATION='$(CURDIR)/test/ablation/README.md' TESTS_ABLATION_ONLY='$(ONLY)' $(GO) test -count=1 -timeout 180m -v -run 'TestAblation$$' ./test/ablation
 
 lint: deps cross ## gofmt, vet, staticcheck, actionlint; links, length, commands and picture of documents; vale on documents, help and comments
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo 'make lint: these files need gofmt'; exit 1; }

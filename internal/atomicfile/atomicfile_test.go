@@ -30,7 +30,7 @@ func TestWriteKeepsTheModeWhateverTheUmask(t *testing.T) {
 }
 
 // interrupted is set for a process that gets a signal while it writes the file of that name.
-const interrupted = "MCPSCOPE_TEST_INTERRUPTED"
+const interrupted = "TESTS_INTERRUPTED"
 
 // A signal waits until the new file has the name, and ends the process then.
 func TestSignalLeavesNoTemporaryFile(t *testing.T) {

@@ -93,7 +93,7 @@ func (o *outcome) try(t *testing.T, r run, overlay string) {
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" -overlay="+overlay))
 	if r.whole {
-		cmd.Env = append(cmd.Env, "MCPSCOPE_TEST_FULL=1")
+		cmd.Env = append(cmd.Env, "TESTS_FULL=1")
 	}
 	out, err := cmd.CombinedOutput() // that tests fail is no error
 	if o.read(out) == 0 {
@@ -145,11 +145,11 @@ not whole: a mechanism can be needed for cells that were not run.
 
 const columns = "\n| without | in | red |\n|---|---|---|\n"
 
-// TestAblation writes the page that MCPSCOPE_ABLATION names. With MCPSCOPE_ABLATION_ONLY it runs the mechanisms
+// TestAblation writes the page that TESTS_ABLATION names. With TESTS_ABLATION_ONLY it runs the mechanisms
 // whose name matches, and keeps the other rows.
 func TestAblation(t *testing.T) {
-	file := os.Getenv("MCPSCOPE_ABLATION")
-	only := regexp.MustCompile(os.Getenv("MCPSCOPE_ABLATION_ONLY"))
+	file := os.Getenv("TESTS_ABLATION")
+	only := regexp.MustCompile(os.Getenv("TESTS_ABLATION_ONLY"))
 	if file == "" {
 		t.Skip("it takes an hour: make ablation")
 	}

@@ -21,7 +21,7 @@ type edit struct{ file, old, new string }
 type run struct {
 	pkg     string // its directory
 	pattern string // of go test -run
-	whole   bool   // with all cells to choose from (MCPSCOPE_TEST_FULL)
+	whole   bool   // with all cells to choose from (TESTS_FULL)
 }
 
 func without(name string, edits []edit, runs ...run) mechanism {

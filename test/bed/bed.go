@@ -19,12 +19,14 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 )
 
-// The names avoid the prefix MCPSCOPE_, which the product removes from the environment of servers: a helper
-// that a test starts through it would otherwise run as an outer process.
+// The names avoid the prefix MCPSCOPE_, which the product removes from the environment of servers, and takes
+// for settings: see setting.
 const (
 	// LayoutEnv = "hybrid" mounts cgroup2 at /sys/fs/cgroup/unified in a tmpfs,
 	// as hosts with version 1 controllers do.
@@ -75,6 +77,9 @@ func Outermost() bool { return os.Getenv(stageEnv) == "" }
 // Inside does the part of Run in a process that is in the sandbox already. Skips are
 // counted here, where they happen.
 func Inside(tests func() int, setups ...Setup) int {
+	if v := setting(os.Environ()); v != "" {
+		return fail("%s is in the environment: with a setting no server starts without a Go runtime", v)
+	}
 	for _, setup := range setups {
 		cleanup, err := setup()
 		if cleanup != nil {
@@ -89,6 +94,18 @@ func Inside(tests func() int, setups ...Setup) int {
 		fmt.Printf("bed: %d skipped\n", n)
 	}
 	return code
+}
+
+// setting is a variable that mcpscope reads as a setting, or "". With one the common start was not tested in
+// any suite, and nothing showed that.
+func setting(env []string) string {
+	i := slices.IndexFunc(env, func(v string) bool {
+		return strings.HasPrefix(v, "MCPSCOPE_") && !strings.HasPrefix(v, "MCPSCOPE_ID=")
+	})
+	if i < 0 {
+		return ""
+	}
+	return env[i]
 }
 
 // Parallel lets n tests run at a time, unless the command line says otherwise:

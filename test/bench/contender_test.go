@@ -21,7 +21,7 @@ import (
 const serverFile = host.Shared + "/server"
 
 // A program in Shared is in memory, where page faults take longer than on the disk, where bwrap is.
-var mcpscopeFile = cmp.Or(os.Getenv("MCPSCOPE_BENCH"), host.Shared+"/mcpscope")
+var mcpscopeFile = cmp.Or(os.Getenv("TESTS_BENCH"), host.Shared+"/mcpscope")
 
 // A contender is one way to run a server.
 type contender struct {

@@ -97,7 +97,7 @@ func TestServerEndsUnderAGoClient(t *testing.T) {
 
 func TestServersWorkAndEndUnderRealClients(t *testing.T) {
 	if escape.Core() {
-		t.Skip("SKIP: clients and servers from npm: make test-full, or MCPSCOPE_TEST_SLICE=k/n")
+		t.Skip("SKIP: clients and servers from npm: make test-full, or TESTS_SLICE=k/n")
 	}
 	b := openClientBed(t)
 	offline := unix.SysProcAttr{Unshareflags: unix.CLONE_NEWNET}
@@ -129,7 +129,7 @@ func TestServersWorkAndEndUnderRealClients(t *testing.T) {
 // A client's day with pauses, in each of which the server is frozen: it gets the same answers as at first.
 func TestIdleServersUnderRealClients(t *testing.T) {
 	if escape.Core() {
-		t.Skip("SKIP: clients and servers from npm: make test-full, or MCPSCOPE_TEST_SLICE=k/n")
+		t.Skip("SKIP: clients and servers from npm: make test-full, or TESTS_SLICE=k/n")
 	}
 	b := openClientBed(t)
 	offline := unix.SysProcAttr{Unshareflags: unix.CLONE_NEWNET}

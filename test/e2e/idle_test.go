@@ -323,7 +323,7 @@ func TestFullOutputIsNotIdle(t *testing.T) {
 const raceIdle = 40 * time.Millisecond
 
 // racesEnv is how many messages come at random moments around a freeze.
-const racesEnv = "MCPSCOPE_IDLE_RACES"
+const racesEnv = "TESTS_IDLE_RACES"
 
 // A message that comes while the server is being frozen is answered as any other.
 func TestMessageRacesAgainstFreeze(t *testing.T) {

@@ -50,7 +50,7 @@ func (c *Cell) MayHaveNoScope() bool {
 }
 
 // bare runs the table without mcpscope, to see what it shows then.
-var bare = os.Getenv("MCPSCOPE_E2E_BARE") != ""
+var bare = os.Getenv("TESTS_BARE") != ""
 
 var cells atomic.Int32
 

@@ -19,8 +19,8 @@ import (
 // SliceEnv selects slice K of N, as "K/N", or the core, as "core". A test's name alone decides its slice, so
 // N runs with K from 0 to N-1 run each test beside the core once. FullEnv selects everything.
 const (
-	SliceEnv = "MCPSCOPE_TEST_SLICE"
-	FullEnv  = "MCPSCOPE_TEST_FULL"
+	SliceEnv = "TESTS_SLICE"
+	FullEnv  = "TESTS_FULL"
 )
 
 // asked is set if go test -run chose the tests.
@@ -109,7 +109,7 @@ func RestingCore(backend, backends int) func(Mode, End) bool {
 }
 
 // idleEnv has the --idle-freeze of the servers of all tables, such as 50ms. It must not change the results.
-const idleEnv = "MCPSCOPE_TEST_IDLE"
+const idleEnv = "TESTS_IDLE"
 
 // IdleFlags are flags of mcpscope run.
 func IdleFlags() []string {
@@ -120,7 +120,7 @@ func IdleFlags() []string {
 }
 
 // RedEnv lists cells that failed in a recent slice. They belong to the core.
-const RedEnv = "MCPSCOPE_TEST_RED"
+const RedEnv = "TESTS_RED"
 
 var red = strings.Fields(os.Getenv(RedEnv))
 

@@ -32,7 +32,7 @@ const (
 )
 
 // Tries is how many servers there are of each kind, by default a few.
-func Tries() int { return Number("MCPSCOPE_KILLS", 4) }
+func Tries() int { return Number("TESTS_KILLS", 4) }
 
 // Number is that of an environment variable, or the usual one.
 func Number(variable string, usual int) int {

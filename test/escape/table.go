@@ -140,7 +140,7 @@ func (t *Table) put(m Mode, e End, r Result) {
 
 // tableEnv names a file to which tables are appended: go test swallows what a test prints
 // that passes.
-const tableEnv = "MCPSCOPE_E2E_TABLE"
+const tableEnv = "TESTS_TABLE"
 
 // TableFiles returns the files that tables are appended to: a test host must make them writable.
 func TableFiles() []string {

@@ -129,9 +129,9 @@ func (b backend) trace(t *testing.T, all lanes, kind func(visit) bool) (points [
 }
 
 // plan chooses the faults of a backend: the calls on a manager's scopes, or on a tree, are mostly those on
-// any group. MCPSCOPE_FAULTS=all tries all there, too.
+// any group. TESTS_FAULTS=all tries all there, too.
 func (b backend) plan(points []visit) (all []shot) {
-	whole := escape.Full() && (b.name == cgroup.name || b.way != nil || os.Getenv("MCPSCOPE_FAULTS") == "all")
+	whole := escape.Full() && (b.name == cgroup.name || b.way != nil || os.Getenv("TESTS_FAULTS") == "all")
 	for i, v := range points {
 		for j, f := range v.faults() {
 			if b.tree && f.unguarded() {

@@ -18,7 +18,7 @@ import (
 )
 
 // lateEnv is the number of servers of each runtime that TestLate starts for each client.
-const lateEnv = "MCPSCOPE_TEST_LATE"
+const lateEnv = "TESTS_LATE"
 
 const (
 	lateBatch = 20  // servers at a time

@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 func clients(t *testing.T) string {
 	t.Helper()
 	if escape.Core() {
-		t.Skip("it needs clients of npm: MCPSCOPE_TEST_FULL=1 or MCPSCOPE_TEST_SLICE runs it")
+		t.Skip("it needs clients of npm: TESTS_FULL=1 or TESTS_SLICE runs it")
 	}
 	return escape.Clients(t, "bin", "node")
 }

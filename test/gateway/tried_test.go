@@ -110,7 +110,7 @@ var allTried = []tried{
 // it, with no configuration that mcpscope reads, and nothing of it is left however the gateway ends. What else
 // it has started lives.
 func TestTried(t *testing.T) {
-	if os.Getenv("MCPSCOPE_TEST_TRIED") == "" {
+	if os.Getenv("TESTS_TRIED") == "" {
 		t.Skip("make test-tried: gateways and agents take 5.9 GB")
 	}
 	dir := clients(t)

@@ -19,7 +19,7 @@ import (
 )
 
 // nfpmEnv names the program that makes packages. The Makefile fetches it: tests have no network.
-const nfpmEnv = "MCPSCOPE_NFPM"
+const nfpmEnv = "TESTS_NFPM"
 
 // The versions of the packages. Before the first release the older one is this checkout with another number.
 const (

@@ -128,7 +128,7 @@ func (table *Table) newPlan(seed uint64) *plan {
 		hit:   map[cellKey]int{},
 		swept: map[cellKey]int{},
 	}
-	only := os.Getenv("MCPSCOPE_KILLS_CELL")
+	only := os.Getenv("TESTS_KILLS_CELL")
 	for _, row := range rows {
 		for _, moment := range append(slices.Clone(moments), starting) {
 			c := cell{strings.Fields(row), moment}

@@ -8,8 +8,8 @@
 // guard were both killed may that take a sweep, which does not find a tree.
 //
 // The seed and the number of a kill decide all that is drawn, so one kill can be repeated:
-// MCPSCOPE_KILLS_SEED=N go test -run 'TestKillTable/cgroup/.*/.*/^17$' ./test/kills, with the same MCPSCOPE_KILLS.
-// MCPSCOPE_KILLS_CELL=guard+guard/start makes all kills those of one cell, guard+guard those of a row.
+// TESTS_KILLS_SEED=N go test -run 'TestKillTable/cgroup/.*/.*/^17$' ./test/kills, with the same TESTS_KILLS.
+// TESTS_KILLS_CELL=guard+guard/start makes all kills those of one cell, guard+guard those of a row.
 package kills
 
 import (
@@ -44,32 +44,32 @@ type Table struct {
 // exits with 125.
 const guardIsRenewed = true
 
-// seed is MCPSCOPE_KILLS_SEED, or a new one.
+// seed is TESTS_KILLS_SEED, or a new one.
 func seed() uint64 {
-	text := os.Getenv("MCPSCOPE_KILLS_SEED")
+	text := os.Getenv("TESTS_KILLS_SEED")
 	if text == "" {
 		return uint64(rand.Uint32())
 	}
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
-		panic("MCPSCOPE_KILLS_SEED: " + err.Error())
+		panic("TESTS_KILLS_SEED: " + err.Error())
 	}
 	return n
 }
 
-// number is MCPSCOPE_KILLS, or depends on the size of the run. There are about a hundred cells.
+// number is TESTS_KILLS, or depends on the size of the run. There are about a hundred cells.
 func (table *Table) number() int {
 	if escape.Full() {
-		return escape.Number("MCPSCOPE_KILLS", 10*table.Kills)
+		return escape.Number("TESTS_KILLS", 10*table.Kills)
 	}
-	return escape.Number("MCPSCOPE_KILLS", table.Kills)
+	return escape.Number("TESTS_KILLS", table.Kills)
 }
 
 // Run deals kills to the cells, and judges each of them.
 func (table *Table) Run(t *testing.T) {
 	p := table.newPlan(seed())
 	if len(p.cells) == 0 {
-		t.Skip("this table has no such cell: ", os.Getenv("MCPSCOPE_KILLS_CELL"))
+		t.Skip("this table has no such cell: ", os.Getenv("TESTS_KILLS_CELL"))
 	}
 	kills := table.number()
 	t.Run("kills", func(t *testing.T) {

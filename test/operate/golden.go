@@ -13,7 +13,7 @@ import (
 )
 
 // Golden: the commands print the lines of testdata, but for values that differ from run to run.
-// With MCPSCOPE_GOLDEN=write the files are written instead.
+// With TESTS_GOLDEN=write the files are written instead.
 // It is not for beside other tests, whose trees every world can see.
 func Golden(t *testing.T, s Subject) {
 	g := newGround(t, s)
@@ -34,7 +34,7 @@ func (g *ground) golden(s *server, line string) {
 	g.T.Helper()
 	got := g.steady(s, g.well(strings.Fields(strings.ReplaceAll(line, "ID", s.id))...))
 	file := filepath.Join("..", "operate", "testdata", strings.ReplaceAll(line, " ", "_")+".txt")
-	if os.Getenv("MCPSCOPE_GOLDEN") == "write" {
+	if os.Getenv("TESTS_GOLDEN") == "write" {
 		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 			g.T.Error(err)
 		}

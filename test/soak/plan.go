@@ -5,7 +5,7 @@
 // is predicted.
 //
 // The seed, the lane and the number of the cycle decide what is drawn. So one cycle can be repeated:
-// MCPSCOPE_SOAK_SEED=N go test -run 'TestSoak$/cycles/name-03/^17$'.
+// TESTS_SOAK_SEED=N go test -run 'TestSoak$/cycles/name-03/^17$'.
 package soak
 
 import (
@@ -43,19 +43,19 @@ type Plan struct {
 	count map[string]int // cycles by end
 }
 
-// Cycles is MCPSCOPE_SOAK_CYCLES, or few, or a tenth of the ten thousand.
+// Cycles is TESTS_SOAK_CYCLES, or few, or a tenth of the ten thousand.
 func Cycles() int {
 	if escape.Full() {
-		return escape.Number("MCPSCOPE_SOAK_CYCLES", 1000)
+		return escape.Number("TESTS_SOAK_CYCLES", 1000)
 	}
-	return escape.Number("MCPSCOPE_SOAK_CYCLES", 100)
+	return escape.Number("TESTS_SOAK_CYCLES", 100)
 }
 
 // Run soaks. It must have the process for itself: it counts its descriptors.
 func (p *Plan) Run(t *testing.T) {
 	t.Helper()
 	p.count = map[string]int{}
-	if _, err := fmt.Sscan(os.Getenv("MCPSCOPE_SOAK_SEED"), &p.seed); err != nil {
+	if _, err := fmt.Sscan(os.Getenv("TESTS_SOAK_SEED"), &p.seed); err != nil {
 		p.seed = uint64(rand.Uint32())
 	}
 	// Servers die by every signal there is, and shall not dump core.

@@ -200,6 +200,9 @@ func TestEndOfAFrozenScope(t *testing.T) {
 			host.Must(t, h.Manage(u, "systemctl", "stop", c.unit()))
 		}},
 		{"by systemd, stdin closed", true, func(_ *testing.T, _ host.User, c *contained) { c.client.Tell("close") }},
+		{"by systemd, signalled", true, func(_ *testing.T, _ host.User, c *contained) {
+			c.client.Server.Signal(unix.SIGTERM)
+		}},
 		{"by systemd, stopped", true, func(t *testing.T, u host.User, _ *contained) {
 			host.Must(t, h.Command(u, mcpscope, "stop", "frozen"))
 		}},

@@ -24,7 +24,7 @@ import (
 
 // leaderless makes the test binary a process whose first thread has ended and
 // whose others (the runtime always has one) run on until the end of stdin.
-const leaderless = "MCPSCOPE_TEST_LEADERLESS"
+const leaderless = "TESTS_LEADERLESS"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(leaderless) != "" {

@@ -59,7 +59,7 @@ var engines = []struct {
 }
 
 // wholeContainers: all that there is about containers was asked for, which takes two hours.
-func wholeContainers() bool { return os.Getenv("MCPSCOPE_TEST_CONTAINERS") != "" }
+func wholeContainers() bool { return os.Getenv("TESTS_CONTAINERS") != "" }
 
 // image is made of rootFS by the engines.
 const image = "mcpscope-test"
