@@ -130,6 +130,7 @@ func (p *Plain) prepare(l *Launcher) bool {
 	}
 	on.Order.EOFGrace = p.Policy.EOFGrace
 	on.Order.TermGrace = p.Policy.TermGrace
+	on.Order.Managed = p.isManaged()
 	on.Order.Replaces = p.Policy.Replace
 	s := &on.Started
 	s.EOFGrace = p.Policy.EOFGrace
