@@ -431,6 +431,23 @@ func TestFreezeWaitsForRoom(t *testing.T) {
 	})
 }
 
+// The kernel counts neither recv(2) nor send(2). A server on a socket that has answered nothing by write(2) may use
+// them, and be in a call.
+func TestUncountedServerIsNotFrozen(t *testing.T) {
+	t.Parallel()
+	s := startServer(newWorld(t), channels["socketpairs"], []string{"--idle-freeze", "20ms"}, binaries.Zoo, "plain")
+	_, id := s.members.Main()
+	said := func() bool { return strings.Contains(s.world.run(s.world.mcpscope("inspect", id)).Stdout, "by write(2)") }
+	if !pace.Eventually(escape.Patience, said) {
+		t.Error("inspect does not say why it is not frozen")
+	}
+	if s.frozenNow() {
+		t.Error("it is frozen")
+	}
+	s.Tell("close")
+	s.dead()
+}
+
 // A call without its answer is no idleness, however long it takes.
 func TestIdleTimeoutInACall(t *testing.T) {
 	t.Parallel()

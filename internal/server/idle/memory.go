@@ -12,28 +12,28 @@ import (
 // Save writes what the next brain goes on with. clock converts a time to that of the page.
 func (p *Policy) Save(to *page.Looks, clock func(time.Time) int64) {
 	*to = page.Looks{
-		Due: clock(p.Due), At: clock(p.at), Worked: clock(p.worked), Read: clock(p.read),
+		Due: clock(p.Due), At: clock(p.lastAt), Worked: clock(p.lastWorkedAt), Read: clock(p.lastReadAt),
 		CPU: int64(p.last.CPU), ReadBytes: p.last.Read, WrittenBytes: p.last.Written, Active: p.last.Active,
-		Frozen: p.frozen, Breath: p.breath, Breathed: p.breathed, Used: p.Used,
-		Trial: uint8(p.trial), Times: uint32(p.times), Input: p.input, Blind: p.blind,
+		Frozen: p.frozen, Breath: p.nextIsBreath, Breathed: p.wasBreath, Used: p.Used,
+		Trial: uint8(p.trial), Times: uint32(p.refusals), Input: p.wasForInput, Blind: p.isUncounted,
 	}
-	copy(to.Refused[:len(to.Refused)-1], p.refused)
+	copy(to.Refused[:len(to.Refused)-1], p.refusal)
 }
 
 // Restore is the policy that Save has written, for the same server.
 func Restore(after time.Duration, from *page.Looks, clock func(int64) time.Time) *Policy {
 	refused, _, _ := bytes.Cut(from.Refused[:], []byte{0})
 	p := &Policy{
-		Due: clock(from.Due), Used: from.Used, after: after, at: clock(from.At),
-		worked: clock(from.Worked), read: clock(from.Read),
+		Due: clock(from.Due), Used: from.Used, after: after,
+		lastAt: clock(from.At), lastWorkedAt: clock(from.Worked), lastReadAt: clock(from.Read),
 		last: Usage{
 			CPU: time.Duration(from.CPU), Read: from.ReadBytes, Written: from.WrittenBytes,
 			Active: from.Active,
 		},
-		frozen: from.Frozen, breath: from.Breath, breathed: from.Breathed,
-		trial: trial(from.Trial), input: from.Input, blind: from.Blind,
-		refused: string(refused), times: int(from.Times),
+		frozen: from.Frozen, nextIsBreath: from.Breath, wasBreath: from.Breathed,
+		wasForInput: from.Input, trial: trial(from.Trial), isUncounted: from.Blind,
+		refusal: string(refused), refusals: int(from.Times),
 	}
-	p.note()
+	p.writeNote()
 	return p
 }

@@ -22,6 +22,7 @@ const (
 	message    = 32          // bytes; no message of MCP is shorter
 	ping       = 64          // bytes, with those of a runtime for itself; no call is shorter than 68
 	pong       = 160         // bytes of its answer
+	greeting   = 100         // bytes; no answer to initialize is shorter
 	notedAfter = 3           // refusals for one reason
 )
 
@@ -37,9 +38,10 @@ type Usage struct {
 // Server is one that the policy is for.
 type Server interface {
 	Usage() (Usage, error)
-	// Pending (input or output) and Obstacle are why it may not be frozen, "" for no reason.
+	// Pending is input or output that keeps it from being frozen, and Obstacle any other reason; "" for no
+	// reason.
 	Pending() string
-	Obstacle() string
+	Obstacle(Usage) string
 	Freeze() bool
 	Thaw()
 	Reclaim() bool // gives a part of its memory back, and returns false after the last part
@@ -49,36 +51,39 @@ type Server interface {
 const (
 	unexamined = "its processes can't be examined"
 	uncounted  = "it reads its input by recv(2), which the kernel does not count: a call could be frozen"
+	unwritten  = "it has not answered its client by write(2), so the kernel may not count what it reads"
 )
 
+// Act is what a look has led to.
 type Act int
 
+// The acts. The caller of a Wake thaws the members, and calls Thawed.
 const (
 	None      Act = iota
 	Frozen        // all members are
 	Reclaimed     // some memory was
-	Wake          // the caller has to thaw the members, and to call Thawed
+	Wake          // the members may run for a moment
 )
 
-// Policy is that of one server. Its caller asks it at Due, and reports what it has done.
+// Policy is that of one server. Its caller calls Look at Due, and reports a thaw by Thawed.
 type Policy struct {
 	Due  time.Time // the next Look
 	Note string    // a reason that has kept the server from being frozen several times
 	Used bool      // since its memory was reclaimed
 
-	after    time.Duration
-	last     Usage
-	at       time.Time // of last
-	worked   time.Time // the last time at which it had used a processor
-	read     time.Time // the same of its input
-	frozen   bool      // since at
-	breath   bool      // the next thaw is one
-	breathed bool      // the last thaw was one
-	trial    trial
-	input    bool // the last thaw was for input
-	blind    bool // its input is not counted
-	refused  string
-	times    int // in a row
+	after        time.Duration
+	last         Usage
+	lastAt       time.Time
+	lastWorkedAt time.Time // when it was found to have used a processor
+	lastReadAt   time.Time // when it was found to have read input
+	frozen       bool      // since lastAt
+	nextIsBreath bool      // the next thaw is a breath
+	wasBreath    bool      // the last one was
+	wasForInput  bool      // the last one was for input
+	trial        trial
+	isUncounted  bool   // the kernel does not count its input
+	refusal      string // the last reason to leave it alone
+	refusals     int    // for that reason, in a row
 }
 
 // trial is why a server runs for a moment, after which it may be frozen again.
@@ -100,70 +105,100 @@ func (t trial) passes(used Usage) bool {
 
 // New is the policy of a server that starts now, and is idle when it has done nothing for that time.
 func New(after time.Duration, now time.Time) *Policy {
-	return &Policy{after: after, Due: now, at: now, worked: now, read: now, Used: true}
+	return &Policy{after: after, Due: now, lastAt: now, lastWorkedAt: now, lastReadAt: now, Used: true}
 }
 
+// Look decides about the server for the time until the next Due.
 func (p *Policy) Look(s Server, now time.Time) Act {
-	switch {
-	case p.frozen && p.Used && s.Reclaim():
-		return Reclaimed
-	case p.frozen && p.Used:
-		p.Used = false
-		p.Due = p.at.Add(breathEach)
-		return None
-	case p.frozen:
-		p.breath = true
-		return Wake
+	if p.frozen {
+		return p.lookAtFrozen(s)
 	}
 	p.Due = now.Add(min(p.after/4, lookMost))
-	u, err := s.Usage()
+	usage, err := s.Usage()
 	if err != nil {
 		return p.refuse(unexamined)
 	}
-	over := now.Sub(p.at)
-	// One that was active at the last look may still be at the same message: busy machines have few looks.
-	active := u.Active || p.last.Active
-	used := Usage{u.CPU - p.last.CPU, u.Read - p.last.Read, u.Written - p.last.Written, active}
-	p.last = u
-	p.at = now
-	quiet := used.CPU < max(time.Duration(over.Minutes()*float64(cpuRate)), cpuLeast)
-	if p.trial != noTrial {
-		quiet = p.trial.passes(used)
-	}
-	// Input has come and is not there any more, but no read was counted: recv(2) counts nowhere.
-	p.blind = p.blind || p.input && used.Read == 0 && s.Pending() == ""
-	p.input = false
-	if !quiet || used.Active || used.Read > ping { // a call may take long, and need no processor
-		p.worked = now
-		p.Used = true
-	}
-	if used.Read != 0 && p.trial == noTrial || used.Read >= message && p.breathed { // it may be unanswered
-		p.read = now
-	}
-	p.trial = noTrial
-	if now.Sub(p.worked) < p.after {
+	interval := now.Sub(p.lastAt)
+	p.noteUse(s, usage, now)
+	if now.Sub(p.lastWorkedAt) < p.after {
 		return None
 	}
-	if wait := min(silentFor, p.after); now.Sub(p.read) < wait {
-		if over > wait { // between a client's pings
-			p.Due = now.Add(wait)
+	silence := min(silentFor, p.after)
+	if now.Sub(p.lastReadAt) < silence {
+		if interval > silence { // between a client's pings
+			p.Due = now.Add(silence)
 		}
 		return None
 	}
-	if p.blind {
-		return p.refuse(uncounted)
+	if reason := p.reasonAgainst(s); reason != "" {
+		return p.refuse(reason)
 	}
-	if why := cmp.Or(s.Pending(), s.Obstacle()); why != "" {
-		return p.refuse(why)
+	p.refusals = 0
+	return p.tryFreeze(s, now)
+}
+
+// lookAtFrozen reclaims memory, and then lets the server breathe now and then.
+func (p *Policy) lookAtFrozen(s Server) Act {
+	if !p.Used {
+		p.nextIsBreath = true
+		return Wake
 	}
-	p.times = 0
+	if s.Reclaim() {
+		return Reclaimed
+	}
+	p.Used = false
+	p.Due = p.lastAt.Add(breathEach)
+	return None
+}
+
+// noteUse records the use since the last look. A call may take long, and need no processor: so a message that
+// was read is use, and its answer may be missing until there was silence.
+func (p *Policy) noteUse(s Server, usage Usage, now time.Time) {
+	interval := now.Sub(p.lastAt)
+	used := Usage{
+		CPU:     usage.CPU - p.last.CPU,
+		Read:    usage.Read - p.last.Read,
+		Written: usage.Written - p.last.Written,
+		// It may still be at the same message: busy machines have few looks.
+		Active: usage.Active || p.last.Active,
+	}
+	p.last = usage
+	p.lastAt = now
+	isQuiet := used.CPU < max(time.Duration(interval.Minutes()*float64(cpuRate)), cpuLeast)
+	if p.trial != noTrial {
+		isQuiet = p.trial.passes(used)
+	}
+	// Input has come and is not there any more, but no read was counted.
+	inputVanished := p.wasForInput && used.Read == 0 && s.Pending() == ""
+	p.isUncounted = p.isUncounted || inputVanished
+	p.wasForInput = false
+	if !isQuiet || used.Active || used.Read > ping {
+		p.lastWorkedAt = now
+		p.Used = true
+	}
+	mayBeUnanswered := used.Read != 0 && p.trial == noTrial || used.Read >= message && p.wasBreath
+	if mayBeUnanswered {
+		p.lastReadAt = now
+	}
+	p.trial = noTrial
+}
+
+// reasonAgainst is why the server may not be frozen now, "" for no reason.
+func (p *Policy) reasonAgainst(s Server) string {
+	if p.isUncounted {
+		return uncounted
+	}
+	return cmp.Or(s.Pending(), s.Obstacle(p.last))
+}
+
+// tryFreeze looks once more when all members are frozen: a message that came meanwhile, or was read and not
+// answered, would wait until the next breath.
+func (p *Policy) tryFreeze(s Server, now time.Time) Act {
 	if s.Freeze() {
-		// Once more when all members are frozen: a message that came meanwhile, or was read and not answered,
-		// would wait until the next breath.
-		u, err = s.Usage()
-		if err == nil && u.Read == p.last.Read && s.Pending() == "" {
-			p.last = u
-			p.at = now
+		usage, err := s.Usage()
+		if err == nil && usage.Read == p.last.Read && s.Pending() == "" {
+			p.last = usage
+			p.lastAt = now
 			p.frozen = true
 			p.Due = now.Add(breathEach)
 			if p.Used {
@@ -172,37 +207,37 @@ func (p *Policy) Look(s Server, now time.Time) Act {
 			return Frozen
 		}
 	}
-	p.read = now
+	p.lastReadAt = now
 	s.Thaw()
 	return None
 }
 
-func (p *Policy) refuse(why string) Act {
-	if why != p.refused {
-		p.refused = why
-		p.times = 0
+func (p *Policy) refuse(reason string) Act {
+	if reason != p.refusal {
+		p.refusal = reason
+		p.refusals = 0
 	}
-	p.times++
-	p.note()
+	p.refusals++
+	p.writeNote()
 	return None
 }
 
-func (p *Policy) note() {
-	if p.times >= notedAfter {
-		p.Note = "not idle: " + p.refused
+func (p *Policy) writeNote() {
+	if p.refusals >= notedAfter {
+		p.Note = "not idle: " + p.refusal
 	}
 }
 
 // Thawed is for a server that was thawed: for a breath, or by another event.
-func (p *Policy) Thawed(now time.Time, input bool) {
-	p.input = input
+func (p *Policy) Thawed(now time.Time, forInput bool) {
+	p.wasForInput = forInput
 	p.Due = now.Add(min(answerIn, p.after))
 	p.trial = afterWake
-	if p.breath {
+	if p.nextIsBreath {
 		p.Due = now.Add(breathFor)
 		p.trial = afterBreath
 	}
-	p.breathed = p.breath
-	p.breath = false
+	p.wasBreath = p.nextIsBreath
+	p.nextIsBreath = false
 	p.frozen = false
 }

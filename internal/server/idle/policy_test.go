@@ -32,7 +32,7 @@ func (s *server) uses(u Usage) {
 }
 func (s *server) Usage() (Usage, error) { return s.used, s.err }
 func (s *server) Pending() string       { return s.pending }
-func (s *server) Obstacle() string      { return s.obstacle }
+func (s *server) Obstacle(Usage) string { return s.obstacle }
 func (s *server) Thaw()                 { s.undone++ }
 func (s *server) Reclaim() bool         { return false }
 func (s *server) Freeze() bool {
@@ -119,7 +119,8 @@ func TestStartIsUse(t *testing.T) {
 	s.freezesFirst(t, d+time.Minute)
 }
 
-// A server whose client pings it is frozen between two pings. One that is called may wait, for a timer or a person.
+// A server whose client pings it is frozen between two pings. One that is called may wait, for a timer or a
+// person.
 func TestSilenceBetweenPings(t *testing.T) {
 	each := func(used Usage) *server {
 		s := start(d)

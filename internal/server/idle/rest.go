@@ -85,12 +85,12 @@ func (r *Rest) MarkFrozen(now time.Time) {
 
 // Wake thaws an idle server, for a breath or an event: input, or another one.
 func (r *Rest) Wake(now time.Time, input bool) {
-	if !r.breath { // written before the server can answer, so that no view is wrong
+	if !r.nextIsBreath { // written before the server can answer, so that no view is wrong
 		r.note.Wakes++
 		r.writeNote(0)
 	}
 	r.Thaw()
-	r.Thawed(now, input && !r.breath)
+	r.Thawed(now, input && !r.nextIsBreath)
 }
 
 func (r *Rest) writeNote(since int64) {
@@ -141,13 +141,16 @@ func (r *Rest) Pending() string {
 	return ""
 }
 
-// Obstacle is any other.
-func (r *Rest) Obstacle() string {
+// Obstacle is any other reason. A server that reads a socket by recv(2) usually answers by send(2), and
+// neither is counted. So one that has a socket and has not written an answer to initialize is left alone.
+func (r *Rest) Obstacle(u Usage) string {
 	switch in := r.Client; {
 	case in.Input < 0:
 		return "its stdin is neither a pipe nor a socket"
 	case in.Input.Unheld():
 		return "it has replaced its stdin"
+	case in.Socket && u.Written < greeting:
+		return unwritten
 	case group.Frozen(r.Group.Payload):
 		return "it was frozen by somebody else"
 	}
