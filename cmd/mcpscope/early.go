@@ -15,6 +15,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/gateway/early"
 	"github.com/mcpscope/mcpscope/internal/name"
 	"github.com/mcpscope/mcpscope/internal/server/guard"
+	"github.com/mcpscope/mcpscope/internal/server/page"
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
@@ -40,6 +41,7 @@ func begin(argv, stack uintptr) uintptr {
 	beginGateway(args, env)
 	if len(args) > 1 && text(args[1]) == "run" {
 		refuseWithFewFiles()
+		refuseWithSmallFiles()
 		if continueRun(args, env) || beginRun(args, env) {
 			own.ExitWithoutMain()
 			return argv
@@ -55,9 +57,13 @@ func begin(argv, stack uintptr) uintptr {
 var vectors [8192]uintptr
 
 // forRuntime are variables of our Go runtime, which uses the first one of a name. It has memory and threads for
-// each processor of the machine, of which a process that waits makes no use. And its own lines on stderr would be
-// those of a server that is written in Go, whose client has set GODEBUG.
-const forRuntime = "GOMAXPROCS=1\x00GODEBUG=\x00"
+// each processor of the machine, of which a process that waits makes no use. The others are for a server that is
+// written in Go: our runtime would print lines of its own (GODEBUG), or end at a value that it can't read
+// (GOMEMLIMIT).
+const (
+	forRuntime      = "GOMAXPROCS=1\x00GODEBUG=\x00GOMEMLIMIT=\x00"
+	forRuntimeCount = 3
+)
 
 // withOwnVariables adds these.
 func withOwnVariables(argv uintptr, args, env []uintptr) uintptr {
@@ -67,14 +73,17 @@ func withOwnVariables(argv uintptr, args, env []uintptr) uintptr {
 		rest += 2
 	}
 	rest += 2
-	if len(args)+3+rest > len(vectors) {
+	if len(args)+1+forRuntimeCount+rest > len(vectors) {
 		return argv
 	}
 	n := copy(vectors[:], args) + 1
-	first := uintptr(unsafe.Pointer(unsafe.StringData(forRuntime)))
-	vectors[n] = first
-	vectors[n+1] = first + uintptr(len("GOMAXPROCS=1\x00"))
-	copy(vectors[n+2:], all[:rest])
+	variable := uintptr(unsafe.Pointer(unsafe.StringData(forRuntime)))
+	for range forRuntimeCount {
+		vectors[n] = variable
+		variable += uintptr(len(text(variable)) + len("\x00"))
+		n++
+	}
+	copy(vectors[n:], all[:rest])
 	return uintptr(unsafe.Pointer(&vectors))
 }
 
@@ -87,6 +96,18 @@ func refuseWithFewFiles() {
 	to := uintptr(unsafe.Pointer(&limit))
 	unix.RawSyscall6(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, 0, to, 0, 0)
 	if limit.Cur < 32 {
+		refuse(why)
+	}
+}
+
+// refuseWithSmallFiles ends a run that would get SIGXFSZ: launcher, guard and brains share a file in memory.
+func refuseWithSmallFiles() {
+	const why = "mcpscope: cannot contain a server: the limit of file size is too low\n" +
+		"mcpscope: hint: raise it to 64 kB at least (ulimit -f, LimitFSIZE=)\n"
+	limit := unix.Rlimit{}
+	to := uintptr(unsafe.Pointer(&limit))
+	unix.RawSyscall6(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_FSIZE, 0, to, 0, 0)
+	if limit.Cur < page.Size {
 		refuse(why)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -86,14 +87,30 @@ func readable(t *testing.T, program string) string {
 	return filepath.Join(dir, filepath.Base(program))
 }
 
-// GODEBUG is for a server that is written in Go, and not for mcpscope's runtime.
+// GODEBUG and GOMEMLIMIT are for a server that is written in Go, and not for mcpscope's runtime.
 func TestVariablesOfTheRuntime(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	cmd := w.mcpscope("run", "--on-client-death", "auto", "--", "/bin/sh", "-c", "echo $GODEBUG")
-	cmd.Env = append(cmd.Environ(), "GODEBUG=inittrace=1")
-	if o := w.run(cmd); o.Status != 0 || o.Stdout != "inittrace=1\n" || o.Stderr != "" {
+	cmd := w.mcpscope("run", "--on-client-death", "auto", "--", "/bin/sh", "-c", "echo $GODEBUG $GOMEMLIMIT")
+	cmd.Env = append(cmd.Environ(), "GODEBUG=inittrace=1", "GOMEMLIMIT=odd")
+	if o := w.run(cmd); o.Status != 0 || o.Stdout != "inittrace=1 odd\n" || o.Stderr != "" {
 		t.Errorf("status %v, %q, stderr: %s", o.Status, o.Stdout, o.Stderr)
+	}
+}
+
+// Launcher, guard and brains share a file in memory. Below its size there is one line and a hint.
+func TestLittleFileSize(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, size := range []int{0, 512, 16 << 10, 36 << 10} {
+		for _, flags := range [][]string{nil, {"--on-client-death", "auto"}} {
+			line := slices.Concat([]string{"prlimit", fmt.Sprintf("--fsize=%d", size), binaries.mcpscope, "run"}, flags, []string{"--", "true"})
+			o := w.run(w.Command(line...))
+			refused := o.Status.ExitStatus() == 125 && strings.HasPrefix(o.Stderr, "mcpscope: cannot ") && strings.Count(o.Stderr, "\n") <= 2
+			if ran := o.Status == 0 && o.Stderr == ""; !ran && !refused {
+				t.Errorf("%d bytes, %q: %v: %s", size, flags, o.Status, o.Stderr)
+			}
+		}
 	}
 }
 

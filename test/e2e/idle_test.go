@@ -437,7 +437,9 @@ func TestUncountedServerIsNotFrozen(t *testing.T) {
 	t.Parallel()
 	s := startServer(newWorld(t), channels["socketpairs"], []string{"--idle-freeze", "20ms"}, binaries.Zoo, "plain")
 	_, id := s.members.Main()
-	said := func() bool { return strings.Contains(s.world.run(s.world.mcpscope("inspect", id)).Stdout, "by write(2)") }
+	said := func() bool {
+		return strings.Contains(s.world.run(s.world.mcpscope("inspect", id)).Stdout, "by write(2)")
+	}
 	if !pace.Eventually(escape.Patience, said) {
 		t.Error("inspect does not say why it is not frozen")
 	}

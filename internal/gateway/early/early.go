@@ -100,9 +100,10 @@ func (g *Gateway) exec() {
 }
 
 // mayContain finds out, as cheaply as that can be, whether servers can be contained: main checks more, and
-// says on stderr why not. There has to be a hierarchy to write to and, except for root, a service manager.
+// says on stderr why not. There has to be a hierarchy to write to that shows where we are and, except for root,
+// a service manager.
 func mayContain() bool {
-	if !procIsOurs() {
+	if !procIsOurs() || !guard.SeesOwnCgroup() {
 		return false
 	}
 	hierarchy := address("/sys/fs/cgroup/unified\x00")
@@ -172,7 +173,7 @@ func decimal(number int) (text [10]byte, first int) {
 	return text, first
 }
 
-// reaches reports whether this process can connect to a manager in its own pid namespace.
+// reaches reports whether this process can connect to a manager of its user in its own pid namespace.
 func reaches(manager *socketAddress) bool {
 	const kind = unix.SOCK_STREAM | unix.SOCK_CLOEXEC | unix.SOCK_NONBLOCK
 	fd, _, errno := unix.RawSyscall(unix.SYS_SOCKET, unix.AF_UNIX, kind, 0)
@@ -190,7 +191,7 @@ func reaches(manager *socketAddress) bool {
 		_, _, errno = unix.RawSyscall6(unix.SYS_GETSOCKOPT, fd, unix.SOL_SOCKET, what, to, with, 0)
 	}
 	_, _, _ = unix.RawSyscall(unix.SYS_CLOSE, fd, 0, 0)
-	return errno == 0 && peer.Pid != 0
+	return errno == 0 && peer.Pid != 0 && int(peer.Uid) == unix.Geteuid()
 }
 
 // needsNote reports whether main has to say on a terminal that setuid programs do not work.

@@ -19,10 +19,7 @@ const directoryFlags = unix.O_DIRECTORY | unix.O_NOFOLLOW
 // openPlace opens the directory of the user's groups and the leaf of guards. It makes those that are missing,
 // but for a manager's.
 func (p *Plain) openPlace() bool {
-	root := openCgroup2("/sys/fs/cgroup\x00")
-	if root < 0 {
-		root = openCgroup2("/sys/fs/cgroup/unified\x00")
-	}
+	root := openHierarchy()
 	if root < 0 {
 		return false
 	}
@@ -49,8 +46,20 @@ func (p *Plain) openPlace() bool {
 	return e == 0 && !isFrozen(p.page.FD.Leaf, &p.buf)
 }
 
-// findOwn finds the cgroup of this process. It returns false if the mount does not show the hierarchy that
-// this process is in: with a private cgroup namespace it may be another part. Unless the backend was chosen,
+// SeesOwnCgroup reports whether the mount of cgroup2 shows the cgroup of this process. It needs no Go runtime.
+func SeesOwnCgroup() bool {
+	buf := [512]byte{}
+	root := openHierarchy()
+	if root < 0 {
+		return false
+	}
+	path := readCgroup("/proc/self/cgroup\x00", &buf)
+	found := path != "" && shows(root, path, &buf)
+	closeFD(root)
+	return found
+}
+
+// findOwn finds the cgroup of this process. It returns false if the mount does not show that. Unless the backend was chosen,
 // only the root is plain outside of a manager's units: any other group may be delegated.
 func (p *Plain) findOwn(root int32) bool {
 	path := readCgroup("/proc/self/cgroup\x00", &p.buf)
@@ -58,7 +67,13 @@ func (p *Plain) findOwn(root int32) bool {
 		return false
 	}
 	position := &p.page.Started.Position
-	copy(position[:len(position)-1], path)
+	n := copy(position[:len(position)-1], path)
+	return shows(root, unsafe.String(&position[0], n), &p.buf)
+}
+
+// shows reports whether this process is in the group of a mount that has its path: with a private cgroup
+// namespace the mount may be another part of the hierarchy.
+func shows(root int32, path string, buf *[512]byte) bool {
 	procs := [pathMost]byte{}
 	n := copy(procs[:], ".") // relative, since the root is open
 	n += copy(procs[n:pathMost-len("/cgroup.procs\x00")], path)
@@ -67,7 +82,7 @@ func (p *Plain) findOwn(root int32) bool {
 	if e != 0 {
 		return false
 	}
-	found := listsOwn(list, &p.buf)
+	found := listsOwn(list, buf)
 	closeFD(list)
 	return found
 }
@@ -180,6 +195,15 @@ func listsOwn(fd int32, buf *[512]byte) bool {
 			number = number*10 + int(c-'0')
 		}
 	}
+}
+
+// openHierarchy opens the root of the mount of cgroup2, or returns -1.
+func openHierarchy() int32 {
+	root := openCgroup2("/sys/fs/cgroup\x00")
+	if root < 0 {
+		root = openCgroup2("/sys/fs/cgroup/unified\x00")
+	}
+	return root
 }
 
 func openCgroup2(path string) int32 {
