@@ -132,6 +132,9 @@ func refuseWithoutRoom() {
 }
 
 func refuse(why string) {
+	ignore := [4]uint64{1} // SIG_IGN: stderr may be a file that must not grow
+	action := uintptr(unsafe.Pointer(&ignore))
+	unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(unix.SIGXFSZ), action, 0, 8, 0, 0)
 	at := uintptr(unsafe.Pointer(unsafe.StringData(why)))
 	unix.RawSyscall(unix.SYS_WRITE, 2, at, uintptr(len(why)))
 	unix.RawSyscall(unix.SYS_EXIT_GROUP, uintptr(cli.ExitOwnFailure), 0, 0)

@@ -150,7 +150,7 @@ var unnoticed = []mechanism{
 		tests("test/e2e", "AnswerToAClientThatReadsLate")),
 	// idle servers
 	without("the second measurement of a frozen server",
-		one(idle+"policy.go", "if err == nil && u.Read == p.last.Read && s.Pending() == \"\" {", "if err == nil {"),
+		one(idle+"policy.go", "if err == nil && usage.Read == p.last.Read && s.Pending() == \"\" {", "if err == nil {"),
 		tests("internal/server/idle", "SecondLook")),
 	without("the thaw by input", one(brain+"perform.go", "\t\tb.Loop.Again(int(b.Client.Input), loop.TokenInput)\n", ""),
 		tests("test/e2e", "IdleServerAnswers|IdleServerInAMessage")),

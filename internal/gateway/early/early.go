@@ -100,8 +100,8 @@ func (g *Gateway) exec() {
 }
 
 // mayContain finds out, as cheaply as that can be, whether servers can be contained: main checks more, and
-// says on stderr why not. There has to be a hierarchy to write to that shows where we are and, except for root,
-// a service manager.
+// says on stderr why not. There has to be a hierarchy to write to that shows where we are and, except for
+// root, a service manager.
 func mayContain() bool {
 	if !procIsOurs() || !guard.SeesOwnCgroup() {
 		return false

@@ -46,7 +46,8 @@ func (p *Plain) openPlace() bool {
 	return e == 0 && !isFrozen(p.page.FD.Leaf, &p.buf)
 }
 
-// SeesOwnCgroup reports whether the mount of cgroup2 shows the cgroup of this process. It needs no Go runtime.
+// SeesOwnCgroup reports whether the mount of cgroup2 shows the cgroup of this process. It needs no Go
+// runtime.
 func SeesOwnCgroup() bool {
 	buf := [512]byte{}
 	root := openHierarchy()
@@ -59,8 +60,8 @@ func SeesOwnCgroup() bool {
 	return found
 }
 
-// findOwn finds the cgroup of this process. It returns false if the mount does not show that. Unless the backend was chosen,
-// only the root is plain outside of a manager's units: any other group may be delegated.
+// findOwn finds the cgroup of this process. It returns false if the mount does not show that. Unless the
+// backend was chosen, only the root is plain outside of a manager's units: any other group may be delegated.
 func (p *Plain) findOwn(root int32) bool {
 	path := readCgroup("/proc/self/cgroup\x00", &p.buf)
 	if path == "" || !p.isManaged() && !p.Chosen && path != "/" {

@@ -54,7 +54,7 @@ const (
 	unwritten  = "it has not answered its client by write(2), so the kernel may not count what it reads"
 )
 
-// Act is what a look has led to.
+// Act is the outcome of a look.
 type Act int
 
 // The acts. The caller of a Wake thaws the members, and calls Thawed.
@@ -65,7 +65,7 @@ const (
 	Wake          // the members may run for a moment
 )
 
-// Policy is that of one server. Its caller calls Look at Due, and reports a thaw by Thawed.
+// Policy is that of one server. Its caller calls Look by Due, and reports a thaw by Thawed.
 type Policy struct {
 	Due  time.Time // the next Look
 	Note string    // a reason that has kept the server from being frozen several times
