@@ -139,6 +139,22 @@ func TestAskReachesWhoIsFrozenOrStopped(t *testing.T) {
 	}
 }
 
+// A member that has got the signal already does not get it again.
+func TestAskLeavesOutMembers(t *testing.T) {
+	g := groups.Directory(t)
+	const text = `trap 'exit 9' TERM; trap 'exit 5' WINCH; echo; while :; do sleep 0.01; done`
+	asked := shell(t, g, text)
+	leftOut := shell(t, g, text)
+	Ask(g, unix.SIGTERM, leftOut.Process.Pid)
+	_ = leftOut.Process.Signal(unix.SIGWINCH) // a shell handles SIGTERM before it
+	for cmd, want := range map[*script]int{asked: 9, leftOut: 5} {
+		_ = cmd.Wait() // for the status
+		if got := cmd.ProcessState.ExitCode(); got != want {
+			t.Errorf("the member ended with %d, want %d", got, want)
+		}
+	}
+}
+
 func TestLadderKillsWhoIgnores(t *testing.T) {
 	g := groups.Directory(t)
 	shell(t, g, `trap '' TERM INT; echo; while :; do sleep 1; done`)

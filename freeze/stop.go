@@ -119,12 +119,13 @@ func (s Stop) Run() ([]Stuck, error) {
 	return Kill(s.Target, killWithin)
 }
 
-// Ask sends every member a signal once, and SIGCONT after it so that a stopped member can react.
-func Ask(g Target, sig unix.Signal) {
+// Ask sends every member a signal once, and SIGCONT after it so that a stopped member can react. It sends
+// nothing to the members of except, which have got the signal already.
+func Ask(g Target, sig unix.Signal, except ...int) {
 	if frozen, is := g.(*cgroup.Group); is { // a frozen member would be killed without a chance to react
 		_ = frozen.Thaw()
 	}
-	_ = Signal(g, sig, unix.SIGCONT) // a member that it does not reach is killed
+	_ = signalExcept(except, g, sig, unix.SIGCONT) // a member that it does not reach is killed
 }
 
 // Stuck is a member that SIGKILL did not end in time. As a rule it is in uninterruptible sleep, e.g. on a
@@ -213,8 +214,11 @@ func batch() int {
 
 // Signal sends the signals, in this order, to every member once. It ignores members that are forked
 // meanwhile: a server may start commands to clean up.
-func Signal(g Target, sigs ...unix.Signal) error {
+func Signal(g Target, sigs ...unix.Signal) error { return signalExcept(nil, g, sigs...) }
+
+func signalExcept(except []int, g Target, sigs ...unix.Signal) error {
 	pids, err := g.Members()
+	pids = slices.DeleteFunc(pids, func(pid int) bool { return slices.Contains(except, pid) })
 	slices.Sort(pids)
 	for left := slices.Compact(pids); len(left) > 0; {
 		done, failed := signalSome(g, left[:min(len(left), batch())], sigs)

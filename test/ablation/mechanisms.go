@@ -104,7 +104,7 @@ var protecting = []mechanism{
 		one("freeze/stop.go", "signalErr := Signal(g, unix.SIGKILL)", "signalErr := Signal(g, unix.Signal(0))"),
 		cells(onCgroup, "dead-leader-main|threaded|frozen", "stdin|kill")),
 	without("the thaw and SIGCONT for the asking",
-		both(one("freeze/stop.go", "_ = frozen.Thaw()", "_ = frozen"), one("freeze/stop.go", "Signal(g, sig, unix.SIGCONT)", "Signal(g, sig)")),
+		both(one("freeze/stop.go", "_ = frozen.Thaw()", "_ = frozen"), one("freeze/stop.go", "signalExcept(except, g, sig, unix.SIGCONT)", "signalExcept(except, g, sig)")),
 		tests("freeze", "AskReachesWhoIsFrozenOrStopped")),
 	without("the freeze before a brain starts", one(guard+"members.go", "\tm.freeze()\n}\n\n// killAndWait", "}\n\n// killAndWait"),
 		ends("launcher|first brain dies"), cells(onCgroup, stopping, "kill")),

@@ -3,7 +3,6 @@
 package brain
 
 import (
-	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -96,27 +95,11 @@ func (b *Brain) leaveClient() {
 
 // signalMembers sends a signal to each member; mainHas: the main process has got it from the launcher.
 func (b *Brain) signalMembers(sig unix.Signal, mainHas bool) {
-	members := b.Group.Members()
-	if !mainHas {
-		freeze.Ask(members, sig)
+	if mainHas {
+		freeze.Ask(b.Group.Members(), sig, int(b.Page.ByLauncher.MainPID))
 		return
 	}
-	if b.Group.Payload != nil {
-		_ = b.Group.Payload.Thaw() // it was removed
-	}
-	// A member that it does not reach is killed.
-	_ = freeze.Signal(others{members, int(b.Page.ByLauncher.MainPID)}, sig, unix.SIGCONT)
-}
-
-// others are the members without the main process.
-type others struct {
-	freeze.Target
-	main int
-}
-
-func (o others) Members() ([]int, error) {
-	pids, err := o.Target.Members()
-	return slices.DeleteFunc(pids, func(pid int) bool { return pid == o.main }), err
+	freeze.Ask(b.Group.Members(), sig)
 }
 
 const (
