@@ -96,7 +96,7 @@ func (s *Server) Run() error {
 func Report(e *guard.Ended) (c *protocol.Config, o brain.Outcome, err error) {
 	handover := func(v string) bool { return strings.HasPrefix(v, guard.HandoverVariable) }
 	env := slices.DeleteFunc(os.Environ(), handover)
-	s, err := brain.OfLauncher(e.Page, e.Guard, e.Payload, env)
+	s, err := brain.LoadForReport(e.Page, e.Guard, e.Payload, env)
 	if err != nil {
 		return protocol.NewConfig(), o, err
 	}

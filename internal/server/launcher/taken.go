@@ -122,11 +122,11 @@ func (h *Heir) Retake(k page.Kept) (*Taken, error) {
 	p.FD.Program = -1
 	p.FD.Launcher = -1
 	p.ByGuard.Generation++ // the other process may still run
-	resume := brain.Resume
+	load := brain.LoadRunning
 	if p.Order.Unproven {
-		resume = brain.Reopen
+		load = brain.Load
 	}
-	b, err := resume(p, &page.Guard{Page: p, Sock: -1, PIDFD: -1}, h.Env, h.Hub.Loop())
+	b, err := load(p, &page.Guard{Page: p, Sock: -1, PIDFD: -1}, h.Env, h.Hub.Loop())
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +151,7 @@ func (h *Heir) Retake(k page.Kept) (*Taken, error) {
 	t.Config.Launcher, _ = group.Identify(os.Getpid())
 	t.showLife()
 	t.GuardedBy(h.Guard)
-	return t, t.GoOn(t.Client)
+	return t, t.TakeOverInWatcher(t.Client)
 }
 
 // openProcess returns a pidfd, or -1 if the process has ended.
@@ -254,7 +254,7 @@ func (t *Taken) Guide() error {
 	}
 	t.showLife()
 	t.own = t.Guard
-	t.TellStart(func() {
+	t.SettleInWatcher(func() {
 		if group.Populated(t.Group.Members()) { // a manager removes a scope without a process
 			t.endOwn()
 			t.Loop.Report(loop.TokenAdopted)

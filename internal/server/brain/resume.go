@@ -24,7 +24,7 @@ import (
 func Decide(memory, sock int) int {
 	b, err := attach(memory, sock)
 	if err == nil {
-		err = b.resume()
+		err = b.takeOverFromGuard()
 	}
 	if err != nil {
 		return 125 // the guard starts another one, and ends everything by itself if that fails, too
@@ -57,7 +57,7 @@ func attach(memory, sock int) (*Brain, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := Resume(p, g, env, l)
+	b, err := LoadRunning(p, g, env, l)
 	if err != nil {
 		return nil, err
 	}
@@ -65,8 +65,8 @@ func attach(memory, sock int) (*Brain, error) {
 	return b, l.Catch(linux.Ending...)
 }
 
-// resume begins at the server's state.
-func (b *Brain) resume() error {
+// takeOverFromGuard goes on at the server's state, in a process that the guard has started.
+func (b *Brain) takeOverFromGuard() error {
 	p := b.Page
 	b.Client = &client.Side{
 		ClientSide: b.Config.Side, Stdin: client.Watch(p.FD.Stdin), Input: client.Watch(p.FD.Input),
@@ -102,10 +102,10 @@ func (b *Brain) resume() error {
 	return b.awaitSettled()
 }
 
-// Resume continues in the state and with the deadline of the page. It sweeps nothing: a watcher resumes many
-// servers, and looks after none of the others before it has them all.
-func Resume(p *page.Page, g *page.Guard, env []string, l *loop.Loop) (*Brain, error) {
-	b, err := Reopen(p, g, env, l)
+// LoadRunning makes the brain of a server that runs, in the state and with the deadline of the page. It sweeps
+// nothing: a watcher loads many servers, and looks after none of the others before it has them all.
+func LoadRunning(p *page.Page, g *page.Guard, env []string, l *loop.Loop) (*Brain, error) {
+	b, err := Load(p, g, env, l)
 	if err != nil {
 		return nil, err
 	}
@@ -126,21 +126,22 @@ func Resume(p *page.Page, g *page.Guard, env []string, l *loop.Loop) (*Brain, er
 	return b, nil
 }
 
-// Reopen is Resume for a server whose lifecycle has not begun yet.
-func Reopen(p *page.Page, g *page.Guard, env []string, l *loop.Loop) (*Brain, error) {
-	return reopen(p, g, int(p.ByGuard.Payload), env, l)
+// Load makes the brain of a server from its page, for a server whose lifecycle has not begun yet.
+func Load(p *page.Page, g *page.Guard, env []string, l *loop.Loop) (*Brain, error) {
+	return loadWithGroup(p, g, int(p.ByGuard.Payload), env, l)
 }
 
-// OfLauncher is Reopen for a launcher whose server has ended. payload is the group as the launcher has it.
-func OfLauncher(p *page.Page, g *page.Guard, payload int, env []string) (*Server, error) {
-	b, err := reopen(p, g, payload, env, nil)
+// LoadForReport loads a server that has ended, for the report of its launcher. payload is the group as the
+// launcher has it.
+func LoadForReport(p *page.Page, g *page.Guard, payload int, env []string) (*Server, error) {
+	b, err := loadWithGroup(p, g, payload, env, nil)
 	if err != nil {
 		return nil, err
 	}
 	return &b.Server, nil
 }
 
-func reopen(p *page.Page, g *page.Guard, payload int, env []string, l *loop.Loop) (*Brain, error) {
+func loadWithGroup(p *page.Page, g *page.Guard, payload int, env []string, l *loop.Loop) (*Brain, error) {
 	c, err := configOn(p)
 	if err != nil {
 		return nil, err
@@ -185,8 +186,9 @@ func (b *Brain) complete() {
 	c.Client.Unit, _, _ = systemd.UnitOf(c.Position, os.Getuid()) // none, outside of any
 }
 
-// GoOn is for a server whose client lives: it watches the client's side, or goes on with a stop.
-func (b *Brain) GoOn(in *client.Side) error {
+// TakeOverInWatcher goes on with a server of the watcher before: it watches the client's side, or goes on with
+// a stop.
+func (b *Brain) TakeOverInWatcher(in *client.Side) error {
 	b.Client = in
 	if b.life.State > lifecycle.Idle {
 		b.report(lifecycle.BrainDied)
@@ -199,9 +201,9 @@ func (b *Brain) GoOn(in *client.Side) error {
 	return in.Add(b.Loop)
 }
 
-// TellStart is settle for a server that its client has started, in its watcher. It calls the function when a
+// SettleInWatcher settles the start of a server that its client has started. It calls the function when a
 // manager has answered.
-func (b *Brain) TellStart(adopted func()) {
+func (b *Brain) SettleInWatcher(adopted func()) {
 	b.beginRest(false)
 	b.settle()
 	b.beside.Go(func() {
