@@ -113,12 +113,16 @@ func (v *invocation) prepare(operands []string) int {
 	}
 	dir, _ := os.Getwd() // "", if it was removed
 	v.server = &launcher.Server{
-		Name: f.Name, Path: file, Argv: operands, Env: env, Policy: f.Policy, Limits: f.Limits,
+		Name: f.Name, Env: env, Policy: f.Policy, Limits: f.Limits,
+		Main: launcher.MainProcess{
+			Path: file, Argv: operands, NoFile: limit, Signals: own.Signals.Client,
+		},
 		Backend: f.Backend, Require: f.Require, Replace: f.Replace, Notes: v.notes,
-		Stderr: f.Stderr, Report: report, Verbose: f.Verbose, Quiet: f.Quiet,
+		Stderr: f.Stderr, Report: report,
+		Messages:   launcher.Messages{Verbose: f.Verbose, Quiet: f.Quiet, Weaker: v.tellWeaker},
 		ClientName: protocol.ClientName(os.Getppid()),
 		Origin:     protocol.OriginOf(dir, env),
-		Executable: "/proc/self/exe", NoFile: limit, Signals: own.Signals.Client, Weaker: v.tellWeaker,
+		Executable: "/proc/self/exe",
 	}
 	return cli.ExitOK
 }

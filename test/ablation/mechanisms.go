@@ -64,7 +64,7 @@ const (
 )
 
 var (
-	noLeftOvers = one(brain+"end.go", "\tb.endLeftOvers()\n", "")
+	noLeftOvers = one(brain+"end.go", "\tb.actor.killer.killLeftOvers()\n", "")
 	noTag       = one(group+"tag.go", "return freeze.NewTag(bits)", "return 0 * freeze.NewTag(bits)")
 	anyOwner    = one("freeze/tag.go", "st.UID[savedID] == uid", "st.UID[savedID] >= 0")
 	noSparing   = one(group+"tag.go", "Spare: inAnotherGroup(g.whole())", "Spare: nil")
@@ -146,15 +146,15 @@ var unnoticed = []mechanism{
 		one(clientSide+"client.go", "func (in *Side) Unread() bool {", "func (in *Side) Unread() bool {\n\treturn false"),
 		tests("test/e2e", "UnreadInput.*")),
 	without("the wait for a client that reads late",
-		one(brain+"perform.go", "return f.b.Client.Blocked() }", "return false }"),
+		one(brain+"facts.go", "return f.actor.client.Blocked() }", "return false }"),
 		tests("test/e2e", "AnswerToAClientThatReadsLate")),
 	// idle servers
 	without("the second measurement of a frozen server",
 		one(idle+"policy.go", "if err == nil && usage.Read == p.last.Read && s.Pending() == \"\" {", "if err == nil {"),
 		tests("internal/server/idle", "SecondLook")),
-	without("the thaw by input", one(brain+"perform.go", "\t\tb.Loop.Again(int(b.Client.Input), loop.TokenInput)\n", ""),
+	without("the thaw by input", one(brain+"looks.go", "\t\ta.loop.Again(int(a.client.Input), loop.TokenInput)\n", ""),
 		tests("test/e2e", "IdleServerAnswers|IdleServerInAMessage")),
-	without("the thaw by a signal", one(brain+"brain.go", "\t\tb.forwarded = p.ByLauncher.Forwarded\n\t\tb.report(lifecycle.Woken)\n", "\t\tb.forwarded = p.ByLauncher.Forwarded\n"),
+	without("the thaw by a signal", one(brain+"news.go", "\t\tn.forwarded = launched.Forwarded\n\t\tn.actor.report(lifecycle.Woken)\n", "\t\tn.forwarded = launched.Forwarded\n"),
 		tests("test/e2e", "IdleServerGetsSignals")),
 	without("the room that a server needs before it is frozen",
 		one(idle+"rest.go", "in.Blocked() || in.BlockedErrors()", "false"), tests("test/e2e", "FullOutputIsNotIdle")),

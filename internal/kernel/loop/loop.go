@@ -28,6 +28,7 @@ const (
 	TokenEvents // the group may be empty
 	TokenSignals
 	TokenAdopted // a manager has answered: reported by Report alone
+	TokenSettled // the tasks that the start has left are done
 	tokens       = iota
 )
 

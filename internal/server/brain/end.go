@@ -3,90 +3,77 @@
 package brain
 
 import (
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
-	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/page"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// claimEnd has this brain end the server. It fails if the launcher does, of whose server nothing is left.
-func (b *Brain) claimEnd() bool {
-	ender := &b.Page.ByBrain.Ender
-	if atomic.CompareAndSwapUint32(ender, page.NotEnding, page.EndedByBrain) {
-		return true
-	}
-	return atomic.LoadUint32(ender) == page.EndedByBrain || !b.launcherLives()
-}
-
-// end is for an empty group. The brain before may have done a part of it.
+// end reports the end of a server with an empty group, and removes all of it. The brain before may have done
+// a part of that.
 func (b *Brain) end() {
-	own := &b.Page.ByBrain
-	b.noteGuards()
-	reports := !own.Reported && b.Page.ByLauncher.FailedStep == page.StepNone
-	if reports && !own.Settled && !b.Config.Taken {
-		b.logStart()
+	s := b.Server
+	decided := &s.Page.ByBrain
+	mustReport := !decided.Reported && s.Page.ByLauncher.FailedStep == page.StepNone
+	s.noteGuards()
+	if !decided.Settled {
+		b.settleEnded(mustReport)
 	}
-	if !own.Settled && b.Page.ByLauncher.Returned { // otherwise endLeftOvers sweeps
-		b.beginSweep()
-	}
-	b.endLeftOvers()
-	if reports {
+	b.actor.killer.killLeftOvers()
+	if mustReport {
 		b.reportEnd()
 	}
-	own.Reported = true
-	b.publishEnd()
-	if len(b.stuck) > 0 {
-		own.BrainReactsBy = 0
-		own.Stuck = true
-		b.Guard.Look()
-		b.awaitStuck()
+	decided.Reported = true
+	b.actor.killer.publishEnd()
+	b.actor.killer.awaitStuck()
+	b.settling.sweep.Wait()
+	_ = s.Group.Remove() // a sweep removes what can't be removed now
+	if s.Config.Taken {
+		s.Group.Nudge() // the scope's first process has ended long before
 	}
-	b.sweep.Wait()
-	_ = b.Group.Remove() // a sweep removes what can't be removed now
-	if b.Config.Taken {
-		b.Group.Nudge() // the scope's first process has ended long before
+	s.Guard.Send(page.WordDone)
+	if swept := b.actor.killer.swept; swept != nil {
+		swept.Await() // the launcher does not wait for directories of nested servers
 	}
-	b.Guard.Send(page.WordDone)
-	if b.swept != nil {
-		b.swept.Await() // the launcher does not wait for directories of nested servers
+}
+
+// settleEnded makes up for tasks of the start, of a server that has ended before they were done.
+func (b *Brain) settleEnded(mustReport bool) {
+	if mustReport && !b.Server.Config.Taken {
+		b.Server.logStart()
+	}
+	if b.Server.Page.ByLauncher.Returned { // otherwise killLeftOvers sweeps
+		b.settling.beginSweep()
 	}
 }
 
 // reportEnd logs and reports the end, with the status of the main process.
 func (b *Brain) reportEnd() {
 	b.awaitStatus()
-	if b.life.Cause == protocol.MainExited && b.killedForMemory() { // there was no status before
-		b.life.Cause = protocol.MemoryExhausted
+	life := b.actor.life
+	k := b.actor.killer
+	if life.Cause == protocol.MainExited && k.record.killedForMemory() { // there was no status before
+		life.Cause = protocol.MemoryExhausted
 	}
-	b.endContainers(b.Config.Policy.TermGrace)
-	b.writeReport(b.life.Cause, b.life.Signal)
-}
-
-// awaitStuck waits for members that SIGKILL has not ended. While their state cannot be read they are there.
-func (b *Brain) awaitStuck() {
-	for {
-		empty, err := freeze.AwaitEmpty(b.Group.Members(), time.Time{})
-		if empty || proc.IsGone(err) {
-			return
-		}
-		time.Sleep(protocol.IdleWindow)
-	}
+	k.stopContainers(b.Server.Config.Policy.TermGrace)
+	k.record.write(life.Cause, life.Signal, k.leftForPeople())
 }
 
 // awaitStatus waits for the status of the main process, which the launcher may reap after the group is empty.
 func (b *Brain) awaitStatus() {
-	for until := time.Now().Add(protocol.ReactWithin); b.Page.ByLauncher.MainPID > 0 && len(b.stuck) == 0; {
-		if b.Page.Exited() || !b.launcherLives() || !time.Now().Before(until) {
-			return
-		}
-		if linux.AwaitEnd(b.Guard.Sock, unix.POLLIN, statusEvery) && b.Guard.Drain() {
-			return
+	s := b.Server
+	isReapable := s.Page.ByLauncher.MainPID > 0 && len(b.actor.killer.stuck) == 0
+	if !isReapable {
+		return
+	}
+	deadline := time.Now().Add(protocol.ReactWithin)
+	for !s.Page.Exited() && s.launcherLives() && time.Now().Before(deadline) {
+		hasNews := linux.AwaitEnd(s.Guard.Sock, unix.POLLIN, statusEvery)
+		if hasNews && s.Guard.Drain() {
+			return // the guard is dead
 		}
 	}
 }

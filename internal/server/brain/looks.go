@@ -5,66 +5,136 @@ package brain
 import (
 	"time"
 
+	"github.com/mcpscope/mcpscope/internal/kernel/loop"
+	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/idle"
 	"github.com/mcpscope/mcpscope/internal/server/lifecycle"
+	"github.com/mcpscope/mcpscope/internal/server/page"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
 // Between two looks there is no brain: the page has all that the next one needs.
 // While the members are frozen, the guard thaws them at an event, and calls a brain.
 
-// keepLooks writes what the next brain needs to the page.
-func (b *Brain) keepLooks() {
-	looks := &b.Page.Looks
-	if b.rest != nil {
-		now := time.Now()
-		b.rest.Save(looks, func(t time.Time) int64 { return monotonic(t, now) })
+// saveLooks writes to the page how far the looks of this brain have come.
+func (a *actor) saveLooks() {
+	looks := &a.server.Page.Looks
+	now := time.Now()
+	if a.rest != nil {
+		a.rest.Save(looks, func(t time.Time) int64 { return monotonic(t, now) })
 	}
-	check := b.life.Check()
-	looks.CheckAt = monotonic(check.At, time.Now())
+	check := a.life.Check()
+	looks.CheckAt = monotonic(check.At, now)
 	looks.CheckCPU = int64(check.CPU)
 	looks.CheckRead = check.Traffic.Read
 	looks.CheckWritten = check.Traffic.Written
 	looks.CheckMembers = check.Traffic.Members
-	looks.CheckAsked = monotonic(check.Asked, time.Now())
+	looks.CheckAsked = monotonic(check.Asked, now)
 	looks.Kept = true
 }
 
-// resumeLooks goes on with the looks of the brain before. One that was killed has kept nothing, and may have
-// frozen the members.
-func (b *Brain) resumeLooks() {
-	p := b.Page
-	kept := p.Looks.Kept
+// resumeLooks goes on with the looks of the brain before, if that has saved them.
+func (a *actor) resumeLooks() {
+	p := a.server.Page
+	isSaved := p.Looks.Kept
 	p.Looks.Kept = false
-	b.beginRest(kept)
-	if kept {
-		b.life.ResumeCheck(lifecycle.Check{
-			At: fromMonotonic(p.Looks.CheckAt), CPU: time.Duration(p.Looks.CheckCPU),
-			Traffic: lifecycle.Traffic{
-				Read: p.Looks.CheckRead, Written: p.Looks.CheckWritten, Members: p.Looks.CheckMembers,
-			},
-			Asked: fromMonotonic(p.Looks.CheckAsked),
-		})
+	a.beginLooks(isSaved)
+	if isSaved {
+		a.life.ResumeCheck(checkOn(&p.Looks))
 	}
-	roused := p.ByGuard.Roused
+	hasThawed := p.ByGuard.Roused
 	p.ByGuard.Roused = false
-	input := p.ByGuard.InputCame
+	hasInput := p.ByGuard.InputCame
 	p.ByGuard.InputCame = false
 	switch {
-	case kept && !roused:
+	case isSaved && !hasThawed: // the members are as the brain before has left them
 		return
-	case b.rest == nil || b.life.State == lifecycle.Idle: // which wakes them
-	case kept:
-		b.rest.Wake(time.Now(), input)
-	default:
-		b.rest.Thaw()
+	case a.rest == nil: // they are never frozen
+	case a.life.State == lifecycle.Idle: // the event below thaws them, and counts that
+	case isSaved: // no brain could start: the guard has thawed them, and has set the state to Running
+		a.rest.Wake(time.Now(), hasInput)
+	default: // the brain before was killed: it may have frozen them, and not have written that
+		a.rest.Thaw()
 	}
-	b.report(lifecycle.Woken)
+	a.report(lifecycle.Woken)
 }
 
-// policy is that of the looks so far, or a new one.
-func (b *Brain) policy(after time.Duration, kept bool) *idle.Policy {
-	if kept {
-		return idle.Restore(after, &b.Page.Looks, fromMonotonic)
+// checkOn is the check of an idle timeout that the brain before has saved.
+func checkOn(looks *page.Looks) lifecycle.Check {
+	return lifecycle.Check{
+		At:  fromMonotonic(looks.CheckAt),
+		CPU: time.Duration(looks.CheckCPU),
+		Traffic: lifecycle.Traffic{
+			Read:    looks.CheckRead,
+			Written: looks.CheckWritten,
+			Members: looks.CheckMembers,
+		},
+		Asked: fromMonotonic(looks.CheckAsked),
 	}
-	return idle.New(after, time.Now())
+}
+
+// beginLooks has a server that runs frozen whenever it is idle. isSaved: the page has what an earlier brain
+// has seen.
+func (a *actor) beginLooks(isSaved bool) {
+	after := a.server.Config.Policy.IdleFreeze
+	if after == 0 {
+		return
+	}
+	a.rest = a.newRest(after, isSaved)
+	if !isSaved {
+		a.server.Group.Note(a.server.Config.Notes)
+	}
+}
+
+// newRest returns nil, with a note, for a server that is never frozen.
+func (a *actor) newRest(after time.Duration, isSaved bool) *idle.Rest {
+	s := a.server
+	if s.Group.Payload == nil || s.Config.Engine != "" {
+		s.Note("never frozen when idle: it is not in a cgroup of its own")
+		return nil
+	}
+	if err := a.loop.Add(int(a.client.Input), loop.TokenInput); err != nil { // input would not thaw it
+		s.Note("never frozen when idle: " + err.Error())
+		return nil
+	}
+	policy := idle.New(after, time.Now())
+	if isSaved {
+		policy = idle.Restore(after, &s.Page.Looks, fromMonotonic)
+	}
+	rest := idle.NewRest(policy, s.Group, a.client)
+	if after < protocol.IdleFreezeLeast {
+		s.Note("an idle-freeze below " + protocol.IdleFreezeLeast.String() +
+			" can freeze a server during a call, and delay the answer by a minute")
+	}
+	s.Note(rest.Note)
+	return rest
+}
+
+// checkIdle is for when nothing else has happened. A server that is being stopped is not frozen again.
+func (a *actor) checkIdle() {
+	if a.life.State > lifecycle.Idle {
+		a.rest = nil
+	}
+	now := time.Now()
+	if a.rest == nil || now.Before(a.rest.Due) {
+		return
+	}
+	switch a.rest.Look(a.rest, now) {
+	case idle.Frozen:
+		if a.rest.Used { // not after each ping
+			a.server.Config.Subject().Log(protocol.EventFrozen, systemd.Info, "frozen: idle")
+		}
+		a.rest.MarkFrozen(now)
+		a.report(lifecycle.MembersFrozen)
+		a.loop.Again(int(a.client.Input), loop.TokenInput)
+	case idle.Reclaimed:
+		a.life.Reclaimed = true
+	case idle.Wake:
+		a.report(lifecycle.Woken)
+	case idle.None:
+		if a.rest.Note != "" {
+			a.server.Note(a.rest.Note)
+			a.server.Group.AddNote(a.rest.Note)
+		}
+	}
 }

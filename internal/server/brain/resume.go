@@ -5,7 +5,6 @@ package brain
 import (
 	"cmp"
 	"os"
-	"time"
 
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/loop"
@@ -30,13 +29,14 @@ func Decide(memory, sock int) int {
 		return 125 // the guard starts another one, and ends everything by itself if that fails, too
 	}
 	b.Live()
-	if b.helpless {
+	if b.actor.helpless {
 		return 125
 	}
-	b.AwaitSettled() // of the orphans of others
+	b.AwaitSettled() // the sweep of the orphans of others may go on
 	return 0
 }
 
+// attach makes the brain of this process, which a guard has started.
 func attach(memory, sock int) (*Brain, error) {
 	// For people, instead of the number of the descriptor that was executed. A process that is not dumpable
 	// may not write to it.
@@ -67,43 +67,83 @@ func attach(memory, sock int) (*Brain, error) {
 
 // takeOverFromGuard goes on at the server's state, in a process that the guard has started.
 func (b *Brain) takeOverFromGuard() error {
-	p := b.Page
-	b.Client = &client.Side{
-		ClientSide: b.Config.Side, Stdin: client.Watch(p.FD.Stdin), Input: client.Watch(p.FD.Input),
-		Stdout: client.Watch(p.FD.Stdout), PIDFD: int(p.FD.Client), Main: -1,
-		Room: [2]client.Watch{client.Watch(p.FD.Room[0]), client.Watch(p.FD.Room[1])},
-	}
-	if b.life.State >= lifecycle.Terminating {
-		mainHas := b.life.Cause == protocol.Signalled && p.ByLauncher.Signals[0].ToMain
-		b.performAs(b.life.Handle(lifecycle.BrainDied, time.Now()), mainHas)
+	s := b.Server
+	p := s.Page
+	b.actor.client = clientOn(p, s.Config.Side)
+	if b.actor.life.State >= lifecycle.Terminating {
+		mainHas := b.actor.life.Cause == protocol.Signalled && p.ByLauncher.Signals[0].ToMain
+		b.actor.reportAs(lifecycle.BrainDied, mainHas)
 		return nil
 	}
-	b.resumeLooks()
+	b.actor.resumeLooks()
 	if p.Pending() {
-		b.readPage()
+		b.news.read()
 	}
-	if b.life.State >= lifecycle.Terminating || b.quits {
+	if b.actor.life.State >= lifecycle.Terminating || b.actor.turn.isLeft {
 		return nil
 	}
 	if p.ByLauncher.Guards > 0 {
-		b.noteGuards()
-		b.Group.Note(b.Config.Notes)
+		s.noteGuards()
+		s.Group.Note(s.Config.Notes)
 	}
 	if p.ByGuard.Strayed {
 		p.ByGuard.Strayed = false
-		if err := backend.AttachGuard(b.Group, int(p.ByGuard.GuardPID)); err != nil {
-			b.Note("a stop of the scope does not reach the guard: " + protocol.OneLine(err))
+		if err := backend.AttachGuard(s.Group, int(p.ByGuard.GuardPID)); err != nil {
+			s.Note("a stop of the scope does not reach the guard: " + protocol.OneLine(err))
 		}
 	}
 	if p.ByBrain.Settled {
 		return nil
 	}
-	b.settle()
-	return b.awaitSettled()
+	b.settling.begin()
+	return b.settling.reportTo(b.Loop)
 }
 
-// LoadRunning makes the brain of a server that runs, in the state and with the deadline of the page. It sweeps
-// nothing: a watcher loads many servers, and looks after none of the others before it has them all.
+// clientOn is the client's side in the descriptors that a brain has inherited.
+func clientOn(p *page.Page, known protocol.ClientSide) *client.Side {
+	return &client.Side{
+		ClientSide: known,
+		Stdin:      client.Watch(p.FD.Stdin),
+		Input:      client.Watch(p.FD.Input),
+		Stdout:     client.Watch(p.FD.Stdout),
+		Room:       [2]client.Watch{client.Watch(p.FD.Room[0]), client.Watch(p.FD.Room[1])},
+		PIDFD:      int(p.FD.Client),
+		Main:       -1,
+	}
+}
+
+// TakeOverInWatcher goes on with a server of the watcher before: it watches the client's side, or goes on
+// with a stop.
+func (b *Brain) TakeOverInWatcher(in *client.Side) error {
+	b.actor.client = in
+	if b.actor.life.State > lifecycle.Idle {
+		b.actor.report(lifecycle.BrainDied)
+		return nil
+	}
+	b.actor.resumeLooks()
+	if in.Main < 0 { // it has ended without a watcher
+		b.Loop.Report(loop.TokenMain)
+	}
+	return in.Add(b.Loop)
+}
+
+// SettleInWatcher settles the start of a server that its client has started. It calls the function when a
+// manager has answered.
+func (b *Brain) SettleInWatcher(in *client.Side, adopted func()) {
+	b.actor.client = in
+	b.actor.beginLooks(false)
+	b.settling.begin()
+	b.settling.tasks.Go(func() {
+		b.Server.Group.AwaitAdoption()
+		adopted()
+	})
+}
+
+// AwaitSettled waits for all tasks of the start that have begun.
+func (b *Brain) AwaitSettled() { b.settling.tasks.Wait() }
+
+// LoadRunning makes the brain of a server that runs, in the state and with the deadline of the page. It
+// sweeps nothing: a watcher loads many servers, and looks after none of the others before it has them all.
 func LoadRunning(p *page.Page, g *page.Guard, env []string, l *loop.Loop) (*Brain, error) {
 	b, err := Load(p, g, env, l)
 	if err != nil {
@@ -122,43 +162,38 @@ func LoadRunning(p *page.Page, g *page.Guard, env []string, l *loop.Loop) (*Brai
 	if !left.Unread.IsZero() {
 		left.Unread = left.Unread.Add(protocol.UnreadWait)
 	}
-	b.life.Resume(left)
+	b.actor.life.Resume(left)
 	return b, nil
 }
 
 // Load makes the brain of a server from its page, for a server whose lifecycle has not begun yet.
 func Load(p *page.Page, g *page.Guard, env []string, l *loop.Loop) (*Brain, error) {
-	return loadWithGroup(p, g, int(p.ByGuard.Payload), env, l)
-}
-
-// LoadForReport loads a server that has ended, for the report of its launcher. payload is the group as the
-// launcher has it.
-func LoadForReport(p *page.Page, g *page.Guard, payload int, env []string) (*Server, error) {
-	b, err := loadWithGroup(p, g, payload, env, nil)
+	s, err := LoadServer(p, g, int(p.ByGuard.Payload), env)
 	if err != nil {
 		return nil, err
 	}
-	return &b.Server, nil
+	return New(s, l), nil
 }
 
-func loadWithGroup(p *page.Page, g *page.Guard, payload int, env []string, l *loop.Loop) (*Brain, error) {
+// LoadServer makes a server from its page. payload is the group as this process has it.
+func LoadServer(p *page.Page, g *page.Guard, payload int, env []string) (*Server, error) {
 	c, err := configOn(p)
 	if err != nil {
 		return nil, err
 	}
-	b := New(c, l)
-	b.Page = p
-	b.Guard = g
-	b.Env = env
+	s := &Server{Config: c, Page: p, Guard: g, Env: env}
 	if p.Started.Mark == page.StartedMark {
-		b.complete()
+		s.completeConfig()
 	}
 	if c.Group.Backend == protocol.Tree {
-		b.Group = group.NewTree(c.Group.ID, b.descendants(group.TagOf(c.Group.ID)))
-	} else if b.Group, err = group.Reopen(payload, c.Group); err != nil {
+		s.Group = group.NewTree(c.Group.ID, s.descendants(group.TagOf(c.Group.ID)))
+		return s, nil
+	}
+	s.Group, err = group.Reopen(payload, c.Group)
+	if err != nil {
 		return nil, err
 	}
-	return b, nil
+	return s, nil
 }
 
 // configOn is the configuration on the page. A raw launcher writes none.
@@ -166,51 +201,25 @@ func configOn(p *page.Page) (*protocol.Config, error) {
 	if p.Started.Mark == page.StartedMark {
 		return protocol.ConfigOf(&p.Started, p.Directory()), nil
 	}
-	c := &protocol.Config{}
 	text, err := p.Config()
-	if err == nil {
-		err = protocol.Decode(text, c)
+	if err != nil {
+		return nil, err
 	}
-	return c, err
+	c := &protocol.Config{}
+	if err := protocol.Decode(text, c); err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
-// complete adds facts to those that a raw launcher writes. This process has its working directory and the
-// environment of the server.
-func (b *Brain) complete() {
-	c := b.Config
+// completeConfig adds facts to those that a raw launcher writes. This process has its working directory and
+// the environment of the server.
+func (s *Server) completeConfig() {
+	c := s.Config
 	dir, _ := os.Getwd() // "", if it was removed
-	c.Origin = protocol.OriginOf(dir, b.Env)
+	c.Origin = protocol.OriginOf(dir, s.Env)
 	if st, err := proc.ReadStat(c.Client.PID); err == nil && st.StartTime == c.Client.Start {
 		c.Client.Name = cmp.Or(protocol.ClientName(c.Client.PID), c.Client.Name)
 	}
 	c.Client.Unit, _, _ = systemd.UnitOf(c.Position, os.Getuid()) // none, outside of any
 }
-
-// TakeOverInWatcher goes on with a server of the watcher before: it watches the client's side, or goes on with
-// a stop.
-func (b *Brain) TakeOverInWatcher(in *client.Side) error {
-	b.Client = in
-	if b.life.State > lifecycle.Idle {
-		b.report(lifecycle.BrainDied)
-		return nil
-	}
-	b.resumeLooks()
-	if in.Main < 0 { // it has ended without a watcher
-		b.Loop.Report(loop.TokenMain)
-	}
-	return in.Add(b.Loop)
-}
-
-// SettleInWatcher settles the start of a server that its client has started. It calls the function when a
-// manager has answered.
-func (b *Brain) SettleInWatcher(adopted func()) {
-	b.beginRest(false)
-	b.settle()
-	b.beside.Go(func() {
-		b.Group.AwaitAdoption()
-		adopted()
-	})
-}
-
-// AwaitSettled waits for all that settle has begun.
-func (b *Brain) AwaitSettled() { b.beside.Wait() }

@@ -21,95 +21,99 @@ import (
 // settling has the tasks that a start leaves for later, so that they keep neither the server nor a signal
 // waiting.
 type settling struct {
-	beside sync.WaitGroup
-	sweep  sync.WaitGroup // of the orphans that this brain stops
-	done   int            // eventfd: readable when all goroutines have ended; -1 before they begin
+	server    *Server
+	tasks     sync.WaitGroup // all of them, which run beside the loop
+	sweep     sync.WaitGroup // of the orphans that this brain stops
+	isRunning bool           // the loop has not reported yet that the tasks have ended: see reportTo
+	doneFD    int            // while isRunning, an eventfd that is readable when they have
 }
 
 // SettleAfter is how long a server runs before its start is settled. Many commands have ended by then.
 const SettleAfter = 10 * time.Millisecond
 
-// settle begins the tasks that wait until the server runs.
-func (b *Brain) settle() {
-	if b.Page.Started.Mark == page.StartedMark {
-		_ = b.Group.Register(b.Config) // it was removed
+// begin begins the tasks, when the server runs.
+func (t *settling) begin() {
+	s := t.server
+	if s.Page.Started.Mark == page.StartedMark {
+		_ = s.Group.Register(s.Config) // it was removed
 	}
-	b.logStart()
-	guard := freeze.Root{PID: int(b.Page.ByGuard.GuardPID), PIDFD: b.Guard.PIDFD}
-	b.Group.AdoptBy = backend.Adoption(b.Config, guard)
-	b.Group.Adopt()
-	b.beside.Go(b.Group.AwaitAdoption)
-	if b.Config.Replace {
-		b.beside.Go(b.replaceOlder)
+	s.logStart()
+	guard := freeze.Root{PID: int(s.Page.ByGuard.GuardPID), PIDFD: s.Guard.PIDFD}
+	s.Group.AdoptBy = backend.Adoption(s.Config, guard)
+	s.Group.Adopt()
+	t.tasks.Go(s.Group.AwaitAdoption)
+	if s.Config.Replace {
+		t.tasks.Go(s.replaceOlder)
 	}
-	b.beginSweep()
-	b.Page.ByBrain.Settled = true
+	t.beginSweep()
+	s.Page.ByBrain.Settled = true
 }
 
 // beginSweep stops the orphans beside the group. To look for them takes the longer the more servers there
 // are.
-func (b *Brain) beginSweep() {
-	parent, own := b.Group.Beside()
-	b.Page.ByBrain.Sweeping = true
-	b.sweep.Go(func() {
+func (t *settling) beginSweep() {
+	parent, own := t.server.Group.Beside()
+	decided := &t.server.Page.ByBrain
+	decided.Sweeping = true
+	t.sweep.Go(func() {
 		sweep.BeginSweep(parent, own).Await()
-		b.Page.ByBrain.Sweeping = false
+		decided.Sweeping = false
 	})
-	b.beside.Go(b.sweep.Wait)
+	t.tasks.Go(t.sweep.Wait)
 }
 
-// awaitSettled has the loop report when all is done.
-func (b *Brain) awaitSettled() error {
+// reportTo has a loop report TokenSettled when all tasks have ended.
+func (t *settling) reportTo(l *loop.Loop) error {
 	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
 		return os.NewSyscallError("eventfd", err)
 	}
-	b.done = fd
+	t.isRunning = true
+	t.doneFD = fd
 	go func() {
-		b.beside.Wait()
+		t.tasks.Wait()
 		_, _ = unix.Write(fd, []byte{1, 0, 0, 0, 0, 0, 0, 0}) // the counter is zero, so there is room
 	}()
-	return b.Loop.Add(fd, loop.TokenAdopted)
+	return l.Add(fd, loop.TokenSettled)
 }
 
-// adopted is for the end of all that was begun.
-func (b *Brain) adopted() {
-	if b.Config.Taken {
-		b.Group.Park()
-		return
-	}
-	_ = unix.Close(b.done)
-	b.done = -1
+// finish is for TokenSettled.
+func (t *settling) finish() {
+	_ = unix.Close(t.doneFD) // an eventfd
+	t.isRunning = false
 }
-
-func (b *Brain) isSettled() bool { return b.done < 0 }
 
 // replaceOlder stops older servers of the same client process that are the same server: a client that
 // reconnects without closing would collect them. Each is visible before it looks. So of two that start at the
 // same time at least one sees the other, and the older stops.
-func (b *Brain) replaceOlder() {
-	own := b.Config
-	all, _ := fleet.List(os.Getuid()) // an invisible server stays
-	for _, l := range all {
+func (s *Server) replaceOlder() {
+	newer := s.Config
+	listed, _ := fleet.List(os.Getuid()) // an invisible server stays
+	for _, l := range listed {
 		defer l.Close()
-		running := l.State != fleet.Terminating && l.State != fleet.Orphaned
-		ofSameClient := l.Client.PID == own.Client.PID && l.Client.Start == own.Client.Start
-		rival := ofSameClient && l.Role() == own.Role()
-		if !running || !rival || l.ID == own.Group.ID {
+		runs := l.State != fleet.Terminating && l.State != fleet.Orphaned
+		ofSameClient := l.Client.PID == newer.Client.PID && l.Client.Start == newer.Client.Start
+		isRival := ofSameClient && l.Role() == newer.Role() && l.ID != newer.Group.ID
+		if !runs || !isRival {
 			continue
 		}
-		switch time.Unix(0, own.Started).Compare(l.Started) {
+		switch time.Unix(0, newer.Started).Compare(l.Started) {
 		case 1:
-			l.LogStop("a newer one, " + own.Group.ID + " (--replace)")
+			l.LogStop("a newer one, " + newer.Group.ID + " (--replace)")
 			if err := l.RequestStop(); err != nil {
-				b.Note("the older server " + l.ID + " stays: " + err.Error())
+				s.Note("the older server " + l.ID + " stays: " + err.Error())
 			}
 		case -1:
-			if own.Taken {
-				_ = b.Group.AskToStop() // without it this server stays, as the newer one does
-			} else {
-				_ = unix.PidfdSendSignal(b.Guard.PIDFD, protocol.StopSignal, nil, 0) // it has ended
-			}
+			s.stopAsOlder()
 		}
 	}
+}
+
+// stopAsOlder requests the stop of this server, since a newer one replaces it.
+func (s *Server) stopAsOlder() {
+	if s.Config.Taken {
+		_ = s.Group.AskToStop() // without it this server stays, as the newer one does
+		return
+	}
+	_ = unix.PidfdSendSignal(s.Guard.PIDFD, protocol.StopSignal, nil, 0) // it has ended
 }

@@ -27,23 +27,37 @@ import (
 // of others. Its own guard is there for the start alone: it removes the group if this process is killed then,
 // and a manager makes the scope of it. Afterwards the client's guard has what the next process needs.
 type Taken struct {
-	*brain.Brain
-	wanted    *Server     // nil for a server of the watcher before
-	unlimited []error     // limits that could not be applied
-	Number    int         // under which the client's guard keeps it
-	own       *page.Guard // our own guard, when the server has begun; nil as soon as it has ended
+	Config *protocol.Config
+	Number int // under which the client's guard keeps it
+
+	server    *brain.Server
+	brain     *brain.Brain
+	client    *client.Side
+	wanted    *Server // nil for a server of the watcher before
+	unlimited []error // limits that could not be applied
+	// startGuard is our own guard of a server that has begun, until it has ended. It is nil before that, when
+	// the server has it, and always for a server of the watcher before, which has none.
+	startGuard *page.Guard
 }
+
+func newTaken(b *brain.Brain) *Taken {
+	return &Taken{Config: b.Server.Config, server: b.Server, brain: b}
+}
+
+// noGuard is the guard of a server for its brain, where that is not to write to one.
+func noGuard(p *page.Page) *page.Guard { return &page.Guard{Page: p, Sock: -1, PIDFD: -1} }
 
 // Prepare makes a group for a process. Take or Release has to follow. The pidfd of the process is closed with
 // the server.
 func (s *Server) Prepare(r client.Child) (*Taken, error) {
-	b := s.birth()
-	b.Config.Taken = true
-	t := &Taken{Brain: brain.New(b.Config, s.Hub.Loop()), wanted: s}
-	err := t.prepare(b, r)
-	t.Server = b.Server
-	t.Client = b.client
-	t.unlimited = b.unlimited
+	m := newMaking(s)
+	m.server.Config.Taken = true
+	t := newTaken(brain.New(m.server, s.Hub.Loop()))
+	t.wanted = s
+	held, err := m.prepareChild(r)
+	t.brain.Held = held
+	t.client = m.client
+	t.unlimited = m.unlimited
 	if err != nil {
 		t.Release()
 		return nil, err
@@ -51,50 +65,57 @@ func (s *Server) Prepare(r client.Child) (*Taken, error) {
 	return t, nil
 }
 
-func (t *Taken) prepare(b *birth, r client.Child) (err error) {
-	r.Idle = b.Config.Policy.IdleFreeze > 0
-	if b.client, t.Held, err = client.WatchChild(r); err != nil {
-		return err
+// prepareChild makes page and group for a process. held is a descriptor that must stay open, or -1.
+func (m *making) prepareChild(r client.Child) (held int, err error) {
+	c := m.server.Config
+	r.Idle = c.Policy.IdleFreeze > 0
+	m.client, held, err = client.WatchChild(r)
+	if err != nil {
+		return held, err
 	}
-	b.client.Members = t.members
-	if b.Config.Main, err = group.Identify(r.PID); err != nil {
-		return err
+	m.client.Members = membersOf(m.server)
+	c.Main, err = group.Identify(r.PID)
+	if err != nil {
+		return held, err
 	}
-	if err := b.open(t.wanted.Executable); err != nil {
-		return err
+	if err := m.openPage(); err != nil {
+		return held, err
 	}
-	if err := b.acquire(); err != nil {
-		return err
+	if err := m.acquire(); err != nil {
+		return held, err
 	}
-	b.Config.Side = b.client.ClientSide
-	b.Page.Order.Unproven = t.wanted.Unproven
-	return b.Page.SetConfig(protocol.Encode(b.Config))
+	c.Side = m.client.ClientSide
+	p := m.server.Page
+	p.Order.Unproven = m.wanted.Unproven
+	return held, p.SetConfig(protocol.Encode(c))
+}
+
+// membersOf returns a list of the processes of the group, the main process first.
+func membersOf(s *brain.Server) func() []int {
+	return func() []int {
+		pids, _ := s.Group.Payload.Members() // none, if it was removed
+		main := slices.Index(pids, s.Config.Main.PID)
+		if main > 0 {
+			pids[0], pids[main] = pids[main], pids[0]
+		}
+		return pids
+	}
 }
 
 // Take puts the process into the group, when the client's guard keeps that. Guide or Release has to follow.
 func (t *Taken) Take(pid int) error {
-	if err := t.TakeAlso(pid, t.Client.Main); err != nil {
+	if err := t.TakeAlso(pid, t.client.Main); err != nil {
 		return err
 	}
-	return t.Page.SetDirectories() // none, for our guard
+	return t.server.Page.SetDirectories() // none, for our guard
 }
 
 // Kept is for the client's guard.
 func (t *Taken) Kept() page.Kept {
 	return page.Kept{
-		Payload: int32(t.Group.Payload.FD()), Memory: t.Page.Memory,
-		Stdin: int32(t.Client.Stdin), Stdout: int32(t.Client.Stdout),
+		Payload: int32(t.server.Group.Payload.FD()), Memory: t.server.Page.Memory,
+		Stdin: int32(t.client.Stdin), Stdout: int32(t.client.Stdout),
 	}
-}
-
-// members are the processes of the group, the main process first.
-func (t *Taken) members() []int {
-	pids, _ := t.Group.Payload.Members() // none, if it was removed
-	main := slices.Index(pids, t.Config.Main.PID)
-	if main > 0 {
-		pids[0], pids[main] = pids[main], pids[0]
-	}
-	return pids
 }
 
 // Heir is the process that goes on with the servers of a watcher that is dead.
@@ -106,52 +127,86 @@ type Heir struct {
 	ClientPIDFD func(protocol.ClientFacts) int
 }
 
-// Retake continues with a server of the watcher before, which may have ended meanwhile. It returns nil for
-// one that was released, or not taken yet.
+// Retake continues with a server of the watcher before. It returns nil for one that was released, or not
+// taken yet, or that has ended meanwhile.
 func (h *Heir) Retake(k page.Kept) (*Taken, error) {
+	p, err := openKept(k)
+	if err != nil || p.ByLauncher.FailedStep != page.StepNone {
+		return nil, err
+	}
+	t, err := h.load(p, k)
+	if err != nil {
+		return nil, err
+	}
+	wasTaken := p.Directories[0] != 0
+	if wasTaken && !group.Populated(t.server.Group.Members()) {
+		t.server.Guard = nil
+		t.Release()
+		return nil, nil
+	}
+	if err := h.watchAgain(t); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// openKept opens the page of a server, and writes the numbers of this process's descriptors to it.
+func openKept(k page.Kept) (*page.Page, error) {
 	for _, fd := range [...]int32{k.Payload, k.Memory, k.Stdin, k.Stdout} {
 		unix.CloseOnExec(int(fd)) // fails for none
 	}
 	p, err := page.Open(int(k.Memory))
 	if err != nil || p.ByLauncher.FailedStep != page.StepNone {
-		return nil, err
+		return p, err
 	}
-	// The numbers of this process.
 	p.ByGuard.Payload = k.Payload
 	p.Memory = k.Memory
 	p.FD.Program = -1
 	p.FD.Launcher = -1
 	p.ByGuard.Generation++ // the other process may still run
+	return p, nil
+}
+
+// load makes a brain of what the watcher before has left. The lifecycle of an unproven server has not begun.
+func (h *Heir) load(p *page.Page, k page.Kept) (*Taken, error) {
 	load := brain.LoadRunning
 	if p.Order.Unproven {
 		load = brain.Load
 	}
-	b, err := load(p, &page.Guard{Page: p, Sock: -1, PIDFD: -1}, h.Env, h.Hub.Loop())
+	b, err := load(p, noGuard(p), h.Env, h.Hub.Loop())
 	if err != nil {
 		return nil, err
 	}
-	t := &Taken{Brain: b}
-	t.Client = &client.Side{
-		ClientSide: t.Config.Side, PIDFD: h.ClientPIDFD(t.Config.Client), Main: -1,
-		Stdin: client.Watch(k.Stdin), Stdout: client.Watch(k.Stdout),
-		Input: -1, Room: [2]client.Watch{-1, -1}, Members: t.members,
+	t := newTaken(b)
+	t.client = &client.Side{
+		ClientSide: t.Config.Side,
+		Stdin:      client.Watch(k.Stdin),
+		Stdout:     client.Watch(k.Stdout),
+		Input:      -1,
+		Room:       [2]client.Watch{-1, -1},
+		PIDFD:      h.ClientPIDFD(t.Config.Client),
+		Main:       -1,
+		Members:    membersOf(t.server),
 	}
-	if p.Directories[0] != 0 && !group.Populated(t.Group.Members()) {
-		t.Guard = nil
-		t.Release()
-		return nil, nil
+	return t, nil
+}
+
+// watchAgain watches the main process and the client's side again. Guide does the rest for an unproven
+// server.
+func (h *Heir) watchAgain(t *Taken) error {
+	main, err := openProcess(t.Config.Main)
+	t.client.Main = main
+	if err != nil {
+		return err
 	}
-	if t.Client.Main, err = openProcess(t.Config.Main); err != nil {
-		return nil, err
+	t.brain.Held = t.client.Rewatch(t.Config.Policy.IdleFreeze > 0)
+	if !t.IsProven() {
+		return nil
 	}
-	t.Held = t.Client.Rewatch(t.Config.Policy.IdleFreeze > 0)
-	if p.Order.Unproven {
-		return t, nil
-	}
-	t.Config.Launcher, _ = group.Identify(os.Getpid())
-	t.showLife()
+	t.Config.Launcher, _ = group.Identify(os.Getpid()) // as far as it can be seen
+	showLife(t.brain.Events)
 	t.GuardedBy(h.Guard)
-	return t, t.TakeOverInWatcher(t.Client)
+	return t.brain.TakeOverInWatcher(t.client)
 }
 
 // openProcess returns a pidfd, or -1 if the process has ended.
@@ -187,129 +242,147 @@ func Reguard(k page.Kept, pid int) {
 	_ = g.Register(&protocol.Config{Facts: facts}) // as above
 }
 
-// showLife locks a file for sweepers, which find the process that has done so. The lock of the directory is
-// the guard's, too.
-func (t *Taken) showLife() {
-	_ = unix.Flock(t.Events, unix.LOCK_SH|unix.LOCK_NB) // a member may have locked it
+// showLife locks a file of the group for sweepers, which find the process that has done so. The lock of the
+// directory is the guard's, too.
+func showLife(events int) {
+	_ = unix.Flock(events, unix.LOCK_SH|unix.LOCK_NB) // a member may have locked it
 }
 
 // GuardedBy records the client's guard.
 func (t *Taken) GuardedBy(pid int) {
-	t.Config.Guard, _ = group.Identify(pid)
-	if !t.Page.Order.Unproven {
-		_ = t.Group.Register(t.Config) // it was removed
+	t.Config.Guard, _ = group.Identify(pid) // as far as it can be seen
+	if t.IsProven() {
+		_ = t.server.Group.Register(t.Config) // it was removed
 	}
 }
 
 // TakeAlso puts another process into the same group, which the first one has started. It may be there
 // already.
 func (t *Taken) TakeAlso(pid, pidfd int) error {
-	err := t.Group.Payload.Take(pid)
-	if (errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM)) && t.Group.Managed {
-		err = backend.Attach(t.Group, pid) // of a session, whose processes only its manager may move here
+	g := t.server.Group
+	err := g.Payload.Take(pid)
+	isRefused := errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM)
+	if isRefused && g.Managed {
+		err = backend.Attach(g, pid) // of a session, whose processes only its manager may move here
 	}
-	if err == nil && linux.Ended(pidfd) {
-		err = unix.ESRCH // a group is entered by pid, which may be another process's by now
+	if err != nil {
+		return err
 	}
-	if err == nil && !t.Page.Order.Unproven { // for a member that leaves the group before Guide
-		_ = group.TagOf(t.ID()).Put(pid, pidfd)
+	if linux.Ended(pidfd) {
+		return unix.ESRCH // a group is entered by pid, which may be another process's by now
 	}
-	return err
+	if t.IsProven() { // for a member that leaves the group before Guide
+		_ = group.TagOf(g.ID).Put(pid, pidfd) // without a tag it is found in the group alone
+	}
+	return nil
 }
 
 // Prove turns a program with Server.Unproven into a server: from then on it has these limits, and a sweep
 // stops it if it is an orphan. Guide has to follow.
 func (t *Taken) Prove(limits cgroup.Limits, why string) error {
-	t.Note(why)
-	b := &birth{Server: t.Server, wanted: t.wanted}
-	err := b.limit(limits)
-	t.unlimited = append(t.unlimited, b.unlimited...)
+	t.server.Note(why)
+	unlimited, err := limit(t.server, limits)
+	t.unlimited = append(t.unlimited, unlimited...)
 	if err != nil {
 		return err
 	}
-	t.Page.Order.Unproven = false
-	return t.Group.Register(t.Config)
+	t.server.Page.Order.Unproven = false
+	return t.server.Group.Register(t.Config)
 }
 
 // IsProven is false for a program with Server.Unproven, before Prove.
-func (t *Taken) IsProven() bool { return !t.Page.Order.Unproven }
+func (t *Taken) IsProven() bool { return !t.server.Page.Order.Unproven }
 
 // Main is a pidfd of the main process and its pid; the pidfd is -1 if that has ended.
-func (t *Taken) Main() (pid, pidfd int) { return t.Config.Main.PID, t.Client.Main }
+func (t *Taken) Main() (pid, pidfd int) { return t.Config.Main.PID, t.client.Main }
 
 // Unlimited has the limits that could not be applied to the server.
 func (t *Taken) Unlimited() []error { return t.unlimited }
 
 // HeldIn reports whether a process with these ends can write to the server's stdin.
-func (t *Taken) HeldIn(ends client.Ends) bool { return t.Client.HeldIn(ends) }
+func (t *Taken) HeldIn(ends client.Ends) bool { return t.client.HeldIn(ends) }
 
 // Guide begins to watch the server. Live has to follow.
 func (t *Taken) Guide() error {
-	if err := t.Group.TagMembers(); err != nil {
-		t.Note("a member that moves to another cgroup is not found: " + protocol.OneLine(err))
+	g := t.server.Group
+	if err := g.TagMembers(); err != nil {
+		t.server.Note("a member that moves to another cgroup is not found: " + protocol.OneLine(err))
 	}
-	t.Group.Note(t.Config.Notes)
-	if err := errors.Join(t.Client.Add(t.Loop), t.Begin()); err != nil {
+	g.Note(t.Config.Notes)
+	if err := t.client.Add(t.brain.Loop); err != nil {
 		return err
 	}
-	t.showLife()
-	t.own = t.Guard
-	t.SettleInWatcher(func() {
-		if group.Populated(t.Group.Members()) { // a manager removes a scope without a process
-			t.endOwn()
-			t.Loop.Report(loop.TokenAdopted)
+	if err := t.brain.Begin(); err != nil {
+		return err
+	}
+	showLife(t.brain.Events)
+	if t.server.Guard.Sock >= 0 {
+		t.startGuard = t.server.Guard
+	}
+	t.brain.SettleInWatcher(t.client, func() {
+		if group.Populated(g.Members()) { // a manager removes a scope without a process
+			t.endStartGuard()
+			t.brain.Loop.Report(loop.TokenAdopted)
 		}
 	})
-	t.Guard = &page.Guard{Page: t.Page, Sock: -1, PIDFD: -1}
+	t.server.Guard = noGuard(t.server.Page)
 	return nil
 }
 
-// endOwn ends our own guard, and closes the descriptors that were for it alone.
-func (t *Taken) endOwn() {
-	if t.own.Sock < 0 { // it was that of the watcher before
+// Live stops the server when it has to end, and returns afterwards. Close has to follow.
+func (t *Taken) Live() { t.brain.Live() }
+
+// endStartGuard ends our own guard, and closes the descriptors that were for it alone.
+func (t *Taken) endStartGuard() {
+	if t.startGuard == nil {
 		return
 	}
-	_ = unix.Shutdown(t.own.Sock, unix.SHUT_RDWR) // it exits
-	if !linux.AwaitEnd(t.own.PIDFD, unix.POLLIN, protocol.ReactWithin) {
+	_ = unix.Shutdown(t.startGuard.Sock, unix.SHUT_RDWR) // it exits
+	if !linux.AwaitEnd(t.startGuard.PIDFD, unix.POLLIN, protocol.ReactWithin) {
 		return // it is stopped
 	}
-	closeGuard(t.own)
-	t.own = nil
-	_ = unix.Close(int(t.Page.FD.Program))
-	_ = unix.Close(int(t.Page.FD.Launcher))
-	t.Page.FD.Program = -1
-	t.Page.FD.Launcher = -1
+	closeGuard(t.startGuard)
+	t.startGuard = nil
+	fds := &t.server.Page.FD
+	_ = unix.Close(int(fds.Program))  // a file that is not open for writing
+	_ = unix.Close(int(fds.Launcher)) // a pidfd
+	fds.Program = -1
+	fds.Launcher = -1
 }
 
+// closeGuard closes the descriptors of a guard, which exits with its socket.
 func closeGuard(g *page.Guard) {
-	if g != nil { // it ends with its socket
-		_ = unix.Close(g.Sock)
-		_ = unix.Close(g.PIDFD)
+	if g == nil {
+		return
 	}
+	_ = unix.Close(g.Sock)  // a socket, or -1
+	_ = unix.Close(g.PIDFD) // a pidfd, or -1
 }
 
-func (t *Taken) ID() string                { return t.Config.Group.ID }
-func (t *Taken) Name() string              { return t.Config.Name }
+// ID is the id of the server's group.
+func (t *Taken) ID() string { return t.Config.Group.ID }
+
+// Name is the name of the server.
+func (t *Taken) Name() string { return t.Config.Name }
+
+// Backend is where the group of the server comes from.
 func (t *Taken) Backend() protocol.Backend { return t.Config.Group.Backend }
 
 // Release leaves the process alone, in a group that no sweep ends.
 func (t *Taken) Release() {
-	if t.Page != nil {
-		t.Page.ByLauncher.FailedStep = page.StepJoin
+	s := t.server
+	if s.Page != nil {
+		s.Page.ByLauncher.FailedStep = page.StepJoin
 	}
-	if g := t.Group; g != nil {
+	if s.Group != nil {
 		t.Leave()
-		t.dismissGuard()
-		_ = removeSoon(g) // a sweep removes a group with members that can't be moved
+		if s.Guard != nil {
+			dismissGuard(s.Guard)
+			s.Guard = nil
+		}
+		_ = removeSoon(s.Group) // a sweep removes a group with members that can't be moved
 	}
 	t.Close()
-}
-
-// dismissGuard ends our own guard, before or after the server has begun.
-func (t *Taken) dismissGuard() {
-	b := &birth{Server: t.Server}
-	b.dismiss()
-	t.Guard = b.Guard
 }
 
 // removeSoon tries again while the kernel counts a process as a member that has ended, or was moved.
@@ -338,7 +411,7 @@ func (t *Taken) GiveBack(client int) {
 	}
 	defer theirs.Close()
 	for range giveBackTries {
-		pids, _ := t.Group.Payload.Members() // a partial list is better than none
+		pids, _ := t.server.Group.Payload.Members() // a partial list is better than none
 		if len(pids) == 0 {
 			return
 		}
@@ -355,41 +428,45 @@ const giveBackTries = 20
 
 // Leave has no sweep end the group.
 func (t *Taken) Leave() {
-	_ = t.Group.Disarm() // it was removed
-	t.untag()
+	_ = t.server.Group.Disarm() // it was removed
+	untag(t.server.Group)
 }
 
-// untag gives up the race with members that fork at some time.
-func (t *Taken) untag() {
-	tag := group.TagOf(t.ID())
-	for tagged, try := true, 0; tagged && try < 100; try++ {
-		tagged = false // a child may have been forked before its parent's tag was removed
-		pids, _ := t.Group.Payload.Members()
+// untag removes the tag of all members. It gives up the race with members that fork at some time.
+func untag(g *group.ControlGroup) {
+	tag := group.TagOf(g.ID)
+	for range untagTries {
+		pids, _ := g.Payload.Members() // a partial list is better than none
+		hasTagged := false             // a child may have been forked before its parent's tag was removed
 		for _, pid := range pids {
-			tagged = tagged || tag.On(pid)
+			hasTagged = hasTagged || tag.On(pid)
 			tag.Remove(pid)
+		}
+		if !hasTagged {
+			return
 		}
 	}
 }
 
+const untagTries = 100
+
+// Close closes what this process has of a server that has ended, or was released.
 func (t *Taken) Close() {
-	t.AwaitSettled()
-	t.Loop.Close()
-	if g := t.Group; g != nil {
+	t.brain.AwaitSettled()
+	t.brain.Loop.Close()
+	if g := t.server.Group; g != nil {
 		g.Close()
 	}
-	t.CloseHeld()
-	_ = unix.Close(t.Events) // fails for none
-	if t.Client != nil {
-		_ = unix.Close(t.Client.Main) // fails for none
+	t.brain.CloseHeld()
+	_ = unix.Close(t.brain.Events) // a file that is only read, or -1
+	closeGuard(t.server.Guard)
+	closeGuard(t.startGuard)
+	if t.client != nil {
+		_ = unix.Close(t.client.Main) // a pidfd, or -1
+		t.client.Close()
 	}
-	closeGuard(t.Guard)
-	closeGuard(t.own)
-	if t.Client != nil {
-		t.Client.Close()
-	}
-	if t.Page != nil {
-		t.Page.Close()
+	if t.server.Page != nil {
+		t.server.Page.Close()
 	}
 }
 
@@ -397,5 +474,5 @@ func (t *Taken) Close() {
 // it is the client's.
 func (t *Taken) SetStderr(where protocol.Stderr, note string) {
 	t.Config.Stderr = where
-	t.Note(note)
+	t.server.Note(note)
 }

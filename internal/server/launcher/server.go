@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package launcher starts a server as a child of this process, with a guard beside it, or takes one over that
+// its client has started. The watcher of a gateway is the brain of those.
+package launcher
+
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/cgroup"
+	"github.com/mcpscope/mcpscope/internal/kernel/loop"
+	"github.com/mcpscope/mcpscope/internal/server/guard"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
+)
+
+// Server is one server to be run in a group of its own.
+type Server struct {
+	Name       string
+	Main       MainProcess // of a server that Run starts
+	Env        []string    // the client's, without our own variables
+	Policy     protocol.Policy
+	Limits     cgroup.Limits
+	Backend    protocol.Backend
+	Require    bool // refuse the backend tree, which is weaker than all others
+	Replace    bool // retire older servers of this name, or recipe, and client process
+	Messages   Messages
+	Recipe     uint64          // of a server of a gateway: see protocol.Facts
+	Notes      []string        // the caller's own, for the report
+	Report     int             // a descriptor, or -1
+	Stderr     protocol.Stderr // one that is taken has its own: see Taken.SetStderr
+	Executable string          // mcpscope itself, for later brains
+	Client     int             // pid of the client where it is not our parent; otherwise 0
+	Guard      int             // pid of that of a gateway, or 0
+	ClientName string          // where its process has another one
+	Origin     protocol.Origin
+	// StrictLimits: the settings do not allow that a limit is missing. Below a gateway the server runs
+	// without it, and its watcher reports that.
+	StrictLimits bool
+	// Unproven is for a program that a gateway has started and that only its name says to be a server. It
+	// gets a group, but no limits, and nothing stops it, before Taken.Prove.
+	Unproven bool
+	Hub      *loop.Hub // of a gateway's servers, or nil
+}
+
+// MainProcess is the main process as Run starts it.
+type MainProcess struct {
+	Path    string   // the file to execute, from Lookup
+	Argv    []string // as the client gave it
+	NoFile  unix.Rlimit
+	Signals guard.ClientSignals
+}
+
+// Messages are what people get to read of the server, beside the report.
+type Messages struct {
+	Verbose bool // asks for notes on members that had to be killed
+	Quiet   bool // print nothing, not even failures
+	// Weaker, if not nil, is called when the server gets the backend tree because a better one that this
+	// host has does not work.
+	Weaker func(error)
+}
