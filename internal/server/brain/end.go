@@ -12,8 +12,8 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// end reports the end of a server with an empty group, and removes all of it. The brain before may have done
-// a part of that.
+// end reports the end of a server, and removes its empty group. The brain before may have done a part of
+// that.
 func (b *Brain) end() {
 	s := b.Server
 	decided := &s.Page.ByBrain

@@ -20,7 +20,7 @@ var eventsOf = [page.Events]lifecycle.Event{
 	page.StopRequested: lifecycle.StopRequested,
 }
 
-// news is what launcher and guard write to the page for the brains.
+// news are the events, signals and the exit that launcher and guard write to the page for a brain.
 type news struct {
 	actor     *actor
 	forwarded uint32 // Launched.Forwarded, as this brain has read it

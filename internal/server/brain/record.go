@@ -59,9 +59,9 @@ func (r *record) killedForMemory() bool {
 	return killed && r.measure().Exhausted()
 }
 
-// causesSeen are the causes that a launcher finds on the page without a brain, by event. The lifecycle has
-// the same for these events. The other events are no first cause of an end without a brain: a server whose
-// launcher died has one, and the exit of the main process is the cause if no event came before.
+// causesSeen are the causes that a launcher finds on the page without a brain, by event. They have to be
+// those of the lifecycle. MainExited is missing: it is the cause if no other event came first.
+// LauncherDied is missing: then a brain stops the server.
 var causesSeen = [page.Events]protocol.Cause{
 	page.StdinClosed:   protocol.StdinClosed,
 	page.StdoutClosed:  protocol.StdoutClosed,

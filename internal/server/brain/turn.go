@@ -66,8 +66,8 @@ func (t *turn) claimEnd() bool {
 	return atomic.LoadUint32(ender) == page.EndedByBrain || !t.server.launcherLives()
 }
 
-// writeState writes cause, state and its end. A next brain that finds a grace without an end would never
-// kill. So an end is written before its state, and 0, for a state without an end, after that.
+// writeState writes cause, state and the deadline of the state. A next brain that finds a grace without its
+// deadline would never kill. So a deadline is written before its state, and 0, for none, after that.
 func (t *turn) writeState(now time.Time) {
 	decided := &t.server.Page.ByBrain
 	decided.Cause = t.life.Cause.Number() | uint32(t.life.Signal)<<16
@@ -116,7 +116,7 @@ func (t *turn) reactsBy(deadline, now time.Time) time.Time {
 		return graceEnds.Add(protocol.KillWithin)
 	case deadline.IsZero(): // the guard writes a deadline when it has news
 		return time.Time{}
-	default: // a look at an idle server, or a check in a doubt or a grace
+	default: // it measures an idle server, or checks whether a doubt or a grace is over
 		return deadline.Add(protocol.KillWithin)
 	}
 }

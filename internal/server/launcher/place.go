@@ -41,12 +41,12 @@ func (s *Server) eachPlace(try func(p backend.Place, missed []error) error) erro
 		return err
 	}
 	root, path, err := group.Position(s.Client)
-	defer root.Close() // a directory, or nil
-	var missed []error
 	hasCgroup := err == nil
+	var missed []error
 	if !hasCgroup && s.Backend != protocol.Tree { // the only one that needs no cgroup
 		missed = append(missed, fmt.Errorf("find our cgroup: %w", err))
 	}
+	defer root.Close() // a directory, or nil
 	candidates := s.candidates(hasCgroup)
 	here := backend.Place{
 		Root: root, Path: path, Limits: s.Limits,

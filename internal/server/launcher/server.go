@@ -50,7 +50,7 @@ type MainProcess struct {
 	Signals guard.ClientSignals
 }
 
-// Messages are what people get to read of the server, beside the report.
+// Messages selects the lines that people get to read, beside the report.
 type Messages struct {
 	Verbose bool // asks for notes on members that had to be killed
 	Quiet   bool // print nothing, not even failures

@@ -35,8 +35,8 @@ type Taken struct {
 	client    *client.Side
 	wanted    *Server // nil for a server of the watcher before
 	unlimited []error // limits that could not be applied
-	// startGuard is our own guard of a server that has begun, until it has ended. It is nil before that, when
-	// the server has it, and always for a server of the watcher before, which has none.
+	// startGuard is our own guard of a server that has begun. It is nil before that, when server.Guard is our
+	// guard, and after the guard has exited. A server of the watcher before never gets such a guard.
 	startGuard *page.Guard
 }
 
@@ -167,7 +167,8 @@ func openKept(k page.Kept) (*page.Page, error) {
 	return p, nil
 }
 
-// load makes a brain of what the watcher before has left. The lifecycle of an unproven server has not begun.
+// load makes a brain from the page of a server of the watcher before. The lifecycle of an unproven server
+// has not begun.
 func (h *Heir) load(p *page.Page, k page.Kept) (*Taken, error) {
 	load := brain.LoadRunning
 	if p.Order.Unproven {

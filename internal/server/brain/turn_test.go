@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package brain
+
+import (
+	"testing"
+	"time"
+
+	"github.com/mcpscope/mcpscope/internal/server/lifecycle"
+	"github.com/mcpscope/mcpscope/internal/server/page"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
+)
+
+// gone is a client that has left, and a server without unread input.
+type gone struct{}
+
+func (gone) Unread() bool                { return false }
+func (gone) Blocked() bool               { return false }
+func (gone) Abandoned() bool             { return true }
+func (gone) CPU() (time.Duration, error) { return 0, nil }
+func (gone) Traffic() lifecycle.Traffic  { return lifecycle.Traffic{} }
+
+func newLifecycle() *lifecycle.Lifecycle {
+	at := time.Unix(1, 0)
+	return lifecycle.New(protocol.DefaultPolicy(), gone{}, at, at)
+}
+
+// A launcher of whose server nothing is left finds the cause that a brain would have found.
+func TestCauseWithoutABrain(t *testing.T) {
+	for event, want := range causesSeen {
+		if want == "" {
+			continue
+		}
+		l := newLifecycle()
+		l.Handle(eventsOf[event], time.Unix(2, 0))
+		if l.Cause != want {
+			t.Errorf("event %d: the lifecycle has the cause %q, and the launcher %q", event, l.Cause, want)
+		}
+		p := &page.Page{}
+		p.ByGuard.Happened[event] = 1
+		r := &record{server: &Server{Config: protocol.NewConfig(), Page: p}}
+		if got, _ := r.causeSeen(); got != want {
+			t.Errorf("event %d alone: the cause is %q, want %q", event, got, want)
+		}
+	}
+}
+
+// The first event is the cause. A signal counts as an event.
+func TestCauseIsTheFirstEvent(t *testing.T) {
+	p := &page.Page{}
+	r := &record{server: &Server{Config: protocol.NewConfig(), Page: p}}
+	if got, _ := r.causeSeen(); got != protocol.MainExited {
+		t.Errorf("the cause is %q without an event, want %q", got, protocol.MainExited)
+	}
+	p.ByGuard.Happened[page.StdoutClosed] = 7
+	p.ByGuard.Happened[page.StdinClosed] = 8
+	p.AddSignal(page.Signal{At: 9, Number: 15})
+	if got, _ := r.causeSeen(); got != protocol.StdoutClosed {
+		t.Errorf("the cause is %q, want %q", got, protocol.StdoutClosed)
+	}
+	p.ByLauncher.Signals[0].At = 6
+	if got, sig := r.causeSeen(); got != protocol.Signalled || sig != 15 {
+		t.Errorf("the cause is %q by signal %d, want %q by 15", got, sig, protocol.Signalled)
+	}
+}
+
+// The next brain begins in the same state, unless it has to ask again.
+func TestPhaseForTheNextBrain(t *testing.T) {
+	for state := lifecycle.Running; state <= lifecycle.Emptied; state++ {
+		own := state
+		if state == lifecycle.Doubting {
+			own = lifecycle.Running
+		}
+		if got := phase(state, false); got != own {
+			t.Errorf("state %d becomes %d, want %d", state, got, own)
+		}
+		taken := state
+		if state > lifecycle.Idle && state < lifecycle.Terminating {
+			taken = lifecycle.Running
+		}
+		if got := phase(state, true); got != taken {
+			t.Errorf("state %d of a gateway's server becomes %d, want %d", state, got, taken)
+		}
+	}
+}
+
+// After this time the guard replaces a brain that has changed nothing.
+func TestReactsBy(t *testing.T) {
+	now := time.Unix(100, 0)
+	soon := now.Add(time.Second)
+	s := &Server{Config: &protocol.Config{Facts: protocol.Facts{Policy: protocol.DefaultPolicy()}}}
+	grace := s.Config.Policy.TermGrace
+	for _, c := range []struct {
+		text     string
+		state    lifecycle.State
+		ends     time.Time // of the state
+		deadline time.Time // of the brain
+		want     time.Time
+	}{
+		{"waits for an event alone", lifecycle.Running, time.Time{}, time.Time{}, time.Time{}},
+		{"looks at an idle server", lifecycle.Running, time.Time{}, soon, soon.Add(protocol.KillWithin)},
+		{"waits for a grace", lifecycle.Finishing, soon, soon, soon.Add(protocol.KillWithin)},
+		{"checks in a term grace", lifecycle.Terminating, soon, now, soon.Add(protocol.KillWithin)},
+		{"checks in an endless one", lifecycle.Terminating, time.Time{}, now, time.Time{}},
+		{"kills", lifecycle.Killing, time.Time{}, now, now.Add(5*protocol.KillWithin + grace)},
+	} {
+		l := newLifecycle()
+		l.Resume(lifecycle.Left{State: c.state, Due: c.ends})
+		turn := turn{server: s, life: l}
+		if got := turn.reactsBy(c.deadline, now); !got.Equal(c.want) {
+			t.Errorf("a brain that %s reacts by %v, want %v", c.text, got, c.want)
+		}
+	}
+}
