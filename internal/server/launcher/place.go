@@ -69,10 +69,18 @@ func (s *Server) eachPlace(try func(p backend.Place, missed []error) error) erro
 			missed = append(missed, &placeError{c, err})
 		}
 	}
-	if len(missed) == 1 {
-		return errors.Unwrap(missed[0]) // the only candidate needs no name
+	return noPlace(missed)
+}
+
+// noPlace is the error if no place works.
+func noPlace(missed []error) error {
+	if len(missed) != 1 {
+		return fmt.Errorf("%w: %w", backend.ErrNoBackend, errors.Join(missed...))
 	}
-	return fmt.Errorf("%w: %w", backend.ErrNoBackend, errors.Join(missed...))
+	if only, ok := missed[0].(*placeError); ok {
+		return only.err // the only candidate needs no name
+	}
+	return missed[0]
 }
 
 // candidates are the backends that the server may have, the best first.
