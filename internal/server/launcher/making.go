@@ -251,8 +251,12 @@ func (m *making) dismissGuard() {
 	s.Guard = nil
 }
 
-// dismissGuard ends the guard of a server that is taken over, before or after that has begun.
+// dismissGuard ends the guard of a server that is taken over, before or after that has begun. A server of the
+// watcher before has no such guard.
 func dismissGuard(g *page.Guard) {
+	if g.Sock < 0 {
+		return
+	}
 	_ = unix.Close(g.Sock) // a socket, whose end has the guard exit
 	linux.AwaitEnd(g.PIDFD, unix.POLLIN, protocol.ReactWithin)
 	_ = unix.Close(g.PIDFD) // a pidfd

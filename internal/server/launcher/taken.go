@@ -140,7 +140,6 @@ func (h *Heir) Retake(k page.Kept) (*Taken, error) {
 	}
 	wasTaken := p.Directories[0] != 0
 	if wasTaken && !group.Populated(t.server.Group.Members()) {
-		t.server.Guard = nil
 		t.Release()
 		return nil, nil
 	}
