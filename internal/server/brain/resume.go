@@ -6,6 +6,8 @@ import (
 	"cmp"
 	"os"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/loop"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
@@ -150,6 +152,7 @@ func LoadRunning(p *page.Page, g *page.Guard, env []string, l *loop.Loop) (*Brai
 		return nil, err
 	}
 	if err := b.Begin(); err != nil {
+		_ = unix.Close(b.Events) // a file that is only read, or -1
 		return nil, err
 	}
 	left := lifecycle.Left{

@@ -128,13 +128,31 @@ type Heir struct {
 }
 
 // Retake continues with a server of the watcher before. It returns nil for one that was released, or not
-// taken yet, or that has ended meanwhile.
-func (h *Heir) Retake(k page.Kept) (*Taken, error) {
-	p, err := openKept(k)
-	if err != nil || p.ByLauncher.FailedStep != page.StepNone {
+// taken yet, or that has ended meanwhile. After an error k is still open: the next watcher may try again.
+func (h *Heir) Retake(k page.Kept) (_ *Taken, err error) {
+	for _, fd := range descriptorsOf(k) {
+		unix.CloseOnExec(int(fd)) // fails for none
+	}
+	p, err := page.Open(int(k.Memory))
+	if err != nil {
 		return nil, err
 	}
-	t, err := h.load(p, k)
+	if p.ByLauncher.FailedStep != page.StepNone { // the server was released
+		p.Unmap()
+		closeKept(k)
+		return nil, nil
+	}
+	var t *Taken
+	waits := h.Hub.Loop()
+	defer func() {
+		if err != nil {
+			waits.Close() // before descriptors that it waits for
+			closeWatched(t)
+			p.Unmap()
+		}
+	}()
+	renumber(p, k)
+	t, err = h.load(p, k, waits)
 	if err != nil {
 		return nil, err
 	}
@@ -149,31 +167,31 @@ func (h *Heir) Retake(k page.Kept) (*Taken, error) {
 	return t, nil
 }
 
-// openKept opens the page of a server, and writes the numbers of this process's descriptors to it.
-func openKept(k page.Kept) (*page.Page, error) {
-	for _, fd := range [...]int32{k.Payload, k.Memory, k.Stdin, k.Stdout} {
-		unix.CloseOnExec(int(fd)) // fails for none
+func descriptorsOf(k page.Kept) [4]int32 { return [4]int32{k.Payload, k.Memory, k.Stdin, k.Stdout} }
+
+func closeKept(k page.Kept) {
+	for _, fd := range descriptorsOf(k) {
+		_ = unix.Close(int(fd)) // nothing to flush; fails for none
 	}
-	p, err := page.Open(int(k.Memory))
-	if err != nil || p.ByLauncher.FailedStep != page.StepNone {
-		return p, err
-	}
+}
+
+// renumber writes the numbers of this process's descriptors to the page.
+func renumber(p *page.Page, k page.Kept) {
 	p.ByGuard.Payload = k.Payload
 	p.Memory = k.Memory
 	p.FD.Program = -1
 	p.FD.Launcher = -1
 	p.ByGuard.Generation++ // the other process may still run
-	return p, nil
 }
 
-// load makes a brain from the page of a server of the watcher before. The lifecycle of an unproven server
-// has not begun.
-func (h *Heir) load(p *page.Page, k page.Kept) (*Taken, error) {
+// load makes a brain from the page of a server of the watcher before. The lifecycle of an unproven server has
+// not begun.
+func (h *Heir) load(p *page.Page, k page.Kept, waits *loop.Loop) (*Taken, error) {
 	load := brain.LoadRunning
 	if p.Order.Unproven {
 		load = brain.Load
 	}
-	b, err := load(p, noGuard(p), h.Env, h.Hub.Loop())
+	b, err := load(p, noGuard(p), h.Env, waits)
 	if err != nil {
 		return nil, err
 	}
@@ -457,16 +475,29 @@ func (t *Taken) Close() {
 	if g := t.server.Group; g != nil {
 		g.Close()
 	}
-	t.brain.CloseHeld()
-	_ = unix.Close(t.brain.Events) // a file that is only read, or -1
 	closeGuard(t.server.Guard)
 	closeGuard(t.startGuard)
+	closeWatched(t)
 	if t.client != nil {
-		_ = unix.Close(t.client.Main) // a pidfd, or -1
 		t.client.Close()
 	}
 	if t.server.Page != nil {
 		t.server.Page.Close()
+	}
+}
+
+// closeWatched closes the descriptors that this process has opened itself, to watch the members. t may be
+// nil.
+func closeWatched(t *Taken) {
+	if t == nil {
+		return
+	}
+	t.brain.CloseHeld()
+	_ = unix.Close(t.brain.Events) // a file that is only read, or -1
+	if t.client != nil {
+		_ = unix.Close(t.client.Main)       // a pidfd, or -1
+		_ = unix.Close(int(t.client.Input)) // an epoll set, or -1
+		t.client.Input = -1
 	}
 }
 

@@ -332,6 +332,11 @@ func (p *Page) Close() {
 	for _, fd := range []int32{p.Memory, p.FD.Program, p.FD.Launcher} {
 		_ = unix.Close(int(fd)) // nothing to flush
 	}
+	p.Unmap()
+}
+
+// Unmap gives back the memory alone. The file is still open, and has the page.
+func (p *Page) Unmap() {
 	_ = unix.MunmapPtr(unsafe.Pointer(p), Size) // it was mapped whole
 }
 
