@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package launcher
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/kernel/loop"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
+	"github.com/mcpscope/mcpscope/internal/server/brain"
+	"github.com/mcpscope/mcpscope/internal/server/client"
+	"github.com/mcpscope/mcpscope/internal/server/group"
+	"github.com/mcpscope/mcpscope/internal/server/page"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
+)
+
+// Heir is the process that goes on with the servers of a watcher that is dead.
+type Heir struct {
+	Hub   *loop.Hub
+	Env   []string
+	Guard int // pid of the client's
+	// ClientPIDFD finds the client of a server again.
+	ClientPIDFD func(protocol.ClientFacts) int
+}
+
+// Retake continues with a server of the watcher before. It returns nil for one that was released, or not
+// taken yet, or that has ended meanwhile. After an error k is still open: the next watcher may try again.
+func (h *Heir) Retake(k page.Kept) (_ *Taken, err error) {
+	for _, fd := range descriptorsOf(k) {
+		unix.CloseOnExec(int(fd)) // fails for none
+	}
+	p, err := page.Open(int(k.Memory))
+	if err != nil {
+		return nil, err
+	}
+	if p.ByLauncher.FailedStep != page.StepNone { // the server was released
+		p.Unmap()
+		closeKept(k)
+		return nil, nil
+	}
+	var t *Taken
+	waits := h.Hub.Loop()
+	defer func() {
+		if err != nil {
+			waits.Close() // before descriptors that it waits for
+			closeWatched(t)
+			p.Unmap()
+		}
+	}()
+	renumber(p, k)
+	t, err = h.load(p, k, waits)
+	if err != nil {
+		return nil, err
+	}
+	wasTaken := p.Directories[0] != 0
+	if wasTaken && !group.Populated(t.server.Group.Members()) {
+		t.Release()
+		return nil, nil
+	}
+	if err := h.watchAgain(t); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+func descriptorsOf(k page.Kept) [4]int32 { return [4]int32{k.Payload, k.Memory, k.Stdin, k.Stdout} }
+
+func closeKept(k page.Kept) {
+	for _, fd := range descriptorsOf(k) {
+		_ = unix.Close(int(fd)) // nothing to flush; fails for none
+	}
+}
+
+// renumber writes the numbers of this process's descriptors to the page.
+func renumber(p *page.Page, k page.Kept) {
+	p.ByGuard.Payload = k.Payload
+	p.Memory = k.Memory
+	p.FD.Program = -1
+	p.FD.Launcher = -1
+	p.ByGuard.Generation++ // the other process may still run
+}
+
+// load makes a brain from the page of a server of the watcher before. The lifecycle of an unproven server has
+// not begun.
+func (h *Heir) load(p *page.Page, k page.Kept, waits *loop.Loop) (*Taken, error) {
+	load := brain.LoadRunning
+	if p.Order.Unproven {
+		load = brain.Load
+	}
+	b, err := load(p, noGuard(p), h.Env, waits)
+	if err != nil {
+		return nil, err
+	}
+	t := newTaken(b)
+	t.client = &client.Side{
+		ClientSide: t.Config.Side,
+		Stdin:      client.Watch(k.Stdin),
+		Stdout:     client.Watch(k.Stdout),
+		Input:      -1,
+		Room:       [2]client.Watch{-1, -1},
+		PIDFD:      h.ClientPIDFD(t.Config.Client),
+		Main:       -1,
+		Members:    membersOf(t.server),
+	}
+	return t, nil
+}
+
+// watchAgain watches the main process and the client's side again. Guide does the rest for an unproven
+// server.
+func (h *Heir) watchAgain(t *Taken) error {
+	main, err := openProcess(t.Config.Main)
+	t.client.Main = main
+	if err != nil {
+		return err
+	}
+	t.brain.Held = t.client.Rewatch(t.Config.Policy.IdleFreeze > 0)
+	if !t.IsProven() {
+		return nil
+	}
+	t.Config.Launcher, _ = group.Identify(os.Getpid()) // as far as it can be seen
+	showLife(t.brain.Events)
+	t.GuardedBy(h.Guard)
+	return t.brain.TakeOverInWatcher(t.client)
+}
+
+// openProcess returns a pidfd, or -1 if the process has ended.
+func openProcess(i protocol.Identity) (pidfd int, err error) {
+	pidfd, err = unix.PidfdOpen(i.PID, 0)
+	if err != nil {
+		return -1, proc.IgnoreGone(err)
+	}
+	if now, err := group.Identify(i.PID); err != nil || now.Start != i.Start { // its pid is another's
+		_ = unix.Close(pidfd)
+		return -1, nil
+	}
+	return pidfd, nil
+}
+
+// Reguard is GuardedBy for a server that no watcher could go on with.
+func Reguard(k page.Kept, pid int) {
+	fd, err := unix.FcntlInt(uintptr(k.Payload), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	g, err := group.Reopen(fd, protocol.Placed{})
+	if err != nil {
+		return // it was removed
+	}
+	defer g.Close()
+	_, armed, err := g.Payload.Attr(group.AttrArmed)
+	if err != nil || !armed {
+		return // it is not proven a server
+	}
+	facts := g.Facts()
+	facts.Guard, _ = group.Identify(pid)
+	_ = g.Register(&protocol.Config{Facts: facts}) // it was removed meanwhile
+}
