@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/freeze"
 )
 
 // A pipe or socket is closed when no process has its other end.
@@ -305,4 +307,59 @@ func TestRewatchOfAHeldStdin(t *testing.T) {
 		t.Error("the end of stdin is not seen")
 	}
 	_ = unix.Close(held)
+}
+
+// group is a list of members.
+type group struct {
+	freeze.Target
+	pids []int
+}
+
+func (g group) Members() ([]int, error) { return g.pids, nil }
+
+// An end of stdin may be on its way between two processes: then another process can still write to it.
+func TestEndInAMessage(t *testing.T) {
+	read, write := pipe(t)
+	in := &Side{}
+	if err := in.watch(read, -1, -1); err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	member := exec.Command("sleep", "1000")
+	member.Stdin = os.NewFile(uintptr(read), "stdin")
+	keeper := exec.Command("sleep", "1000") // a member that has inherited the client's end
+	keeper.Stdout = os.NewFile(uintptr(write), "end")
+	for _, cmd := range []*exec.Cmd{member, keeper} {
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			_ = cmd.Process.Kill() // it sleeps, or has ended
+			_ = cmd.Wait()         // killed
+		}()
+	}
+	if err := unix.Sendmsg(pair[0], []byte{0}, unix.UnixRights(write), nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	_ = keeper.Stdout.(*os.File).Close() // now the message and the member have it
+	members := group{pids: []int{member.Process.Pid, keeper.Process.Pid}}
+	abandoned := func() bool { return in.HeldByNobodyBut(members, freeze.NewTag(1), nil) }
+	if !abandoned() {
+		t.Error("an end that a member has counts")
+	}
+	_ = keeper.Process.Kill()
+	_ = keeper.Wait() // killed
+	members.pids = members.pids[:1]
+	if abandoned() {
+		t.Error("an end in a message does not count")
+	}
+	_ = unix.Close(pair[0])
+	_ = unix.Close(pair[1])
+	if !in.Stdin.Fired() || !abandoned() {
+		t.Error("a closed end counts")
+	}
 }
