@@ -18,7 +18,7 @@ import (
 // serverAction is one thing that a command does to many servers.
 type serverAction struct {
 	verb string // in "cannot VERB NAME (ID)"
-	// do returns the lines to print.
+	// do returns the lines to print; with an error those of the part that was done.
 	do func(*fleet.Listed) ([]string, error)
 }
 
@@ -32,7 +32,10 @@ type actionResult struct {
 // oneLineAction returns an action that prints "PAST NAME (ID)" for each server.
 func oneLineAction(verb, past string, do func(*fleet.Listed) error) serverAction {
 	return serverAction{verb: verb, do: func(s *fleet.Listed) ([]string, error) {
-		return []string{past + " " + nameAndID(s)}, do(s)
+		if err := do(s); err != nil {
+			return nil, err
+		}
+		return []string{past + " " + nameAndID(s)}, nil
 	}}
 }
 
@@ -67,11 +70,11 @@ func (a serverAction) runOn(servers []*fleet.Listed, stdio cli.Stdio) int {
 }
 
 func (a serverAction) print(result actionResult, stdio cli.Stdio) int {
-	if result.err != nil {
-		return stdio.Cannot(a.verb+" "+nameAndID(result.server), withLimitStep(result.err))
-	}
 	for _, line := range result.lines {
 		fmt.Fprintln(stdio.Out, cli.OneLine(line))
+	}
+	if result.err != nil {
+		return stdio.Cannot(a.verb+" "+nameAndID(result.server), withLimitStep(result.err))
 	}
 	return cli.ExitOK
 }

@@ -7,6 +7,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -87,7 +88,7 @@ func unknownServer(names []string, files []*clientconfig.File) string {
 }
 
 // planFiles prints the plan of each file that could be read, and returns the changes.
-func (r *rewriting) planFiles(files []*clientconfig.File) (plan []clientconfig.Change, status int) {
+func (r *rewriting) planFiles(files []*clientconfig.File) (changes []clientconfig.Change, status int) {
 	for _, c := range files {
 		if c.Err != nil { // it was reported
 			continue
@@ -100,14 +101,16 @@ func (r *rewriting) planFiles(files []*clientconfig.File) (plan []clientconfig.C
 			fmt.Fprintf(r.stdio.Out, "%s: no servers below any key that clients use\n", c.Where())
 		}
 		change := r.planFile(c)
-		if !r.dryRun {
-			status = max(status, r.printPlan(change))
+		plan := *r
+		if r.dryRun { // the diff takes its place, but for the failures
+			plan.stdio.Out = io.Discard
 		}
+		status = max(status, plan.printPlan(change))
 		if change.Count() > 0 {
-			plan = append(plan, change)
+			changes = append(changes, change)
 		}
 	}
-	return plan, status
+	return changes, status
 }
 
 func (r *rewriting) planFile(c *clientconfig.File) clientconfig.Change {
@@ -126,6 +129,9 @@ func (r *rewriting) changeFiles(plan []clientconfig.Change, isAll bool) int {
 	switch {
 	case r.dryRun:
 		r.printDiffs(plan)
+		if r.check && len(plan) > 0 {
+			return cli.ExitFailure
+		}
 		return cli.ExitOK
 	case len(plan) == 0 && isAll:
 		fmt.Fprintf(r.stdio.Out, "nothing to %s\n", r.verb)

@@ -81,7 +81,7 @@ func setAll(s *fleet.Listed, limits []cgroup.Limit) (lines []string, err error) 
 	for _, limit := range limits {
 		change, err := s.Limit(limit)
 		if err != nil {
-			return nil, err
+			return lines, err
 		}
 		lines = append(lines, nameAndID(s)+": "+change)
 	}

@@ -73,7 +73,11 @@ func (f *sweepFlags) sweepOrphans(stdio cli.Stdio) int {
 	if len(orphans) == 0 && err == nil && !f.json {
 		stdio.None("no orphans")
 	}
+	status := cli.ExitOK
 	for _, o := range orphans {
+		if o.Stuck != "" {
+			status = cli.ExitFailure
+		}
 		if f.json {
 			printSweptJSON(stdio, leftover.SweptOrphan(o, before[o.ID]))
 		} else {
@@ -82,14 +86,14 @@ func (f *sweepFlags) sweepOrphans(stdio cli.Stdio) int {
 	}
 	switch {
 	case err == nil:
-		return cli.ExitOK
+		return status
 	case f.DryRun:
 		return stdio.Cannot("look for orphans", err)
 	}
 	return stdio.Cannot("sweep", remedy.With(err, cli.Hint(protocol.Auto, err)))
 }
 
-// printOrphan prints an orphan that is stuck as an error, which does not change the status.
+// printOrphan prints an orphan that is stuck as an error.
 func (f *sweepFlags) printOrphan(stdio cli.Stdio, o sweep.Swept) {
 	name := cli.OneLine(o.Name)
 	switch {

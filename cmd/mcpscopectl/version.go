@@ -54,5 +54,8 @@ func runnerVersion() (programVersion, error) {
 		return programVersion{}, fmt.Errorf("%s: %w", runner, err)
 	}
 	version, built, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+	if version == "" {
+		return programVersion{}, fmt.Errorf("%s prints no version", runner)
+	}
 	return programVersion{version: version, built: built}, nil
 }

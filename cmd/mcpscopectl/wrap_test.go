@@ -101,6 +101,7 @@ func TestWrapRepairsWhatIsBroken(t *testing.T) {
 	}
 	u.wants(1, []string{"broken: " + old + " is not there; mcpscope wrap repairs it"}, "wrap", "--list")
 	u.wants(1, []string{"would change 1 file"}, "wrap", "--program", u.program, "--check")
+	u.wants(1, []string{"+"}, "wrap", "--program", u.program, "--check", "--dry-run")
 	u.wants(0, []string{"Wrapped 1 server"}, "wrap", "--program", u.program, "--yes")
 	u.wantsFile(wrapped(u.program, ""))
 }

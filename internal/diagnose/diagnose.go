@@ -58,13 +58,14 @@ func Collect(programs Programs) Facts {
 }
 
 func readFindings(files *settings.FileSettings) Findings {
+	leaks, _ := leftover.CountLeaks(os.Getuid()) // doctor advises if there is one; sweep prints the error
 	return Findings{
 		Gateways:    gatewayLines(),
 		Uncontained: units.UncontainedGateways(),
 		Changed:     changedGateways(),
 		Configured:  clientconfig.FindCoverage().Lines(),
 		Agents:      agentsOutside(),
-		Leaks:       leftover.CountLeaks(os.Getuid()),
+		Leaks:       leaks,
 		Settings:    problemLines(files.Problems),
 	}
 }

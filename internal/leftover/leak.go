@@ -232,11 +232,11 @@ func (l *Leak) tree() *freeze.Tree {
 // Close closes the pidfd.
 func (l *Leak) Close() { _ = unix.Close(l.pidfd) } // it was only read
 
-// CountLeaks is for doctor and metrics; 0 if they cannot be found.
-func CountLeaks(uid int) int {
-	leaks, _ := FindLeaks(uid, LeakAge) // none
+// CountLeaks is for doctor and metrics.
+func CountLeaks(uid int) (int, error) {
+	leaks, err := FindLeaks(uid, LeakAge)
 	defer leaks.Close()
-	return len(leaks.Found)
+	return len(leaks.Found), err
 }
 
 // isAbandoned reports whether no other process can write to its stdin, and none reads its stdout.

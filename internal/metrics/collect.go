@@ -30,7 +30,9 @@ func (c collector) Collect(sink chan<- prometheus.Metric) {
 	sendGauge(sink, readable, oneUnless(err))
 	sendServers(sink, servers)
 	sendGauge(sink, surplus, float64(duplicates(servers)))
-	sendGauge(sink, leaked, float64(c.figures.leaks()))
+	if count, err := c.figures.leaks(); err == nil { // an unknown number is no sample
+		sendGauge(sink, leaked, float64(count))
+	}
 	sendGauge(sink, outside, float64(c.figures.uncontained()))
 	sendGauge(sink, outsideGateways, float64(c.figures.gateways()))
 	counts, err := c.figures.ends()

@@ -26,7 +26,7 @@ import (
 // source is where figures come from.
 type source struct {
 	servers     func() ([]show.Server, error)
-	leaks       func() int
+	leaks       func() (int, error)
 	uncontained func() int
 	gateways    func() int // whose servers are not contained
 	ends        func() (map[protocol.Cause]int, error)
@@ -36,7 +36,7 @@ func sourceOf(f *selection.Filter) source {
 	uid := selection.Whose(f.AllUsers)
 	return source{
 		servers:     func() ([]show.Server, error) { return measure(f) },
-		leaks:       func() int { return leftover.CountLeaks(uid) },
+		leaks:       func() (int, error) { return leftover.CountLeaks(uid) },
 		uncontained: func() int { return containment.Servers(uid) },
 		gateways:    func() int { return len(units.UncontainedGateways()) },
 		ends:        countEnds(),

@@ -51,7 +51,7 @@ func TestMetrics(t *testing.T) {
 	}
 	text, err := textOf(source{
 		servers:     some,
-		leaks:       func() int { return 3 },
+		leaks:       func() (int, error) { return 3, nil },
 		uncontained: func() int { return 2 },
 		gateways:    func() int { return 1 },
 		ends: func() (map[protocol.Cause]int, error) {
@@ -129,7 +129,7 @@ func TestMetricsServer(t *testing.T) {
 	none := func() int { return 0 }
 	server := newServer(source{
 		servers:     func() ([]show.Server, error) { return someViews()[:1], nil },
-		leaks:       none,
+		leaks:       func() (int, error) { return 0, errors.New("unknown") },
 		uncontained: none,
 		gateways:    none,
 		ends:        func() (map[protocol.Cause]int, error) { return nil, errors.New("no journal") },
