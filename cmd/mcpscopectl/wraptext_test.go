@@ -116,7 +116,7 @@ func TestServersThatCannotBeChanged(t *testing.T) {
 	lines := []string{"  t: not editable: " + reason, `      command: "` + u.program + `"`, `      args: ["run", "--name", "t", "--", "uvx", …the argument that is there now]`}
 	u.wants(0, append(lines, "nothing to wrap"), "wrap", "--program", u.program, u.config)
 	u.wants(1, append(lines, `cannot wrap "t" in `+u.config+": "+reason), "wrap", "--program", u.program, u.config, "--server", "t")
-	u.wants(1, []string{`cannot wrap "t" in `+u.config+": "+reason}, "wrap", "--program", u.program, u.config, "--server", "t", "--dry-run")
+	u.wants(1, []string{`cannot wrap "t" in ` + u.config + ": " + reason}, "wrap", "--program", u.program, u.config, "--server", "t", "--dry-run")
 	u.write(u.config, "mcpServers:\n  t: &t\n    command: "+u.program+"\n    args: [run, --, uvx, x]\n")
 	u.wants(1, []string{"  t: wrapped: by hand, since " + reason, `      command: "uvx"`, `      args: […the argument that is there now]`,
 		`cannot unwrap "t" in ` + u.config + ": " + reason}, "unwrap", u.config)
