@@ -8,7 +8,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/programs"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
 )
 
@@ -31,7 +31,7 @@ func withBrowser(env []string) []string {
 	if err != nil || isOdd(self) {
 		return env
 	}
-	return append(env, "BROWSER="+self+cli.Browser)
+	return append(env, "BROWSER="+self+programs.Browser)
 }
 
 // isOdd reports whether a program in BROWSER would not be understood.

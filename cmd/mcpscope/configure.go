@@ -43,7 +43,7 @@ func configurationNotes(problems []settings.FileProblem) (notes []string) {
 // openReport: one that a file asks for and that can't be had is a mistake in the file, which
 // must not keep the server from starting.
 func (v *invocation) openReport() (int, error) {
-	report, err := cli.OpenReport(v.values.Report)
+	report, err := openReport(v.values.Report)
 	if err != nil && !v.values.Given("report") {
 		v.notes = append(v.notes, "configuration: cannot open the report: "+cli.ErrorLine(err))
 		return -1, nil

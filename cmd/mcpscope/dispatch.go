@@ -12,18 +12,19 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
+	"github.com/mcpscope/mcpscope/internal/programs"
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
 // dispatch becomes mcpscopectl: the same process, with the same terminal, descriptors and signals.
 // It returns only if it can't.
 func dispatch(args []string, io cli.Stdio) int {
-	tool, err := cli.FindTool()
+	tool, err := programs.FindTool()
 	if err == nil {
 		err = syscall.Exec(tool, append([]string{tool}, args...), environment())
 		err = fmt.Errorf("execute %s: %w", tool, err)
 	}
-	if errors.As(err, new(*cli.MissingError)) {
+	if errors.As(err, new(*programs.MissingError)) {
 		return alone(args, err, io)
 	}
 	return io.Cannot(args[0], err)
@@ -45,7 +46,7 @@ func alone(args []string, missing error, io cli.Stdio) int {
 		fmt.Fprintf(io.Out, loneHelp, missing)
 		return cli.ExitOK
 	case args[0] == "version" || args[0] == "-version" || args[0] == "--version":
-		fmt.Fprintf(io.Out, "mcpscope %s (%s)\n", cli.Version(), cli.Built())
+		fmt.Fprintf(io.Out, "mcpscope %s (%s)\n", programs.Version(), programs.Built())
 		return cli.ExitOK
 	case args[0] == "help" && len(args) == 2 && args[1] == "run":
 		fmt.Fprint(io.Out, settings.Help(settings.Run))

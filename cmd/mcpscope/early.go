@@ -144,7 +144,7 @@ func refuse(why string) {
 // effect on one processor. Package syscall raises the limit of open files before other packages open one.
 func openNothing() {
 	few := unix.Rlimit{Cur: 3}
-	was := &cli.Files
+	was := &filesBefore
 	at := uintptr(unsafe.Pointer(&few))
 	to := uintptr(unsafe.Pointer(was))
 	unix.RawSyscall6(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, 0, to, 0, 0)
@@ -320,7 +320,7 @@ func (f *file) access(mode uintptr) unix.Errno {
 	return errno
 }
 
-// find is cli.Lookup for a program that there is.
+// find is programs.Lookup for a program that there is.
 func (f *file) find(command, search string) bool {
 	if strings.Contains(command, "/") {
 		return f.named(command).isProgram()

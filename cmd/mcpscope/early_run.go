@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/programs"
 	"github.com/mcpscope/mcpscope/internal/server/guard"
 	"github.com/mcpscope/mcpscope/internal/server/page"
 )
@@ -173,13 +173,13 @@ func addBrowser() bool {
 	at := uintptr(unsafe.Pointer(&browser))
 	here := unix.AT_FDCWD
 	link := uintptr(unsafe.Pointer(unsafe.StringData("/proc/self/exe\x00")))
-	const room = uintptr(len(browser) - len(name) - len(cli.Browser) - len("\x00"))
+	const room = uintptr(len(browser) - len(name) - len(programs.Browser) - len("\x00"))
 	size, _, errno := unix.RawSyscall6(unix.SYS_READLINKAT, uintptr(here), link, at+uintptr(n), room, 0, 0)
 	if errno != 0 || size >= room {
 		return false
 	}
 	end := n + int(size)
-	copy(browser[end:], cli.Browser)
+	copy(browser[end:], programs.Browser)
 	if isOdd(text(at)[n:end]) {
 		return false
 	}

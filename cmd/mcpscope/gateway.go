@@ -13,9 +13,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/internal/advice"
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/gateway"
 	"github.com/mcpscope/mcpscope/internal/name"
+	"github.com/mcpscope/mcpscope/internal/programs"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
@@ -51,16 +53,16 @@ type gatewayRun struct {
 
 // become returns only if it can't.
 func (v *gatewayRun) become(flags, operands []string) int {
-	file, err := cli.Lookup(operands[0])
+	file, err := programs.Lookup(operands[0])
 	if err != nil {
 		return v.FailCommand(operands, err)
 	}
-	limit, err := cli.NoFile()
+	limit, err := readNoFile()
 	if err != nil {
 		return v.fail(operands, err)
 	}
 	options := v.options(flags)
-	explain, err := cli.OpenReport(v.Explain)
+	explain, err := openReport(v.Explain)
 	if err != nil {
 		text := fmt.Sprintf("cannot explain: %v", err)
 		return v.Fail(cli.ExitOwnFailure, text, "--explain takes a path or fd:N")
@@ -112,7 +114,7 @@ func configureServer(flags []string, name string) *gateway.Server {
 // warnUncontained is before the gateway runs: then its stderr is its own.
 func (v *gatewayRun) warnUncontained(command string, why error) {
 	v.note(cli.NotContained(command, why))
-	v.Hint(cli.Hint(protocol.Auto, why))
+	v.Hint(advice.Hint(protocol.Auto, why))
 }
 
 // note prints on stderr, which is the log of a gateway.
@@ -122,7 +124,7 @@ func (v *gatewayRun) note(text string) {
 
 func (v *gatewayRun) fail(operands []string, err error) int {
 	text := fmt.Sprintf("cannot contain the servers of %q: %v", operands[0], err)
-	hint := cli.Hint(protocol.Auto, err)
+	hint := advice.Hint(protocol.Auto, err)
 	if errors.Is(err, unix.EBUSY) { // of seccomp(2)
 		hint = "start it outside of mcpscope gateway, LXD and other programs with a seccomp listener"
 	}
@@ -139,8 +141,8 @@ func watchCommand(args []string, io cli.Stdio) int {
 		return cli.ExitUsage
 	}
 	_ = os.WriteFile("/proc/self/comm", []byte(watcherName), 0) // it was executed by a descriptor
-	_, _ = cli.NoFile()                                         // it raises our own limit
+	_, _ = readNoFile()                                         // it raises our own limit
 	debug.SetGCPercent(20)                                      // it lives long, and needs little
 	runtime.GOMAXPROCS(min(runtime.NumCPU(), 2))                // one may wait for the next execve
-	return gateway.Watch(args, gateway.Watching{Configure: configureServer, FindTool: cli.FindTool})
+	return gateway.Watch(args, gateway.Watching{Configure: configureServer, FindTool: programs.FindTool})
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/gateway/early"
+	"github.com/mcpscope/mcpscope/internal/programs"
 )
 
 func main() {
@@ -48,8 +49,8 @@ func command(args []string, io cli.Stdio) int {
 			return watchCommand(args[1:], io)
 		case "supervise":
 			return superviseCommand(args[1:], io)
-		case cli.OwnCommand:
-			fmt.Fprintf(io.Out, "%s\n%s\n", cli.Version(), cli.Built())
+		case programs.OwnCommand:
+			fmt.Fprintf(io.Out, "%s\n%s\n", programs.Version(), programs.Built())
 			return cli.ExitOK
 		}
 	}

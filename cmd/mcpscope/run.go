@@ -15,10 +15,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/internal/advice"
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/loop"
 	"github.com/mcpscope/mcpscope/internal/name"
+	"github.com/mcpscope/mcpscope/internal/programs"
 	"github.com/mcpscope/mcpscope/internal/server/guard"
 	"github.com/mcpscope/mcpscope/internal/server/launcher"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
@@ -94,11 +96,11 @@ func continueInGo() bool {
 // prepare fills in the server; the status is cli.ExitOK if nothing is in its way.
 func (v *invocation) prepare(operands []string) int {
 	f := v.values
-	file, err := cli.Lookup(operands[0])
+	file, err := programs.Lookup(operands[0])
 	if err != nil {
 		return v.FailCommand(operands, err)
 	}
-	limit, err := cli.NoFile()
+	limit, err := readNoFile()
 	if err != nil {
 		return v.failRun(err, true)
 	}
@@ -144,7 +146,7 @@ func reportRun(ended *guard.Ended, io cli.Stdio) int {
 	case errors.As(err, &command):
 		return p.FailCommand(c.Argv, err)
 	case err != nil:
-		hint := cli.Hint(c.Group.Backend, err)
+		hint := advice.Hint(c.Group.Backend, err)
 		if !o.Reported {
 			writeFailure(c.Name, c.Group.Backend, c.Report, err, hint)
 		}
@@ -157,13 +159,13 @@ func reportRun(ended *guard.Ended, io cli.Stdio) int {
 		return p.Fail(cli.ExitOwnFailure, text, "")
 	}
 	if o.Status.Signaled() {
-		return cli.EndBySignal(o.Status.Signal())
+		return endBySignal(o.Status.Signal())
 	}
 	return o.Status.ExitStatus()
 }
 
 func (v *invocation) failRun(err error, reported bool) int {
-	hint := cli.Hint(v.values.Backend, err)
+	hint := advice.Hint(v.values.Backend, err)
 	if !reported {
 		writeFailure(v.server.Name, v.server.Backend, v.server.Report, err, hint)
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/internal/diagnose"
+	"github.com/mcpscope/mcpscope/internal/doctor"
+	"github.com/mcpscope/mcpscope/internal/render"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
-	"github.com/mcpscope/mcpscope/internal/show"
 )
 
 type doctorFlags struct {
@@ -51,22 +51,22 @@ limits is best-effort. It is 125 if doctor itself failed.`,
 }
 
 func (f *doctorFlags) run(stdio cli.Stdio) int {
-	programs, err := diagnose.FindPrograms()
+	programs, err := doctor.FindPrograms()
 	if err != nil {
 		stdio.Cannot("examine this host", err)
 		return cli.ExitOwnFailure
 	}
-	facts := diagnose.Collect(programs)
-	return f.report(facts, stdio, func(b protocol.Backend) []diagnose.TestCase {
-		return diagnose.Selftest(programs, b)
+	facts := doctor.Collect(programs)
+	return f.report(facts, stdio, func(b protocol.Backend) []doctor.TestCase {
+		return doctor.Selftest(programs, b)
 	})
 }
 
 // report prints the diagnosis, and returns the exit status.
 func (f *doctorFlags) report(
-	facts diagnose.Facts, stdio cli.Stdio, selftest func(protocol.Backend) []diagnose.TestCase,
+	facts doctor.Facts, stdio cli.Stdio, selftest func(protocol.Backend) []doctor.TestCase,
 ) int {
-	d := diagnose.Judge(facts)
+	d := doctor.Judge(facts)
 	if !f.json {
 		fmt.Fprint(stdio.Out, d.Text()) // before the selftest, which takes seconds
 	}
@@ -74,7 +74,7 @@ func (f *doctorFlags) report(
 		d.Selftest = selftest(d.Backend)
 	}
 	if f.json {
-		_ = show.PrintJSON(stdio.Out, d, "  ") // cli.Output reports it
+		_ = render.PrintJSON(stdio.Out, d, "  ") // cli.Output reports it
 	} else {
 		fmt.Fprint(stdio.Out, d.SelftestText())
 	}

@@ -13,7 +13,8 @@ import (
 	"testing"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/internal/diagnose"
+	"github.com/mcpscope/mcpscope/internal/doctor"
+	"github.com/mcpscope/mcpscope/internal/programs"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
@@ -21,11 +22,11 @@ import (
 // replaceRunner puts a program with that text beside the test until it has finished, or none for "".
 func replaceRunner(t *testing.T, text string) {
 	t.Helper()
-	own, err := cli.Own()
+	own, err := programs.Own()
 	if err != nil {
 		t.Fatal(err)
 	}
-	runner := filepath.Join(filepath.Dir(own), cli.Runner)
+	runner := filepath.Join(filepath.Dir(own), programs.Runner)
 	away := runner + ".away"
 	if err := os.Rename(runner, away); err != nil {
 		t.Fatal(err)
@@ -44,26 +45,26 @@ func replaceRunner(t *testing.T, text string) {
 }
 
 // examined are facts of a host on which that backend works, or no backend for "".
-func examined(b protocol.Backend) diagnose.Facts {
-	f := diagnose.Facts{Mcpscope: "v1", UID: 1000, Defaults: settings.Defaults()}
+func examined(b protocol.Backend) doctor.Facts {
+	f := doctor.Facts{Mcpscope: "v1", UID: 1000, Defaults: settings.Defaults()}
 	f.Host.Kernel = "6.1.0"
 	f.Host.Init.Reaps = true
 	f.Host.Swap = "disk"
-	f.Host.Cgroup = diagnose.Cgroup{Mount: "/sys/fs/cgroup", Path: "/a\x1b"}
+	f.Host.Cgroup = doctor.Cgroup{Mount: "/sys/fs/cgroup", Path: "/a\x1b"}
 	if b == "" {
-		f.Trials = []diagnose.Trial{{Backend: protocol.Tree, Reason: "no fork", Remedy: "raise the limit"}}
+		f.Trials = []doctor.Trial{{Backend: protocol.Tree, Reason: "no fork", Remedy: "raise the limit"}}
 		return f
 	}
-	position := diagnose.Position{Cgroup: "/mcp.slice", Controllers: []string{"cpu", "memory", "pids"}}
-	f.Trials = []diagnose.Trial{{Backend: b, Works: true, Milliseconds: 12, Group: b != protocol.Tree, Position: position}}
+	position := doctor.Position{Cgroup: "/mcp.slice", Controllers: []string{"cpu", "memory", "pids"}}
+	f.Trials = []doctor.Trial{{Backend: b, Works: true, Milliseconds: 12, Group: b != protocol.Tree, Position: position}}
 	return f
 }
 
 // The status is 0 if a server gets its own group and nothing has to be repaired, and 1 otherwise. The output is
 // the same for both.
 func TestDoctor(t *testing.T) {
-	passed := []diagnose.TestCase{{Child: "child", End: "sigterm", Passed: true}}
-	failed := []diagnose.TestCase{{Child: "setsid", End: "stdin-closed", Problem: "a process is left after 1m0s"}}
+	passed := []doctor.TestCase{{Child: "child", End: "sigterm", Passed: true}}
+	failed := []doctor.TestCase{{Child: "setsid", End: "stdin-closed", Problem: "a process is left after 1m0s"}}
 	const host = `
   kernel          Linux 6.1.0
   cgroup          v2 at /sys/fs/cgroup; mcpscope runs in /a?
@@ -81,8 +82,8 @@ func TestDoctor(t *testing.T) {
 	for _, c := range []struct {
 		what   string
 		flags  doctorFlags
-		facts  diagnose.Facts
-		cases  []diagnose.TestCase
+		facts  doctor.Facts
+		cases  []doctor.TestCase
 		want   string
 		status int
 	}{
@@ -100,7 +101,7 @@ func TestDoctor(t *testing.T) {
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			var out bytes.Buffer
-			selftest := func(protocol.Backend) []diagnose.TestCase { return c.cases }
+			selftest := func(protocol.Backend) []doctor.TestCase { return c.cases }
 			status := c.flags.report(c.facts, cli.Stdio{Out: &out}, selftest)
 			if out.String() != c.want || status != c.status {
 				t.Errorf("status %d, want %d:\n%s\nwant\n%s", status, c.status, out.String(), c.want)
@@ -162,8 +163,8 @@ func TestDoctorJSON(t *testing.T) {
 	facts.Findings.Settings = []string{"/f:5: unknown key"}
 	f := doctorFlags{json: true, selftest: true}
 	var out bytes.Buffer
-	status := f.report(facts, cli.Stdio{Out: &out}, func(protocol.Backend) []diagnose.TestCase {
-		return []diagnose.TestCase{{Child: "child", End: "sigterm", Passed: true}}
+	status := f.report(facts, cli.Stdio{Out: &out}, func(protocol.Backend) []doctor.TestCase {
+		return []doctor.TestCase{{Child: "child", End: "sigterm", Passed: true}}
 	})
 	if out.String() != want || status != cli.ExitFailure {
 		t.Errorf("status %d:\n%s\nwant\n%s", status, out.String(), want)
@@ -197,10 +198,10 @@ func TestProbe(t *testing.T) {
 	defer null.Close()
 	os.Stdin = null
 	defer func() { os.Stdin = stdin }()
-	s := say(diagnose.ProbeCommand)
-	var position diagnose.Position
+	s := say(doctor.ProbeCommand)
+	var position doctor.Position
 	err = json.Unmarshal([]byte(s.out), &position)
-	if err != nil || s.status != cli.ExitOK || s.err != "" || position.Cgroup != diagnose.OwnPosition().Cgroup {
+	if err != nil || s.status != cli.ExitOK || s.err != "" || position.Cgroup != doctor.OwnPosition().Cgroup {
 		t.Errorf("%+v, %v", s, err)
 	}
 }

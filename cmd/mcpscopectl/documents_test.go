@@ -18,11 +18,11 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/internal/leftover"
+	"github.com/mcpscope/mcpscope/internal/leaks"
+	"github.com/mcpscope/mcpscope/internal/render"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/server/report"
 	"github.com/mcpscope/mcpscope/internal/settings"
-	"github.com/mcpscope/mcpscope/internal/show"
 )
 
 // There is a page for each command, and groff reads it without a complaint.
@@ -162,12 +162,12 @@ func documented(table string) []string {
 func TestSchemas(t *testing.T) {
 	for title, of := range map[string]any{
 		"The report":                    report.Report{},
-		"`sweep --json`":                leftover.Swept{},
-		"`ls --json`, `inspect --json`": show.Server{},
+		"`sweep --json`":                leaks.Swept{},
+		"`ls --json`, `inspect --json`": render.Server{},
 	} {
 		want := keysOf(reflect.TypeOf(of))
 		if title == "`sweep --json`" { // beside those of ls
-			want = slices.DeleteFunc(want, func(key string) bool { return slices.Contains(keysOf(reflect.TypeFor[show.Server]()), key) })
+			want = slices.DeleteFunc(want, func(key string) bool { return slices.Contains(keysOf(reflect.TypeFor[render.Server]()), key) })
 		}
 		if got := documented(section(t, "reference.md", title)); !slices.Equal(got, want) {
 			t.Errorf("%s: the manual has %q, JSON %q", title, got, want)

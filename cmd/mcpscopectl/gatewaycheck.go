@@ -10,7 +10,7 @@ import (
 	"os"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/internal/diagnose"
+	"github.com/mcpscope/mcpscope/internal/doctor"
 	"github.com/mcpscope/mcpscope/internal/gateway"
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
@@ -22,7 +22,7 @@ func gatewayCheckCommand(args []string, stdio cli.Stdio) int {
 		p := cli.Printer{Stdio: stdio}
 		return p.Fail(cli.ExitOwnFailure, "gateway: "+err.Error(), "mcpscope help gateway")
 	}
-	programs, err := diagnose.FindPrograms()
+	programs, err := doctor.FindPrograms()
 	if err != nil {
 		stdio.Cannot("check a gateway", err)
 		return cli.ExitOwnFailure
@@ -31,7 +31,7 @@ func gatewayCheckCommand(args []string, stdio cli.Stdio) int {
 	c.conditions = gateway.OwnConditions()
 	c.outer, c.inside = gateway.Around().Of(os.Getpid()) // the outer one may have executed this program
 	if !c.inside {
-		c.trial = diagnose.TryGateway(programs, c.values.Backend)
+		c.trial = doctor.TryGateway(programs, c.values.Backend)
 	}
 	return c.report(stdio)
 }
@@ -46,7 +46,7 @@ type gatewayCheck struct {
 	rules      gateway.Rules
 	wrapped    []gateway.Configured
 	unread     error // of configurations
-	trial      diagnose.GatewayTrial
+	trial      doctor.GatewayTrial
 	conditions gateway.Conditions
 	outer      gateway.Running // around this process, if inside is true
 	inside     bool

@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/internal/diagnose"
+	"github.com/mcpscope/mcpscope/internal/doctor"
 	"github.com/mcpscope/mcpscope/internal/gateway"
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
@@ -52,7 +52,7 @@ func TestGatewayCheck(t *testing.T) {
 	}{
 		{"a gateway", gatewayCheck{
 			rules: gateway.Rules{Configured: servers}, wrapped: wrapped,
-			trial: diagnose.GatewayTrial{Backend: "cgroup", Controllers: []string{"memory"}},
+			trial: doctor.GatewayTrial{Backend: "cgroup", Controllers: []string{"memory"}},
 		}, "[defaults]\nexcept = ['npx *']\nmemory-max = '1M'\nmatch = ['x']\n[server.time]\npids-max = 9\nidle-freeze = '10m'\n",
 			"--match y* --replace -- /bin/sh hermes", `servers can be contained here, by cgroup: a group below mcp.slice in the cgroup2 hierarchy
   match           "y*" (--match)
@@ -69,7 +69,7 @@ configured servers, if it starts them with pipes:
   old             mcpscope is left alone: mcpscope run contains it
 `, cli.ExitOK},
 		{"a server, and no group", gatewayCheck{
-			trial: diagnose.GatewayTrial{Reason: "no backend works here:\na: b", Remedies: []string{"do it"}},
+			trial: doctor.GatewayTrial{Reason: "no backend works here:\na: b", Remedies: []string{"do it"}},
 		}, "[defaults]\noops = 1\n", "-- /bin/sh foo-mcp SECRET", `servers cannot be contained here: no backend works here:, a: b
   → do it
   settings        FILE:2: unknown key "oops"
@@ -81,7 +81,7 @@ configured servers, if it starts them with pipes:
   none            mcpscope wrap --list prints the files that are read
 `, cli.ExitFailure},
 		{"a file that was named, and cannot be read", gatewayCheck{
-			trial: diagnose.GatewayTrial{Backend: "cgroup"}, unread: errors.New("/c: is not valid JSON"),
+			trial: doctor.GatewayTrial{Backend: "cgroup"}, unread: errors.New("/c: is not valid JSON"),
 		}, "", "--config /c -- /bin/sh hermes", `servers cannot be contained here: cannot read configurations: /c: is not valid JSON
 
 this command, if a gateway starts it with pipes:
@@ -101,7 +101,7 @@ configured servers, if it starts them with pipes:
   old             mcpscope is left alone: mcpscope run contains it
 `, cli.ExitOK},
 		{"a user", gatewayCheck{
-			trial: diagnose.GatewayTrial{Backend: "systemd-user"}, unread: errors.New("no home"),
+			trial: doctor.GatewayTrial{Backend: "systemd-user"}, unread: errors.New("no home"),
 			conditions: gateway.Conditions{NoNewPrivs: true, Blind: true},
 		}, "", "--match a\x1b -- /no/such", `servers can be contained here, by systemd-user: a scope of your own manager, in mcp.slice
   command         /no/such: no such file or directory

@@ -11,9 +11,10 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/clientconfig"
-	"github.com/mcpscope/mcpscope/internal/diagnose"
+	"github.com/mcpscope/mcpscope/internal/doctor"
 	"github.com/mcpscope/mcpscope/internal/gateway"
 	"github.com/mcpscope/mcpscope/internal/name"
+	"github.com/mcpscope/mcpscope/internal/programs"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
@@ -49,13 +50,13 @@ func (c *gatewayCheck) printHost() {
 	case c.trial.Reason != "":
 		fmt.Fprintf(c.out, "servers cannot be contained here: %s\n", cli.ErrorText(c.trial.Reason))
 	default:
-		meaning := diagnose.Meaning(c.trial.Backend)
+		meaning := doctor.Meaning(c.trial.Backend)
 		fmt.Fprintf(c.out, "servers can be contained here, by %s: %s\n", c.trial.Backend, meaning)
 	}
 	for _, remedy := range c.trial.Remedies {
 		fmt.Fprintf(c.out, "  → %s\n", cli.OneLine(remedy))
 	}
-	if _, err := cli.Lookup(c.command[0]); err != nil {
+	if _, err := programs.Lookup(c.command[0]); err != nil {
 		c.printLine("command", cli.ErrorLine(err))
 	}
 	if c.conditions.NoNewPrivs {

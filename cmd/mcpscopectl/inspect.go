@@ -11,10 +11,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/internal/history"
+	"github.com/mcpscope/mcpscope/internal/logs"
 	"github.com/mcpscope/mcpscope/internal/remedy"
+	"github.com/mcpscope/mcpscope/internal/render"
 	"github.com/mcpscope/mcpscope/internal/selection"
-	"github.com/mcpscope/mcpscope/internal/show"
 )
 
 type inspectFlags struct {
@@ -48,7 +48,7 @@ func (f *inspectFlags) run(operands []string, stdio cli.Stdio) int {
 		return stdio.Cannot("inspect", withEnd(err))
 	}
 	defer selection.Close(servers)
-	inspections, err := show.InspectAll(servers)
+	inspections, err := render.InspectAll(servers)
 	switch {
 	case err != nil:
 		return stdio.Cannot("inspect", err)
@@ -57,7 +57,7 @@ func (f *inspectFlags) run(operands []string, stdio cli.Stdio) int {
 	case f.json:
 		return printServersJSON(stdio, "inspect", inspections)
 	}
-	show.WriteInspections(stdio.Out, inspections)
+	render.WriteInspections(stdio.Out, inspections)
 	return cli.ExitOK
 }
 
@@ -68,10 +68,10 @@ func withEnd(err error) error {
 	if !ok || !harmless(unknown.Arg) {
 		return err
 	}
-	logs := "mcpscope logs " + unknown.Arg
-	last := history.LastEnd(unknown.Arg)
+	command := "mcpscope logs " + unknown.Arg
+	last := logs.LastEnd(unknown.Arg)
 	if last == "" {
-		return remedy.With(unknown, logs+", if it has ended")
+		return remedy.With(unknown, command+", if it has ended")
 	}
-	return remedy.With(fmt.Errorf("%w any more: %s", unknown, last), logs+" has its history")
+	return remedy.With(fmt.Errorf("%w any more: %s", unknown, last), command+" has its history")
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/internal/history"
+	"github.com/mcpscope/mcpscope/internal/logs"
 )
 
 func logsCommand(stdio cli.Stdio) *cobra.Command {
-	var q history.Query
+	var q logs.Query
 	c := command(spec{
 		use: "logs [NAME|ID] [flags]", short: "print the history of servers, and their stderr",
 		also:     "log journal events",
@@ -63,7 +63,7 @@ func since(text string, now time.Time) string {
 }
 
 // printLogs becomes journalctl, unless there is a mistake.
-func printLogs(q history.Query, operands []string, stdio cli.Stdio) int {
+func printLogs(q logs.Query, operands []string, stdio cli.Stdio) int {
 	if len(operands) > 1 {
 		return stdio.Mistake("logs", "only one name or id is possible; without it, logs prints all servers")
 	}
@@ -71,7 +71,7 @@ func printLogs(q history.Query, operands []string, stdio cli.Stdio) int {
 	if len(operands) == 1 {
 		called = operands[0]
 	}
-	journal, err := history.Open()
+	journal, err := logs.Open()
 	if err != nil {
 		return stdio.Cannot("read the journal", err)
 	}

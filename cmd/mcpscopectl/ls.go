@@ -13,9 +13,9 @@ import (
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/clientconfig"
 	"github.com/mcpscope/mcpscope/internal/containment"
+	"github.com/mcpscope/mcpscope/internal/render"
 	"github.com/mcpscope/mcpscope/internal/selection"
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
-	"github.com/mcpscope/mcpscope/internal/show"
 )
 
 func addFilter(c *cobra.Command, f *selection.Filter) {
@@ -69,7 +69,7 @@ func (f *lsFlags) note(servers []*fleet.Listed, stdio cli.Stdio) {
 	for _, line := range containment.DaemonLines(servers) {
 		stdio.Note(line)
 	}
-	for _, line := range show.HeldLines(servers) {
+	for _, line := range render.HeldLines(servers) {
 		stdio.Note(line)
 	}
 }
@@ -90,7 +90,7 @@ func (f *lsFlags) run(stdio cli.Stdio) int {
 	if err != nil && len(servers) == 0 {
 		return stdio.Cannot("list servers", err)
 	}
-	views := show.MeasureAll(servers)
+	views := render.MeasureAll(servers)
 	switch {
 	case f.json:
 		status := printServersJSON(stdio, "list servers", views)
@@ -100,7 +100,7 @@ func (f *lsFlags) run(stdio cli.Stdio) int {
 	case len(views) == 0 && err == nil:
 		stdio.None(f.None())
 	default:
-		show.WriteServers(stdio.Out, views, f.AllUsers)
+		render.WriteServers(stdio.Out, views, f.AllUsers)
 	}
 	f.note(servers, stdio)
 	if cli.OnTerminal(stdio.Out) { // scripts do not wait for it: mcpscope wrap --check
@@ -116,7 +116,7 @@ func (f *lsFlags) run(stdio cli.Stdio) int {
 
 // printServersJSON returns the exit status of the command with that goal.
 func printServersJSON[T any](stdio cli.Stdio, goal string, servers []T) int {
-	if err := show.WriteJSON(stdio.Out, servers); err != nil {
+	if err := render.WriteJSON(stdio.Out, servers); err != nil {
 		return stdio.Cannot(goal, err)
 	}
 	return cli.ExitOK

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/internal/show"
+	"github.com/mcpscope/mcpscope/internal/render"
 )
 
 func TestLsMistakes(t *testing.T) {
@@ -40,7 +40,7 @@ func TestServersThatCannotBePrinted(t *testing.T) {
 	defer full.Close()
 	var errs bytes.Buffer
 	stdio := cli.Stdio{Out: full, Err: &errs}
-	status := printServersJSON(stdio, "list servers", []show.Server{})
+	status := printServersJSON(stdio, "list servers", []render.Server{})
 	want := "mcpscope: cannot list servers: write /dev/full: no space left on device\n"
 	if status != cli.ExitFailure || errs.String() != want {
 		t.Errorf("status %d: %q, want %q", status, errs.String(), want)

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/internal/diagnose"
+	"github.com/mcpscope/mcpscope/internal/doctor"
 	gw "github.com/mcpscope/mcpscope/internal/gateway"
 )
 
@@ -33,9 +33,9 @@ func early(name string) func(args []string, io cli.Stdio) int {
 		return configuredCommand
 	case gw.CheckCommand:
 		return gatewayCheckCommand
-	case diagnose.ProbeCommand:
+	case doctor.ProbeCommand:
 		return probeCommand
-	case diagnose.GatewayProbeCommand:
+	case doctor.GatewayProbeCommand:
 		return gatewayProbeCommand
 	}
 	return nil

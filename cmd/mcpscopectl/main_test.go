@@ -17,14 +17,15 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/programs"
 )
 
 // TestMain puts the runner beside the test, where the tool looks for it.
 func TestMain(m *testing.M) {
-	own, err := cli.Own()
+	own, err := programs.Own()
 	if err == nil {
 		var out []byte
-		if out, err = exec.Command("go", "build", "-o", filepath.Join(filepath.Dir(own), cli.Runner), "../mcpscope").CombinedOutput(); err != nil {
+		if out, err = exec.Command("go", "build", "-o", filepath.Join(filepath.Dir(own), programs.Runner), "../mcpscope").CombinedOutput(); err != nil {
 			err = fmt.Errorf("%w: %s", err, out)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/manual"
+	"github.com/mcpscope/mcpscope/internal/programs"
 )
 
 // manCommand is for make man and for packages.
@@ -19,7 +20,7 @@ func manCommand(stdio cli.Stdio) *cobra.Command {
 		if len(operands) != 1 {
 			return stdio.Mistake("man", "no directory given")
 		}
-		if err := manual.Write(newRoot(stdio), cli.Version(), operands[0]); err != nil {
+		if err := manual.Write(newRoot(stdio), programs.Version(), operands[0]); err != nil {
 			return stdio.Cannot("write man pages", err)
 		}
 		return cli.ExitOK

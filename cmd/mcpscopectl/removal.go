@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/programs"
 	"github.com/mcpscope/mcpscope/internal/removal"
 )
 
@@ -28,7 +29,7 @@ are any.`,
 }
 
 func printUses(stdio cli.Stdio, onlyOwn bool) int {
-	runner, err := cli.FindRunner()
+	runner, err := programs.FindRunner()
 	if err != nil {
 		return stdio.Cannot("find mcpscope", err)
 	}

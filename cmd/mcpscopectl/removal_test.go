@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/programs"
 	"github.com/mcpscope/mcpscope/internal/units"
 )
 
@@ -29,7 +30,7 @@ func emptyHome(t *testing.T) string {
 func TestRemovalFindsWhatWasWrappedByPath(t *testing.T) {
 	emptyHome(t)
 	project := t.TempDir()
-	runner, err := cli.FindRunner()
+	runner, err := programs.FindRunner()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +89,7 @@ func TestRemovalCannotSearch(t *testing.T) {
 // Without the runner it is not known which files start it.
 func TestRemovalWithoutRunner(t *testing.T) {
 	emptyHome(t)
-	runner, err := cli.FindRunner()
+	runner, err := programs.FindRunner()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/clientconfig"
 	"github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
 	"github.com/mcpscope/mcpscope/internal/name"
-	"github.com/mcpscope/mcpscope/internal/show"
+	"github.com/mcpscope/mcpscope/internal/render"
 )
 
 // printPlan prints what will change, and why servers stay as they are. One that can't be unwrapped is a
@@ -39,7 +39,7 @@ func (r *rewriting) printPlan(p clientconfig.Change) int {
 	return status
 }
 
-func titleOf(s *wrapping.Server) string { return cli.OneLine(show.Fit(s.Name, 64)) }
+func titleOf(s *wrapping.Server) string { return cli.OneLine(render.Fit(s.Name, 64)) }
 
 func (r *rewriting) printChange(before, after *wrapping.Server) {
 	command := before.Own()

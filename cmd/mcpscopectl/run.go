@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
+	"github.com/mcpscope/mcpscope/internal/programs"
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
@@ -24,7 +25,7 @@ func runRunner(name string, args []string, stdio cli.Stdio) int {
 
 // execRunner returns only on failure.
 func execRunner(name string, args []string) error {
-	runner, err := cli.FindRunner()
+	runner, err := programs.FindRunner()
 	if err != nil {
 		return err
 	}

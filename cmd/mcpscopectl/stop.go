@@ -14,9 +14,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/render"
 	"github.com/mcpscope/mcpscope/internal/selection"
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
-	"github.com/mcpscope/mcpscope/internal/show"
 )
 
 type stopFlags struct {
@@ -73,7 +73,7 @@ func (f *stopFlags) run(operands []string, stdio cli.Stdio) int {
 		return cli.ExitOK
 	}
 	if f.all && !f.yes {
-		show.WriteServers(stdio.Out, show.MeasureAll(servers), f.AllUsers)
+		render.WriteServers(stdio.Out, render.MeasureAll(servers), f.AllUsers)
 		if !stdio.Confirmed(fmt.Sprintf("Stop %s?", cli.Counted(len(servers), "server"))) {
 			return stdio.Unconfirmed("stop", "mcpscope stop --all --yes")
 		}

@@ -10,13 +10,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mcpscope/mcpscope/internal/advice"
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/internal/leftover"
+	"github.com/mcpscope/mcpscope/internal/leaks"
 	"github.com/mcpscope/mcpscope/internal/remedy"
+	"github.com/mcpscope/mcpscope/internal/render"
 	"github.com/mcpscope/mcpscope/internal/selection"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/server/sweep"
-	"github.com/mcpscope/mcpscope/internal/show"
 )
 
 type sweepFlags struct {
@@ -26,7 +27,7 @@ type sweepFlags struct {
 }
 
 func sweepCommand(stdio cli.Stdio) *cobra.Command {
-	f := sweepFlags{olderThan: leftover.LeakAge}
+	f := sweepFlags{olderThan: leaks.LeastAge}
 	c := command(spec{
 		use: "sweep [flags]", short: "stop orphans and leaked servers", also: "clean cleanup gc prune leaks",
 		examples: `  mcpscope sweep
@@ -65,9 +66,9 @@ func (f *sweepFlags) run(stdio cli.Stdio) int {
 }
 
 func (f *sweepFlags) sweepOrphans(stdio cli.Stdio) int {
-	before := map[string]show.Server{}
+	before := map[string]render.Server{}
 	if f.json {
-		before = leftover.MeasureServers(selection.Whose(f.AllUsers))
+		before = leaks.MeasureServers(selection.Whose(f.AllUsers))
 	}
 	orphans, err := sweep.Sweep(f.SweepFilter)
 	if len(orphans) == 0 && err == nil && !f.json {
@@ -79,7 +80,7 @@ func (f *sweepFlags) sweepOrphans(stdio cli.Stdio) int {
 			status = cli.ExitFailure
 		}
 		if f.json {
-			printSweptJSON(stdio, leftover.SweptOrphan(o, before[o.ID]))
+			printSweptJSON(stdio, leaks.SweptOrphan(o, before[o.ID]))
 		} else {
 			f.printOrphan(stdio, o)
 		}
@@ -90,7 +91,7 @@ func (f *sweepFlags) sweepOrphans(stdio cli.Stdio) int {
 	case f.DryRun:
 		return stdio.Cannot("look for orphans", err)
 	}
-	return stdio.Cannot("sweep", remedy.With(err, cli.Hint(protocol.Auto, err)))
+	return stdio.Cannot("sweep", remedy.With(err, advice.Hint(protocol.Auto, err)))
 }
 
 // printOrphan prints an orphan that is stuck as an error.
@@ -106,6 +107,6 @@ func (f *sweepFlags) printOrphan(stdio cli.Stdio, o sweep.Swept) {
 	}
 }
 
-func printSweptJSON(stdio cli.Stdio, swept leftover.Swept) {
-	_ = show.PrintJSON(stdio.Out, swept, "") // cli.Output reports it
+func printSweptJSON(stdio cli.Stdio, swept leaks.Swept) {
+	_ = render.PrintJSON(stdio.Out, swept, "") // cli.Output reports it
 }

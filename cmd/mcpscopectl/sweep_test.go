@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/internal/leftover"
+	"github.com/mcpscope/mcpscope/internal/leaks"
 	"github.com/mcpscope/mcpscope/internal/server/sweep"
 )
 
@@ -67,7 +67,7 @@ func TestPrintOrphan(t *testing.T) {
 }
 
 func TestPrintStopped(t *testing.T) {
-	l := &leftover.Leak{Name: "ti\nme", PID: 7}
+	l := &leaks.Leak{Name: "ti\nme", PID: 7}
 	for want, err := range map[said]error{
 		{out: "stopped ti?me (process 7)\n"}:                                        nil,
 		failure("stop ti?me (process 7): it has changed since it was examined", ""): errors.New("it has changed since it was examined"),
@@ -80,21 +80,21 @@ func TestPrintStopped(t *testing.T) {
 
 // Without a terminal and without --yes, no leak is stopped.
 func TestLeaksAreStoppedAfterAQuestion(t *testing.T) {
-	leaks := []*leftover.Leak{{PID: noProcess, Name: "time"}}
+	found := []*leaks.Leak{{PID: noProcess, Name: "time"}}
 	var f sweepFlags
-	got := printed(func(stdio cli.Stdio) int { return f.stopListed(stdio, leaks) })
+	got := printed(func(stdio cli.Stdio) int { return f.stopListed(stdio, found) })
 	if want := failure("stop leaks: not confirmed", "mcpscope sweep --yes"); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }
 
 func TestPrintLeaks(t *testing.T) {
-	leaks := []*leftover.Leak{{
+	found := []*leaks.Leak{{
 		PID: noProcess, Parent: noProcess + 1, Age: time.Hour, Name: "time", File: "/c.json",
 		Argv: []string{"/usr/bin/uvx", "--token", "SECRET"}, Below: []int{noProcess + 2},
 	}}
 	table := printed(func(stdio cli.Stdio) int {
-		writeLeaks(stdio, leaks)
+		writeLeaks(stdio, found)
 		return cli.ExitOK
 	})
 	want := "PID NAME AGE PROCS MEMORY PARENT COMMAND FILE 1073741824 time 1h0m 2 - [1073741825] /usr/bin/uvx /c.json"
@@ -102,8 +102,8 @@ func TestPrintLeaks(t *testing.T) {
 		t.Errorf("%+v\nwant %q", table, want)
 	}
 	var f sweepFlags
-	list := printed(func(stdio cli.Stdio) int { return f.printLeaksJSON(stdio, leaks) })
-	var v leftover.Swept
+	list := printed(func(stdio cli.Stdio) int { return f.printLeaksJSON(stdio, found) })
+	var v leaks.Swept
 	if err := json.Unmarshal([]byte(list.out), &v); err != nil || list.status != cli.ExitOK {
 		t.Fatalf("%+v: %v", list, err)
 	}

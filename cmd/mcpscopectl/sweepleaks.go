@@ -9,40 +9,40 @@ import (
 	"strconv"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/internal/leftover"
+	"github.com/mcpscope/mcpscope/internal/leaks"
+	"github.com/mcpscope/mcpscope/internal/render"
 	"github.com/mcpscope/mcpscope/internal/selection"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
-	"github.com/mcpscope/mcpscope/internal/show"
 )
 
 // sweepLeaks lists leaks, and stops them after a question.
 func (f *sweepFlags) sweepLeaks(stdio cli.Stdio) int {
-	leaks, err := leftover.FindLeaks(selection.Whose(f.AllUsers), f.olderThan)
-	for _, err := range leaks.Unread {
+	found, err := leaks.Find(selection.Whose(f.AllUsers), f.olderThan)
+	for _, err := range found.Unread {
 		stdio.Note("leaks of some servers are not found: cannot " + cli.ErrorLine(err))
 	}
 	if err != nil {
 		return stdio.Cannot("look for leaks", err)
 	}
-	defer leaks.Close()
+	defer found.Close()
 	if f.json {
-		return f.printLeaksJSON(stdio, leaks.Found)
+		return f.printLeaksJSON(stdio, found.Found)
 	}
-	writeLeaks(stdio, leaks.Found)
-	if f.DryRun || len(leaks.Found) == 0 {
+	writeLeaks(stdio, found.Found)
+	if f.DryRun || len(found.Found) == 0 {
 		return cli.ExitOK
 	}
-	return f.stopListed(stdio, leaks.Found)
+	return f.stopListed(stdio, found.Found)
 }
 
 // stopListed asks before it stops leaks, unless there is --yes.
-func (f *sweepFlags) stopListed(stdio cli.Stdio, leaks []*leftover.Leak) int {
-	question := fmt.Sprintf("Stop %s?", cli.Counted(len(leaks), "leak"))
+func (f *sweepFlags) stopListed(stdio cli.Stdio, found []*leaks.Leak) int {
+	question := fmt.Sprintf("Stop %s?", cli.Counted(len(found), "leak"))
 	if !f.yes && !stdio.Confirmed(question) {
 		return stdio.Unconfirmed("stop leaks", "mcpscope sweep --yes")
 	}
 	status := cli.ExitOK
-	for _, l := range leaks {
+	for _, l := range found {
 		err := stopLeak(l)
 		status = max(status, printStopped(stdio, l, err))
 	}
@@ -50,9 +50,9 @@ func (f *sweepFlags) stopListed(stdio cli.Stdio, leaks []*leftover.Leak) int {
 }
 
 // printLeaksJSON stops no leak without --yes.
-func (f *sweepFlags) printLeaksJSON(stdio cli.Stdio, leaks []*leftover.Leak) int {
+func (f *sweepFlags) printLeaksJSON(stdio cli.Stdio, found []*leaks.Leak) int {
 	status := cli.ExitOK
-	for _, l := range leaks {
+	for _, l := range found {
 		swept := l.Swept()
 		if f.yes && !f.DryRun {
 			err := stopLeak(l)
@@ -66,9 +66,9 @@ func (f *sweepFlags) printLeaksJSON(stdio cli.Stdio, leaks []*leftover.Leak) int
 	return status
 }
 
-func stopLeak(l *leftover.Leak) error { return l.Stop(protocol.DefaultPolicy().TermGrace) }
+func stopLeak(l *leaks.Leak) error { return l.Stop(protocol.DefaultPolicy().TermGrace) }
 
-func printStopped(stdio cli.Stdio, l *leftover.Leak, err error) int {
+func printStopped(stdio cli.Stdio, l *leaks.Leak, err error) int {
 	if err != nil {
 		return cannotStopLeak(stdio, l, err)
 	}
@@ -76,26 +76,26 @@ func printStopped(stdio cli.Stdio, l *leftover.Leak, err error) int {
 	return cli.ExitOK
 }
 
-func cannotStopLeak(stdio cli.Stdio, l *leftover.Leak, err error) int {
+func cannotStopLeak(stdio cli.Stdio, l *leaks.Leak, err error) int {
 	return stdio.Cannot("stop "+nameAndPID(l), err)
 }
 
-func nameAndPID(l *leftover.Leak) string {
+func nameAndPID(l *leaks.Leak) string {
 	return fmt.Sprintf("%s (process %d)", cli.OneLine(l.Name), l.PID)
 }
 
-func writeLeaks(stdio cli.Stdio, leaks []*leftover.Leak) {
-	if len(leaks) == 0 {
+func writeLeaks(stdio cli.Stdio, found []*leaks.Leak) {
+	if len(found) == 0 {
 		stdio.None("no leaks")
 		return
 	}
 	lines := [][]string{{"PID", "NAME", "AGE", "PROCS", "MEMORY", "PARENT", "COMMAND", "FILE"}}
-	for _, l := range leaks {
+	for _, l := range found {
 		v := l.Swept()
 		lines = append(lines, []string{
-			strconv.Itoa(v.PID), v.Name, show.HumanSeconds(v.Age), strconv.Itoa(v.Processes),
-			show.MemoryText(v.Server), v.Parent.Text(), v.Program, v.File,
+			strconv.Itoa(v.PID), v.Name, render.HumanSeconds(v.Age), strconv.Itoa(v.Processes),
+			render.MemoryText(v.Server), v.Parent.Text(), v.Program, v.File,
 		})
 	}
-	show.WriteTable(stdio.Out, lines)
+	render.WriteTable(stdio.Out, lines)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/programs"
 )
 
 func versionCommand(stdio cli.Stdio) *cobra.Command {
@@ -20,7 +21,7 @@ func versionCommand(stdio cli.Stdio) *cobra.Command {
 		long: `Print the versions and build details of both programs: mcpscope runs next to
 each server, mcpscopectl contains all other commands.`,
 	}, func([]string) int {
-		tool := programVersion{version: cli.Version(), built: cli.Built()}
+		tool := programVersion{version: programs.Version(), built: programs.Built()}
 		runner, err := runnerVersion()
 		if err != nil {
 			fmt.Fprintf(stdio.Out, "mcpscopectl %s\n", tool)
@@ -45,11 +46,11 @@ func (v programVersion) String() string { return fmt.Sprintf("%s (%s)", v.versio
 
 // runnerVersion runs mcpscope, which prints its version.
 func runnerVersion() (programVersion, error) {
-	runner, err := cli.FindRunner()
+	runner, err := programs.FindRunner()
 	if err != nil {
 		return programVersion{}, err
 	}
-	out, err := exec.Command(runner, cli.OwnCommand).Output()
+	out, err := exec.Command(runner, programs.OwnCommand).Output()
 	if err != nil {
 		return programVersion{}, fmt.Errorf("%s: %w", runner, err)
 	}

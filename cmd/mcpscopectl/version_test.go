@@ -10,11 +10,12 @@ import (
 	"testing"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/programs"
 )
 
 // The version is that of both programs, and a difference is a note.
 func TestVersion(t *testing.T) {
-	tool := fmt.Sprintf("mcpscopectl %s (%s)\n", cli.Version(), cli.Built())
+	tool := fmt.Sprintf("mcpscopectl %s (%s)\n", programs.Version(), programs.Built())
 	replaceRunner(t, "#!/bin/sh\necho v9\necho 'commit abc'\n")
 	want := said{cli.ExitOK, "mcpscope v9 (commit abc)\n" + tool,
 		"mcpscope: note: the programs have different versions; install both from the same release\n"}
@@ -25,7 +26,7 @@ func TestVersion(t *testing.T) {
 
 // Without the version of the runner, that of the tool is printed.
 func TestVersionWithoutARunner(t *testing.T) {
-	tool := fmt.Sprintf("mcpscopectl %s (%s)\n", cli.Version(), cli.Built())
+	tool := fmt.Sprintf("mcpscopectl %s (%s)\n", programs.Version(), programs.Built())
 	for text, want := range map[string]string{
 		"":                    "mcpscope is not installed: there is no ",
 		"#!/bin/sh\nexit 3\n": "mcpscope: exit status 3\n",

@@ -12,10 +12,10 @@ import (
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/clientconfig"
 	"github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
-	"github.com/mcpscope/mcpscope/internal/diagnose"
-	"github.com/mcpscope/mcpscope/internal/leftover"
+	"github.com/mcpscope/mcpscope/internal/doctor"
+	"github.com/mcpscope/mcpscope/internal/leaks"
+	"github.com/mcpscope/mcpscope/internal/render"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
-	"github.com/mcpscope/mcpscope/internal/show"
 )
 
 type wrapFlags struct {
@@ -101,8 +101,8 @@ func (f *wrapFlags) run(operands []string, stdio cli.Stdio) int {
 	status := r.run(operands)
 	hasWrapped := status == cli.ExitOK && !f.check && !f.dryRun
 	if hasWrapped {
-		swap := diagnose.Swap()
-		fmt.Fprint(stdio.Out, f.bareText(leftover.Bare(), swap))
+		swap := doctor.Swap()
+		fmt.Fprint(stdio.Out, f.bareText(leaks.Bare(), swap))
 		f.noteSwap(stdio, swap)
 	}
 	return status
@@ -130,7 +130,7 @@ func (f *wrapFlags) bareText(memory uint64, swap string) string {
 		return ""
 	}
 	const text = "Servers still run without mcpscope (%s), until their clients restart.\n"
-	bare := fmt.Sprintf(text, show.HumanBytes(memory))
+	bare := fmt.Sprintf(text, render.HumanBytes(memory))
 	if f.idleFreeze == "" && swap != "" {
 		bare += "To freeze idle servers, which frees memory: mcpscope wrap --idle-freeze 10m\n"
 	}
@@ -144,5 +144,5 @@ func (f *wrapFlags) noteSwap(stdio cli.Stdio, swap string) {
 		return
 	}
 	stdio.Note("this host has no swap, so a frozen server keeps its memory")
-	stdio.Hint(diagnose.ZramCommand())
+	stdio.Hint(doctor.ZramCommand())
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/clientconfig"
 	"github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
-	"github.com/mcpscope/mcpscope/internal/show"
+	"github.com/mcpscope/mcpscope/internal/render"
 )
 
 // configuredView is a server as wrap --list shows it. Its arguments and its environment may be secrets.
@@ -68,7 +68,7 @@ func listConfigured(f *choice, asJSON bool, operands []string, stdio cli.Stdio) 
 	case len(views) == 0:
 		stdio.None("no servers in " + cli.Counted(len(found.Files), "file"))
 	default:
-		show.WriteTable(stdio.Out, lines)
+		render.WriteTable(stdio.Out, lines)
 	}
 	return max(status, printUnread(stdio, found))
 }

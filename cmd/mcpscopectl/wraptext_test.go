@@ -13,7 +13,8 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
-	"github.com/mcpscope/mcpscope/internal/diagnose"
+	"github.com/mcpscope/mcpscope/internal/doctor"
+	"github.com/mcpscope/mcpscope/internal/programs"
 )
 
 // wantsSaid compares all that a command prints with the expected output.
@@ -41,11 +42,11 @@ func TestWrapWithoutAProgram(t *testing.T) {
 	const hint = "hint: install both programs permanently, or select an installed one: mcpscope wrap --program PATH\n"
 	u.wants(1, []string{"cannot wrap: ", u.home + "/none: no such file or directory", hint}, "wrap", "--program", u.home+"/none")
 	t.Run("in a temporary directory", func(t *testing.T) {
-		own, err := cli.Own()
+		own, err := programs.Own()
 		if err != nil || !strings.HasPrefix(own, os.TempDir()+"/") {
 			t.Skipf("the test is %s, which is in no temporary directory", own)
 		}
-		runner := filepath.Join(filepath.Dir(own), cli.Runner)
+		runner := filepath.Join(filepath.Dir(own), programs.Runner)
 		u.wantsSaid(said{cli.ExitFailure, "", "mcpscope: cannot wrap: mcpscope is in a temporary directory: " + runner + "\nmcpscope: " + hint}, "wrap")
 	})
 	replaceRunner(t, "")
@@ -152,7 +153,7 @@ func TestBareText(t *testing.T) {
 
 func TestNoteSwap(t *testing.T) {
 	note := "mcpscope: note: this host has no swap, so a frozen server keeps its memory\n"
-	if remedy := diagnose.ZramCommand(); remedy != "" {
+	if remedy := doctor.ZramCommand(); remedy != "" {
 		note += "mcpscope: hint: " + remedy + "\n"
 	}
 	for _, c := range []struct{ idleFreeze, swap, want string }{

@@ -20,6 +20,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/clientconfig/known"
 	"github.com/mcpscope/mcpscope/internal/clientconfig/splice"
 	"github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
+	"github.com/mcpscope/mcpscope/internal/programs"
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
@@ -72,7 +73,7 @@ func (c *File) parse() {
 }
 
 func starts(program string) bool {
-	_, err := cli.Lookup(program)
+	_, err := programs.Lookup(program)
 	return err == nil
 }
 

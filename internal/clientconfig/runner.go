@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
+	"github.com/mcpscope/mcpscope/internal/programs"
 )
 
 // Installed is the program that clients are to start: the given one or, for "", the runner beside this
@@ -21,7 +21,7 @@ func Installed(given string) (string, error) {
 	if given != "" {
 		return checked(given)
 	}
-	runner, err := cli.FindRunner()
+	runner, err := programs.FindRunner()
 	if err != nil {
 		return "", err
 	}
@@ -60,7 +60,7 @@ func isTemporary(path string) bool {
 // lastingName returns the name in PATH of the same file, if there is one. The directory of the file itself
 // can be that of a version (Homebrew, Nix), which an upgrade removes.
 func lastingName(file string) string {
-	found, err := exec.LookPath(cli.Runner)
+	found, err := exec.LookPath(programs.Runner)
 	if err != nil || !filepath.IsAbs(found) {
 		return file
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/programs"
 )
 
 // The name in PATH is written if it is the same file: an upgrade changes the link, and removes the file.
@@ -66,7 +66,7 @@ func TestInstalledGiven(t *testing.T) {
 // Without an argument it is the runner beside this program, which a test has not.
 func TestInstalledBesideThisProgram(t *testing.T) {
 	_, err := Installed("")
-	if _, ok := errors.AsType[*cli.MissingError](err); !ok {
+	if _, ok := errors.AsType[*programs.MissingError](err); !ok {
 		t.Errorf("%v", err)
 	}
 }

@@ -15,9 +15,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/gateway/early"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
+	"github.com/mcpscope/mcpscope/internal/programs"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
@@ -81,7 +81,7 @@ func beforeGateway(pid int) bool {
 		program = filepath.Base(argv[0])
 	}
 	switch program {
-	case cli.Runner, "systemd", "systemd-executor":
+	case programs.Runner, "systemd", "systemd-executor":
 		return true
 	}
 	return false
@@ -156,7 +156,7 @@ func takeSnapshot() (s snapshot) {
 		if len(argv) < 2 {
 			return true
 		}
-		isWatcher := len(argv) == 6 && argv[0] == cli.Runner && argv[1] == early.WatchCommand
+		isWatcher := len(argv) == 6 && argv[0] == programs.Runner && argv[1] == early.WatchCommand
 		comm, _ := proc.Comm(pid) // "", if it has exited
 		isGuard := comm == early.GuardName && argv[1] == "gateway"
 		if !isWatcher && !isGuard {

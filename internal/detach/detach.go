@@ -19,6 +19,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/programs"
 	"github.com/mcpscope/mcpscope/internal/remedy"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
 )
@@ -28,7 +29,7 @@ const startTimeout = 20 * time.Second
 
 // FindCommand returns the absolute path of the file that execvp(3) would execute.
 func FindCommand(command string) (string, error) {
-	file, err := cli.Lookup(command)
+	file, err := programs.Lookup(command)
 	if err != nil {
 		return "", err
 	}
@@ -91,7 +92,7 @@ var describing = strings.Fields(`MCPSCOPE_ID INVOCATION_ID JOURNAL_STREAM LISTEN
 func inherited(env []string) []string {
 	return slices.DeleteFunc(env, func(variable string) bool {
 		name, value, _ := strings.Cut(variable, "=")
-		isDetach := name == "BROWSER" && strings.Contains(value, cli.Browser)
+		isDetach := name == "BROWSER" && strings.Contains(value, programs.Browser)
 		isRefused := !accepted.MatchString(variable) || !utf8.ValidString(variable)
 		return isDetach || isRefused || slices.Contains(describing, name)
 	})

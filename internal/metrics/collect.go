@@ -9,9 +9,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/render"
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
-	"github.com/mcpscope/mcpscope/internal/show"
 )
 
 // collector reads the figures anew for each scrape.
@@ -58,7 +58,7 @@ func sendEnds(sink chan<- prometheus.Metric, counts map[protocol.Cause]int) {
 // series has the values of the labels of one server.
 type series struct{ id, name, client, backend, uid string }
 
-func seriesOf(v show.Server) series {
+func seriesOf(v render.Server) series {
 	return series{
 		id:      v.ID,
 		name:    label(v.Name),
@@ -73,7 +73,7 @@ func (s series) values() []string { return []string{s.id, s.name, s.client, s.ba
 
 // sendServers leaves out a second server with the same labels: a user can write the id of another server, and
 // the library would refuse all figures for it.
-func sendServers(sink chan<- prometheus.Metric, servers []show.Server) {
+func sendServers(sink chan<- prometheus.Metric, servers []render.Server) {
 	sent := map[series]bool{}
 	for _, v := range servers {
 		s := seriesOf(v)
@@ -84,7 +84,7 @@ func sendServers(sink chan<- prometheus.Metric, servers []show.Server) {
 	}
 }
 
-func sendServer(sink chan<- prometheus.Metric, v show.Server, s series) {
+func sendServer(sink chan<- prometheus.Metric, v render.Server, s series) {
 	for _, m := range families {
 		value, known := m.value(v)
 		if !known {
@@ -99,7 +99,7 @@ func sendServer(sink chan<- prometheus.Metric, v show.Server, s series) {
 }
 
 // countStates has all states, also those of no server.
-func countStates(servers []show.Server) map[fleet.State]int {
+func countStates(servers []render.Server) map[fleet.State]int {
 	counts := map[fleet.State]int{
 		fleet.Running: 0, fleet.Terminating: 0, fleet.Frozen: 0, fleet.Idle: 0, fleet.Orphaned: 0,
 	}
@@ -110,7 +110,7 @@ func countStates(servers []show.Server) map[fleet.State]int {
 }
 
 // duplicates counts the servers that have the role of another server of the same client.
-func duplicates(servers []show.Server) int {
+func duplicates(servers []render.Server) int {
 	type role struct {
 		uid    int
 		client int

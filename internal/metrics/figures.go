@@ -9,15 +9,15 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/mcpscope/mcpscope/internal/show"
+	"github.com/mcpscope/mcpscope/internal/render"
 )
 
 // metric is one figure of each server.
 type metric struct {
 	desc  *prometheus.Desc
 	kind  prometheus.ValueType
-	value func(show.Server) (float64, bool)
-	more  func(show.Server) string // the value of one more label; may be nil
+	value func(render.Server) (float64, bool)
+	more  func(render.Server) string // the value of one more label; may be nil
 }
 
 // labels are those of each figure of a server, in the order of series.values.
@@ -28,11 +28,11 @@ func describe(name, unit, help string, more ...string) *prometheus.Desc {
 	return prometheus.V2.NewDesc("mcpscope_"+name, help, names, nil, prometheus.WithUnit(unit))
 }
 
-func gauge(name, unit, help string, value func(show.Server) (float64, bool)) metric {
+func gauge(name, unit, help string, value func(render.Server) (float64, bool)) metric {
 	return metric{desc: describe(name, unit, help), kind: prometheus.GaugeValue, value: value}
 }
 
-func counter(name, unit, help string, value func(show.Server) (float64, bool)) metric {
+func counter(name, unit, help string, value func(render.Server) (float64, bool)) metric {
 	return metric{desc: describe(name+"_total", unit, help), kind: prometheus.CounterValue, value: value}
 }
 
@@ -40,33 +40,33 @@ func counter(name, unit, help string, value func(show.Server) (float64, bool)) m
 var (
 	families = []metric{
 		gauge("server_processes", "", "Processes of the server.",
-			func(v show.Server) (float64, bool) { return float64(v.Processes), true }),
+			func(v render.Server) (float64, bool) { return float64(v.Processes), true }),
 		counter("server_cpu_seconds", "seconds", "CPU time of the server.",
-			func(v show.Server) (float64, bool) { return v.CPU, true }),
+			func(v render.Server) (float64, bool) { return v.CPU, true }),
 		{
 			desc: describe("server_memory_bytes", "bytes",
 				"Current memory of the server: that of its group, "+
 					"of the scope around it, or a sum over its processes (members).", "source"),
 			kind:  prometheus.GaugeValue,
-			value: func(v show.Server) (float64, bool) { return number(v.Memory) },
+			value: func(v render.Server) (float64, bool) { return number(v.Memory) },
 			// a sum over processes is not a count of the kernel
-			more: func(v show.Server) string { return string(v.MemoryFrom) },
+			more: func(v render.Server) string { return string(v.MemoryFrom) },
 		},
 		gauge("server_memory_peak_bytes", "bytes", "Peak memory of the server.",
-			func(v show.Server) (float64, bool) { return number(v.Peak) }),
+			func(v render.Server) (float64, bool) { return number(v.Peak) }),
 		gauge("server_memory_limit_bytes", "bytes", "Memory limit of the server.",
-			func(v show.Server) (float64, bool) { return number(v.Limit("memory.max")) }),
+			func(v render.Server) (float64, bool) { return number(v.Limit("memory.max")) }),
 		gauge("server_processes_limit", "", "Limit of processes and threads of the server.",
-			func(v show.Server) (float64, bool) { return number(v.Limit("pids.max")) }),
+			func(v render.Server) (float64, bool) { return number(v.Limit("pids.max")) }),
 		gauge("server_cpu_limit_processors", "processors", "CPU limit of the server.", cpuLimit),
 		counter("server_oom_kills", "", "Processes of the server that the kernel killed for lack of memory.",
-			func(v show.Server) (float64, bool) { return float64(v.OOMKills), true }),
+			func(v render.Server) (float64, bool) { return float64(v.OOMKills), true }),
 		counter("server_forks_refused", "", "Forks of the server that a limit refused.",
-			func(v show.Server) (float64, bool) { return float64(v.PIDsRefused), true }),
+			func(v render.Server) (float64, bool) { return float64(v.PIDsRefused), true }),
 		counter("server_wakes", "", "Wakes of the idle server by its input.",
-			func(v show.Server) (float64, bool) { return float64(v.Wakes), v.Wakes > 0 }),
+			func(v render.Server) (float64, bool) { return float64(v.Wakes), v.Wakes > 0 }),
 		gauge("server_memory_before_bytes", "bytes", "Memory of the idle server before it was reclaimed.",
-			func(v show.Server) (float64, bool) { return float64(v.Before), v.Before > 0 }),
+			func(v render.Server) (float64, bool) { return float64(v.Before), v.Before > 0 }),
 		gauge("server_start_time_seconds", "seconds", "Start of the server (Unix time).", startTime),
 	}
 	byState = prometheus.NewDesc("mcpscope_servers", "Servers, by state.", []string{"state"}, nil)
@@ -94,7 +94,7 @@ func number(n *uint64) (float64, bool) {
 	return float64(*n), true
 }
 
-func startTime(v show.Server) (float64, bool) {
+func startTime(v render.Server) (float64, bool) {
 	if v.Started == nil {
 		return 0, false
 	}
@@ -102,7 +102,7 @@ func startTime(v show.Server) (float64, bool) {
 }
 
 // cpuLimit reads "QUOTA PERIOD". Without a limit, the quota is "max".
-func cpuLimit(v show.Server) (float64, bool) {
+func cpuLimit(v render.Server) (float64, bool) {
 	quotaText, periodText, _ := strings.Cut(v.Limits["cpu.max"], " ")
 	quota, err := strconv.ParseUint(quotaText, 10, 64)
 	if err != nil {

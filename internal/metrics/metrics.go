@@ -15,17 +15,17 @@ import (
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/mcpscope/mcpscope/internal/containment"
-	"github.com/mcpscope/mcpscope/internal/history"
-	"github.com/mcpscope/mcpscope/internal/leftover"
+	"github.com/mcpscope/mcpscope/internal/leaks"
+	"github.com/mcpscope/mcpscope/internal/logs"
+	"github.com/mcpscope/mcpscope/internal/render"
 	"github.com/mcpscope/mcpscope/internal/selection"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
-	"github.com/mcpscope/mcpscope/internal/show"
 	"github.com/mcpscope/mcpscope/internal/units"
 )
 
 // source is where figures come from.
 type source struct {
-	servers     func() ([]show.Server, error)
+	servers     func() ([]render.Server, error)
 	leaks       func() (int, error)
 	uncontained func() int
 	gateways    func() int // whose servers are not contained
@@ -35,8 +35,8 @@ type source struct {
 func sourceOf(f *selection.Filter) source {
 	uid := selection.Whose(f.AllUsers)
 	return source{
-		servers:     func() ([]show.Server, error) { return measure(f) },
-		leaks:       func() (int, error) { return leftover.CountLeaks(uid) },
+		servers:     func() ([]render.Server, error) { return measure(f) },
+		leaks:       func() (int, error) { return leaks.Count(uid) },
 		uncontained: func() int { return containment.Servers(uid) },
 		gateways:    func() int { return len(units.UncontainedGateways()) },
 		ends:        countEnds(),
@@ -44,15 +44,15 @@ func sourceOf(f *selection.Filter) source {
 }
 
 // measure returns servers and an error if only some servers could be listed.
-func measure(f *selection.Filter) ([]show.Server, error) {
+func measure(f *selection.Filter) ([]render.Server, error) {
 	servers, err := f.List()
 	defer selection.Close(servers)
-	return show.MeasureAll(servers), err
+	return render.MeasureAll(servers), err
 }
 
 // countEnds returns a function that scrapes can call at the same time.
 func countEnds() func() (map[protocol.Cause]int, error) {
-	var ends history.Ends
+	var ends logs.Ends
 	var mu sync.Mutex
 	return func() (map[protocol.Cause]int, error) {
 		mu.Lock()
@@ -70,7 +70,7 @@ func textOf(figures source) ([]byte, error) {
 	if err != nil && len(servers) == 0 {
 		return nil, err
 	}
-	figures.servers = func() ([]show.Server, error) { return servers, err }
+	figures.servers = func() ([]render.Server, error) { return servers, err }
 	families, err := registry(figures).Gather()
 	if err != nil {
 		return nil, err

@@ -13,40 +13,40 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/internal/render"
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
-	"github.com/mcpscope/mcpscope/internal/show"
 )
 
-func someViews() []show.Server {
+func someViews() []render.Server {
 	memory, peak, sum := uint64(52_428_800), uint64(104_857_600), uint64(3<<20)
 	started := time.Date(2026, 11, 20, 8, 0, 0, 500_000_000, time.UTC)
-	return []show.Server{
+	return []render.Server{
 		{
-			Identity: show.Identity{
+			Identity: render.Identity{
 				ID: "k3x9w2ab", Name: "time", Backend: protocol.SystemdUser, State: fleet.Running,
-				Client: show.Process{PID: 4711, Name: "hermes"},
+				Client: render.Process{PID: 4711, Name: "hermes"},
 			},
 			Age: 3725, Started: &started, Role: "name time",
-			Figures: show.Figures{Processes: 3, CPU: 1.25, Memory: &memory, Peak: &peak, MemoryFrom: "group"},
+			Figures: render.Figures{Processes: 3, CPU: 1.25, Memory: &memory, Peak: &peak, MemoryFrom: "group"},
 		},
 		{
-			Identity: show.Identity{
+			Identity: render.Identity{
 				ID: "p0vv3khv", Name: "evil\x1b[31m\n\"\\", UID: 1000, Backend: protocol.Tree, State: fleet.Orphaned,
-				Client: show.Process{PID: 12, Name: "\xff"},
+				Client: render.Process{PID: 12, Name: "\xff"},
 			},
 			Age:     200000,
-			Figures: show.Figures{Processes: 1, Memory: &sum, MemoryFrom: "members"},
+			Figures: render.Figures{Processes: 1, Memory: &sum, MemoryFrom: "members"},
 		},
-		{Identity: show.Identity{
+		{Identity: render.Identity{
 			ID: "zzzzzzzz", Name: "zombie", Backend: protocol.Cgroup, State: fleet.Terminating,
-			Client: show.Process{PID: 12, Name: "x"},
+			Client: render.Process{PID: 12, Name: "x"},
 		}},
 	}
 }
 
 func TestMetrics(t *testing.T) {
-	some := func() ([]show.Server, error) { // one of them twice, and another one can't be read
+	some := func() ([]render.Server, error) { // one of them twice, and another one can't be read
 		return append(someViews(), someViews()[0]), errors.New("unreadable")
 	}
 	text, err := textOf(source{
@@ -87,20 +87,20 @@ func TestMetrics(t *testing.T) {
 // Without any server that can be read there is an error, and no text that could be taken for no servers.
 func TestMetricsOfNoReadableServer(t *testing.T) {
 	unreadable := errors.New("unreadable")
-	text, err := textOf(source{servers: func() ([]show.Server, error) { return nil, unreadable }})
+	text, err := textOf(source{servers: func() ([]render.Server, error) { return nil, unreadable }})
 	if err != unreadable || text != nil {
 		t.Errorf("%q (%v)", text, err)
 	}
 }
 
 func TestDuplicates(t *testing.T) {
-	server := func(uid, client int, role string) show.Server {
-		v := show.Server{Role: role}
+	server := func(uid, client int, role string) render.Server {
+		v := render.Server{Role: role}
 		v.UID = uid
 		v.Client.PID = client
 		return v
 	}
-	servers := []show.Server{
+	servers := []render.Server{
 		server(1, 7, "a"), server(1, 7, "a"), server(1, 7, "a"), server(1, 7, "b"), server(1, 8, "a"), server(2, 7, "a"),
 	}
 	if got := duplicates(servers); got != 2 {
@@ -112,7 +112,7 @@ func TestCPULimit(t *testing.T) {
 	for text, want := range map[string]float64{
 		"150000 100000": 1.5, "50000 100000": 0.5, "max 100000": 0, "": 0, "100000": 0, "1 0": 0, "x y": 0,
 	} {
-		var v show.Server
+		var v render.Server
 		v.Limits = map[string]string{"cpu.max": text}
 		if got, known := cpuLimit(v); got != want || known != (want > 0) {
 			t.Errorf("%q: %g, %v, want %g", text, got, known, want)
@@ -128,7 +128,7 @@ func TestMetricsServer(t *testing.T) {
 	}
 	none := func() int { return 0 }
 	server := newServer(source{
-		servers:     func() ([]show.Server, error) { return someViews()[:1], nil },
+		servers:     func() ([]render.Server, error) { return someViews()[:1], nil },
 		leaks:       func() (int, error) { return 0, errors.New("unknown") },
 		uncontained: none,
 		gateways:    none,

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/clientconfig"
+	"github.com/mcpscope/mcpscope/internal/programs"
 	"github.com/mcpscope/mcpscope/internal/settings"
 	"github.com/mcpscope/mcpscope/internal/units"
 )
@@ -128,7 +129,7 @@ var runnerCommands = []string{"run", "gateway", "detach"}
 // isStartedBy reports whether a command is the runner. A name without a slash may be the runner.
 func (s *search) isStartedBy(command string) bool {
 	if !strings.Contains(command, "/") {
-		return command == cli.Runner
+		return command == programs.Runner
 	}
 	return isSameFile(command, s.runner)
 }

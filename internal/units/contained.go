@@ -18,6 +18,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/containment"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
+	"github.com/mcpscope/mcpscope/internal/programs"
 )
 
 // Containment describes a service that runs below mcpscope.
@@ -201,7 +202,7 @@ func (s service) runsMcpscope() bool {
 
 // runsGateway reports whether a command is `mcpscope gateway`.
 func runsGateway(argv []string) bool {
-	return len(argv) > 1 && path.Base(argv[0]) == cli.Runner && argv[1] == "gateway"
+	return len(argv) > 1 && path.Base(argv[0]) == programs.Runner && argv[1] == "gateway"
 }
 
 // startedBefore reports whether the main process is older than the drop-in.

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
+	"github.com/mcpscope/mcpscope/internal/programs"
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
@@ -162,7 +162,8 @@ func shellWord(word string) string {
 // isGatewayCommand reports whether a command, as a unit file spells it without a prefix, is mcpscope gateway.
 func isGatewayCommand(command string) bool {
 	arguments := command[len(firstWord.FindString(command)):]
-	return programOf(command) == cli.Runner && strings.HasPrefix(strings.TrimSpace(arguments), "gateway ")
+	isGateway := strings.HasPrefix(strings.TrimSpace(arguments), "gateway ")
+	return isGateway && programOf(command) == programs.Runner
 }
 
 // programOf is the name of the program in a value of ExecStart=.

@@ -14,8 +14,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
+	"github.com/mcpscope/mcpscope/internal/programs"
 )
 
 //go:embed system user common gateway.conf
@@ -55,11 +55,11 @@ func fill(file string, programs Programs) string {
 
 // InstalledPrograms are both programs as a unit would have to name them.
 func InstalledPrograms() Programs {
-	runner, err := cli.FindRunner()
+	runner, err := programs.FindRunner()
 	if err != nil {
 		runner = "/usr/local/bin/mcpscope"
 	}
-	tool, err := cli.Own()
+	tool, err := programs.Own()
 	if err != nil {
 		tool = "/usr/local/bin/mcpscopectl"
 	}

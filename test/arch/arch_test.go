@@ -60,28 +60,30 @@ var rules = map[string]rule{
 	"internal/gateway/early":  {[]string{"internal/gateway/notify", room + "guard", room + "page"}, "it runs where there is no Go runtime yet"},
 	"internal/gateway":        {[]string{"freeze", "internal/glob", "internal/gateway/early", "internal/kernel/linux", "internal/kernel/loop", "internal/gateway/mcp", "internal/name", "internal/gateway/notify", "internal/kernel/proc", "internal/kernel/systemd", "cgroup", room + "client", room + "group", room + "guard", room + "launcher", room + "page", room + "protocol"}, "it decides which child is a server; groups and ladders are scope's"},
 	"internal/remedy":         {nil, "an error and its next step, for any package"},
-	"internal/cli":            {[]string{"cgroup", "freeze", "internal/kernel/linux", "internal/kernel/proc", "internal/kernel/systemd", "internal/remedy", room + "backend", room + "group", room + "protocol"}, "what both programs print, and how they end; it is linked into the runner"},
+	"internal/programs":       {[]string{room + "protocol"}, "the two programs of mcpscope, and those of others"},
+	"internal/advice":         {[]string{"internal/kernel/proc", "internal/kernel/systemd", room + "backend", room + "group", room + "protocol"}, "the next step where there is no backend"},
+	"internal/cli":            {[]string{"freeze", "internal/remedy", room + "protocol"}, "what both programs print, and how they end; it is linked into the runner"},
 	"internal/settings":       {[]string{"cgroup", "internal/cli", "internal/glob", "internal/name", "internal/kernel/proc", room + "protocol"}, "the table of settings, and the files that have some; it is linked into the runner"},
 
-	"internal/units":                   {[]string{"internal/atomicfile", "internal/cli", "internal/containment", "internal/remedy", "internal/settings", "internal/kernel/systemd", room + "protocol"}, "files for systemd, and what it says of a service"},
-	"internal/containment":             {[]string{"internal/name", room + "fleet", "internal/cli", "internal/gateway", "internal/gateway/early", "internal/kernel/proc", room + "protocol"}, "it looks at processes beside gateways, and asks no manager"},
-	"internal/leftover":                {[]string{room + "group", "freeze", "internal/clientconfig", "internal/gateway", "internal/kernel/linux", "internal/name", "internal/kernel/proc", "internal/selection", "internal/show", room + "client", room + "fleet", room + "sweep"}, "processes that clients have left, outside any group"},
+	"internal/units":                   {[]string{"internal/advice", "internal/programs", "internal/atomicfile", "internal/cli", "internal/containment", "internal/remedy", "internal/settings", "internal/kernel/systemd", room + "protocol"}, "files for systemd, and what it says of a service"},
+	"internal/containment":             {[]string{"internal/programs", "internal/name", room + "fleet", "internal/cli", "internal/gateway", "internal/gateway/early", "internal/kernel/proc", room + "protocol"}, "it looks at processes beside gateways, and asks no manager"},
+	"internal/leaks":                   {[]string{room + "group", "freeze", "internal/clientconfig", "internal/gateway", "internal/kernel/linux", "internal/name", "internal/kernel/proc", "internal/selection", "internal/render", room + "client", room + "fleet", room + "sweep"}, "processes that clients have left, outside any group"},
 	"internal/clientconfig/splice":     {nil, "bytes in, bytes out: it knows values and where they are, and not what they are for"},
 	"internal/clientconfig/wrapping":   {[]string{"internal/name", "internal/clientconfig/splice"}, "what a wrapped server looks like, in any file; it does no I/O"},
 	"internal/clientconfig/known":      {[]string{"internal/clientconfig/splice", "internal/clientconfig/wrapping"}, "where clients have their files; it never looks into one"},
 	"internal/clientconfig/configfile": {[]string{"internal/atomicfile"}, "nobody's work in a file is lost, whatever is in it"},
 	"internal/selection":               {[]string{room + "fleet", room + "group"}, "which servers are meant; what is done to them is the caller's"},
-	"internal/show":                    {[]string{"internal/cli", "internal/figures", "internal/kernel/proc", room + "fleet", room + "protocol"}, "it measures servers and prints them, and does nothing to them"},
-	"internal/show/top":                {[]string{"internal/cli", "internal/selection", "internal/show", room + "fleet"}, "a view on a terminal"},
-	"internal/history":                 {[]string{"internal/cli", "internal/remedy", "internal/selection", "internal/kernel/systemd", room + "protocol"}, "it reads the journal, and never writes to it"},
-	"internal/diagnose":                {[]string{"internal/cli", "internal/clientconfig", "internal/containment", "internal/gateway", "internal/leftover", "internal/name", "internal/selection", "internal/settings", "internal/units", "internal/kernel/proc", "internal/kernel/systemd", room + "backend", room + "fleet", room + "group", room + "protocol"}, "it runs the programs that users run, and reads what they report"},
-	"internal/metrics":                 {[]string{"internal/cli", "internal/containment", "internal/history", "internal/leftover", "internal/selection", "internal/show", "internal/units", room + "fleet", room + "protocol"}, "figures, in the formats of Prometheus"},
-	"internal/clientconfig":            {[]string{"internal/cli", "internal/clientconfig/configfile", "internal/clientconfig/known", "internal/clientconfig/splice", "internal/clientconfig/wrapping", "internal/settings"}, "files of clients: it starts none of their servers"},
-	"internal/removal":                 {[]string{"internal/cli", "internal/clientconfig", "internal/gateway", "internal/kernel/proc", "internal/kernel/systemd", room + "group", "internal/settings", "internal/units"}, "it finds what starts mcpscope, and changes nothing"},
+	"internal/render":                  {[]string{"internal/cli", "internal/figures", "internal/kernel/proc", room + "fleet", room + "protocol"}, "it measures servers and prints them, and does nothing to them"},
+	"internal/render/top":              {[]string{"internal/cli", "internal/selection", "internal/render", room + "fleet"}, "a view on a terminal"},
+	"internal/logs":                    {[]string{"internal/programs", "internal/cli", "internal/remedy", "internal/selection", "internal/kernel/systemd", room + "protocol"}, "it reads the journal, and never writes to it"},
+	"internal/doctor":                  {[]string{"internal/advice", "internal/programs", "internal/cli", "internal/clientconfig", "internal/containment", "internal/gateway", "internal/leaks", "internal/name", "internal/selection", "internal/settings", "internal/units", "internal/kernel/proc", "internal/kernel/systemd", room + "backend", room + "fleet", room + "group", room + "protocol"}, "it runs the programs that users run, and reads what they report"},
+	"internal/metrics":                 {[]string{"internal/cli", "internal/containment", "internal/logs", "internal/leaks", "internal/selection", "internal/render", "internal/units", room + "fleet", room + "protocol"}, "figures, in the formats of Prometheus"},
+	"internal/clientconfig":            {[]string{"internal/programs", "internal/cli", "internal/clientconfig/configfile", "internal/clientconfig/known", "internal/clientconfig/splice", "internal/clientconfig/wrapping", "internal/settings"}, "files of clients: it starts none of their servers"},
+	"internal/removal":                 {[]string{"internal/programs", "internal/cli", "internal/clientconfig", "internal/gateway", "internal/kernel/proc", "internal/kernel/systemd", room + "group", "internal/settings", "internal/units"}, "it finds what starts mcpscope, and changes nothing"},
 	"internal/manual":                  {[]string{"internal/cli", "internal/settings"}, "it writes pages of words that others have"},
-	"internal/detach":                  {[]string{"internal/cli", "internal/remedy", room + "backend"}, "what it starts is no server"},
+	"internal/detach":                  {[]string{"internal/programs", "internal/cli", "internal/remedy", room + "backend"}, "what it starts is no server"},
 	"cmd/mcpscopectl":                  {[]string{"*"}, "flags, a call and output: what commands do is elsewhere"},
-	"cmd/mcpscope":                     {[]string{"internal/cli", "internal/gateway", "internal/gateway/early", "internal/name", "internal/kernel/linux", "internal/kernel/loop", "internal/kernel/proc", "internal/settings", room + "backend", room + "brain", room + "guard", room + "launcher", room + "protocol", room + "report"}, "the runner: it stands beside every server"},
+	"cmd/mcpscope":                     {[]string{"internal/advice", "internal/programs", "internal/cli", "internal/gateway", "internal/gateway/early", "internal/name", "internal/kernel/linux", "internal/kernel/loop", "internal/kernel/proc", "internal/settings", room + "backend", room + "brain", room + "guard", room + "launcher", room + "protocol", room + "report"}, "the runner: it stands beside every server"},
 }
 
 // library is a module of others, or a part of one, and why it is used.
@@ -100,9 +102,9 @@ var foreign = map[string][]library{
 		{"github.com/pelletier/go-toml/v2", "TOML, with the place of each value"},
 		{"go.yaml.in/yaml/v3", "YAML, with the place of each value"},
 	},
-	"internal/figures":  {{"github.com/containerd/cgroups/v3/cgroup2", "what the kernel counts for a group"}},
-	"internal/show":     {{"github.com/charmbracelet/x/ansi", "how many cells of a terminal a text takes"}},
-	"internal/show/top": {{"charm.land/bubbletea/v2", "a full screen, and keys"}},
+	"internal/figures":    {{"github.com/containerd/cgroups/v3/cgroup2", "what the kernel counts for a group"}},
+	"internal/render":     {{"github.com/charmbracelet/x/ansi", "how many cells of a terminal a text takes"}},
+	"internal/render/top": {{"charm.land/bubbletea/v2", "a full screen, and keys"}},
 	"internal/metrics": {
 		{"github.com/prometheus/client_golang", "collector, and the handler that scrapers ask"},
 		{"github.com/prometheus/common/expfmt", "the text formats"},
@@ -132,7 +134,7 @@ var helpers = map[string]rule{
 }
 
 // people are packages that only the tool links, and that may run programs: no server is beside them.
-var people = []string{tool, "internal/clientconfig", "internal/detach", "internal/diagnose", "internal/history", "internal/metrics", "internal/removal", "internal/units"}
+var people = []string{tool, "internal/clientconfig", "internal/detach", "internal/doctor", "internal/logs", "internal/metrics", "internal/removal", "internal/units"}
 
 // forbidden are packages of the standard library that no library of ours may import.
 var forbidden = map[string]string{

@@ -36,7 +36,7 @@ func buildPackages(dir, nfpm string) error {
 	}
 	defer os.RemoveAll(copied)
 	script := fmt.Sprintf(`set -e
-		build() { LDFLAGS="-s -w -X %[1]s/internal/cli.release=$2" VERSION=$2 FORMATS="$3" packaging/build "%[2]s/$1"; }
+		build() { LDFLAGS="-s -w -X %[1]s/internal/programs.release=$2" VERSION=$2 FORMATS="$3" packaging/build "%[2]s/$1"; }
 		build old %[3]s deb
 		build new %[4]s "deb rpm"
 		git ls-files -z --cached --others --exclude-standard | xargs -0 ls -d 2>/dev/null | tar -c -T - | tar -x -C %[5]q

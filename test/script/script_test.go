@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 		// configured is a mcpscope of another version with a system's settings file of the tests' own, which one
 		// script writes.
 		dir = made
-		const version = "-X github.com/mcpscope/mcpscope/internal/cli.release=v0.9.0 -X github.com/mcpscope/mcpscope/internal/cli.commit=0123abcd"
+		const version = "-X github.com/mcpscope/mcpscope/internal/programs.release=v0.9.0 -X github.com/mcpscope/mcpscope/internal/programs.commit=0123abcd"
 		return map[string][]string{"configured/mcpscope": escape.Go("-ldflags", "-X github.com/mcpscope/mcpscope/internal/settings.system="+dir+"/system.toml "+version, "../../cmd/mcpscope")}
 	}))
 }

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package advice has the next step for a person whose host, or whose unit, offers no backend.
+package advice
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
+	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
+	"github.com/mcpscope/mcpscope/internal/server/backend"
+	"github.com/mcpscope/mcpscope/internal/server/group"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
+)
+
+// inFrontOfSandbox is for a process in the sandbox of an agent, which lets it reach no manager.
+const inFrontOfSandbox = "put mcpscope in front of the sandbox, as in: mcpscope run -- bwrap …"
+
+// Hint returns a remedy for an error of a backend or of auto, or "".
+func Hint(b protocol.Backend, err error) string {
+	var limit *protocol.LimitError
+	uid := os.Getuid()
+	user := b == protocol.SystemdUser
+	system := b == protocol.SystemdSystem
+	is := func(targets ...error) bool {
+		return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
+	}
+	root, _, hierarchyErr := group.Position(0)
+	_ = root.Close() // a directory, or nil
+	switch {
+	case errors.As(err, &limit):
+		return limit.Step
+	case is(unix.EMFILE):
+		return "raise the limit of open files (ulimit -n)"
+	case is(proc.ErrForeign):
+		return "mount -t proc proc /proc (bwrap: --proc /proc, unshare: --mount-proc)"
+	case is(backend.ErrNoBackend) && uid == 0:
+		return "provide systemd, a delegated cgroup (Delegate=yes), or a writable cgroup2 hierarchy"
+	case is(backend.ErrNoBackend) && unix.Access("/run/systemd/system", unix.F_OK) == nil: // sd_booted(3)
+		if err := systemd.Reach(systemd.User); err != nil {
+			return Hint(protocol.SystemdUser, err)
+		}
+		return inFrontOfSandbox
+	case is(backend.ErrNoBackend):
+		return delegateHint()
+	case is(proc.ErrNoCgroup2):
+		return "it needs a cgroup2 mount"
+	case is(unix.EROFS):
+		return "mount /sys/fs/cgroup read-write " +
+			"(docker: --security-opt writable-cgroups=true, podman: --systemd=always), or " + inFrontOfSandbox
+	case is(unix.EAGAIN):
+		return "raise the limit of processes (ulimit -u, or pids.max of the cgroup)"
+	case is(unix.ENOSYS):
+		return "let seccomp allow this system call " +
+			"(docker: a newer version, or --security-opt seccomp=unconfined)"
+	case errors.Is(hierarchyErr, fs.ErrNotExist):
+		return "mount -t proc proc /proc"
+	case errors.Is(hierarchyErr, errors.ErrUnsupported):
+		return "give the container its own cgroup namespace, without a bind mount of /sys/fs/cgroup " +
+			"(docker, podman: --cgroupns=private)"
+	case is(systemd.ErrOutside):
+		return inFrontOfSandbox
+	case (user || system) && is(errors.ErrUnsupported):
+		return "boot with systemd (WSL: systemd=true in /etc/wsl.conf; " +
+			"podman: --systemd=always with an image that starts it)"
+	case user && is(fs.ErrNotExist):
+		return EnableLinger()
+	case user && is(systemd.ErrNotOurs):
+		return fmt.Sprintf("restore its owner, uid %[1]d: "+
+			"sudo systemctl restart user-runtime-dir@%[1]d.service user@%[1]d.service", uid)
+	case (user || system) && is(unix.EPERM): // a manager's own refusal is EACCES
+		return inFrontOfSandbox
+	case user && is(unix.ECONNREFUSED, os.ErrDeadlineExceeded):
+		return fmt.Sprintf("sudo systemctl restart user@%d.service", uid)
+	case system && is(unix.ECONNREFUSED, os.ErrDeadlineExceeded):
+		return "repair the system manager until systemctl is-system-running answers"
+	case system && uid != 0:
+		return "run it as root, or use your own manager (systemd-user)"
+	case b == protocol.Delegated:
+		return delegateHint()
+	case b == protocol.Cgroup && is(unix.EACCES, unix.EPERM):
+		return "run it as root of the host: root of a user namespace is not enough"
+	}
+	return ""
+}
+
+func EnableLinger() string { return fmt.Sprintf("sudo loginctl enable-linger %d", os.Getuid()) }
+
+func delegateHint() string {
+	uid := os.Getuid()
+	unit := OwnUnit()
+	switch {
+	case unit != nil && unit.Service():
+		return unit.Edit() + ", with the lines [Service] and Delegate=yes"
+	case unit != nil && unit.Manager == "user":
+		return "systemd-run --user --property=Delegate=yes CLIENT"
+	case unit != nil:
+		return fmt.Sprintf("sudo systemd-run --uid=%d --property=Delegate=yes CLIENT", uid)
+	case uid == 0:
+		return "" // only units delegate to root
+	}
+	return fmt.Sprintf("as root, make a cgroup for the client and chown %d "+
+		"its directory, cgroup.procs, cgroup.subtree_control, cgroup.threads", uid)
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package doctor checks a host for doctor.
+//
+// Collect reads facts, and runs each backend with the command that clients use. It changes nothing. Judge
+// makes a diagnosis of facts, and does no I/O. The package prints nothing: a diagnosis has its text.
+package doctor
+
+import (
+	"os"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/clientconfig"
+	"github.com/mcpscope/mcpscope/internal/leaks"
+	"github.com/mcpscope/mcpscope/internal/programs"
+	"github.com/mcpscope/mcpscope/internal/server/backend"
+	"github.com/mcpscope/mcpscope/internal/settings"
+	"github.com/mcpscope/mcpscope/internal/units"
+)
+
+// Facts are the state of a host, without a judgement.
+type Facts struct {
+	Mcpscope string // its version
+	UID      int
+	Host     Host
+	Trials   []Trial // in the order of auto
+	Findings Findings
+	Defaults *settings.Values // of every server, from settings files
+	WithCgo  bool             // the runner was built with cgo
+}
+
+// Findings are facts about programs and files beside the host itself, in JSON too; fields are only added.
+type Findings struct {
+	Gateways    []string                   `json:"gateways,omitempty"` // running gateways
+	Uncontained []units.UncontainedGateway `json:"uncontained,omitempty"`
+	Changed     []ChangedGateway           `json:"changed,omitempty"`    // services with an outdated drop-in
+	Configured  []string                   `json:"configured,omitempty"` // without mcpscope
+	Agents      []Agent                    `json:"agents,omitempty"`     // without mcpscope
+	Leaks       int                        `json:"leaks,omitempty"`      // leaked servers
+	Settings    []string                   `json:"settings,omitempty"`   // mistakes in settings files
+}
+
+// Collect reads the facts. The findings come first, because a trial is a server that they would count.
+func Collect(installed Programs) Facts {
+	files := settings.ReadFiles()
+	f := Facts{
+		Mcpscope: programs.Version(),
+		UID:      os.Getuid(),
+		Host:     readHost(),
+		Findings: readFindings(files),
+		Defaults: settings.Defaults(),
+		WithCgo:  builtWithCgo(installed.runner),
+	}
+	f.Defaults.FromFile(files.For(""))
+	for _, b := range backend.Candidates() {
+		f.Trials = append(f.Trials, tryBackend(installed, b))
+	}
+	return f
+}
+
+func readFindings(files *settings.FileSettings) Findings {
+	leaks, _ := leaks.Count(os.Getuid()) // doctor advises if there is one; sweep prints the error
+	return Findings{
+		Gateways:    gatewayLines(),
+		Uncontained: units.UncontainedGateways(),
+		Changed:     changedGateways(),
+		Configured:  clientconfig.FindCoverage().Lines(),
+		Agents:      agentsOutside(),
+		Leaks:       leaks,
+		Settings:    problemLines(files.Problems),
+	}
+}
+
+// problemLines lists mistakes in mcpscope.toml in the format of editors: FILE:LINE: TEXT.
+func problemLines(problems []settings.FileProblem) (lines []string) {
+	for _, p := range problems {
+		lines = append(lines, cli.ErrorLine(p))
+	}
+	return lines
+}

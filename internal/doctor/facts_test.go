@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package doctor
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/mcpscope/mcpscope/internal/settings"
+)
+
+// A runner that was built with cgo has no start without a Go runtime.
+func TestBuiltWithCgo(t *testing.T) {
+	dir := t.TempDir()
+	source := filepath.Join(dir, "main.go")
+	file := filepath.Join(dir, "runner")
+	if err := os.WriteFile(source, []byte("package main\n\nfunc main() {}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for cgo, want := range map[string]bool{"0": false, "1": true} {
+		build := exec.Command("go", "build", "-o", file, source)
+		build.Env = append(os.Environ(), "CGO_ENABLED="+cgo)
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		if got := builtWithCgo(file); got != want {
+			t.Errorf("CGO_ENABLED=%s: %v, want %v", cgo, got, want)
+		}
+	}
+	if builtWithCgo("/etc/passwd") || builtWithCgo("/no/such/file") {
+		t.Error("a file that is no Go program counts")
+	}
+}
+
+func TestIsTooOld(t *testing.T) {
+	for release, want := range map[string]bool{
+		"4.19.0": true, "5.4.0-42-generic": true, "5.13.19": true, "5.14.0": false, "6.1.0-10-amd64": false,
+		"10.0": false, "unknown": false, "": false,
+	} {
+		if got := isTooOld(release); got != want {
+			t.Errorf("%q: %v", release, got)
+		}
+	}
+}
+
+// One device with zram is enough.
+func TestSwapIn(t *testing.T) {
+	const heading = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"
+	for text, want := range map[string]string{
+		"": "", heading: "",
+		heading + "/dev/sda2 partition 1 0 -2\n":                          "disk",
+		heading + "/dev/zram0 partition 1 0 100\n":                        "zram",
+		heading + "/swap.img file 1 0 -2\n/dev/zram0 partition 1 0 100\n": "zram",
+	} {
+		if got := swapIn(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// The command depends on the distribution, and on those that it is like.
+func TestZramPackage(t *testing.T) {
+	for release, want := range map[string]string{
+		"PRETTY_NAME=\"Debian 13\"\nID=debian\n":                   "apt install systemd-zram-generator",
+		"ID=ubuntu\nID_LIKE=debian\n":                              "apt install systemd-zram-generator",
+		"ID=pop\nID_LIKE=\"ubuntu debian\"\n":                      "apt install systemd-zram-generator",
+		"ID=fedora\n":                                              "dnf install zram-generator-defaults",
+		"ID=endeavouros\nID_LIKE='arch'\n":                         "pacman -S zram-generator && echo '[zram0]' >/etc/systemd/zram-generator.conf",
+		"ID=nixos\nVERSION_ID=\"26.05\"\nHOME_URL=\"https://nix\"": "",
+		"": "",
+	} {
+		if got := zramPackage(release); got != want {
+			t.Errorf("%q: %q, want %q", release, got, want)
+		}
+	}
+}
+
+// An interpreter may run an agent. Other programs of that interpreter are no agents.
+func TestAgentName(t *testing.T) {
+	for _, c := range []struct {
+		argv []string
+		want string
+	}{
+		{nil, ""},
+		{[]string{"/usr/bin/claude", "--resume"}, "claude"},
+		{[]string{"node", "/usr/lib/node_modules/@openai/codex/bin/codex.js"}, "codex"},
+		{[]string{"/usr/bin/node", "server.js"}, ""},
+		{[]string{"node"}, ""},
+		{[]string{"bash"}, ""},
+		{[]string{"claudette"}, ""},
+	} {
+		if got := agentName(c.argv); got != c.want {
+			t.Errorf("%q: %q, want %q", c.argv, got, c.want)
+		}
+	}
+}
+
+// A process whose parent is an agent is a part of that agent.
+func TestWithoutParts(t *testing.T) {
+	agent := Agent{PID: os.Getppid()}
+	part := Agent{PID: os.Getpid()}
+	ended := Agent{PID: 1 << 30}
+	for _, c := range []struct{ agents, want []Agent }{
+		{nil, nil},
+		{[]Agent{part, ended}, []Agent{part, ended}},
+		{[]Agent{part, agent, ended}, []Agent{agent, ended}},
+	} {
+		if got := withoutParts(c.agents); !slices.Equal(got, c.want) {
+			t.Errorf("%+v: %+v, want %+v", c.agents, got, c.want)
+		}
+	}
+}
+
+func TestRunningGatewayText(t *testing.T) {
+	for want, g := range map[string]runningGateway{
+		"hermes[7]: 2 servers": {name: "hermes", pid: 7, servers: 2},
+		"hermes[7]: 0 servers; see --explain PATH and --match GLOB":                 {name: "hermes", pid: 7},
+		"hermes[7]: 1 server; it has ended, and a daemon or session of it goes on":  {name: "hermes", pid: 7, servers: 1, hasEnded: true},
+		"hermes[7]: 0 servers; it has ended, and a daemon or session of it goes on": {name: "hermes", pid: 7, hasEnded: true},
+	} {
+		if got := g.text(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// A mistake in a file of settings has its place in the format of editors.
+func TestProblemLines(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "mcpscope.toml")
+	text := "[defaults]\nrequire = true\n[server.\"git*\"]\neof-grace = \"5s\"\nidle-timeot = \"1h\"\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	files := settings.ParseFiles([]settings.FilePlace{{Path: file, Asked: true}})
+	want := []string{file + ":5: unknown key \"idle-timeot\""}
+	if got := problemLines(files.Problems); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

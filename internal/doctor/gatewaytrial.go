@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package doctor
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mcpscope/mcpscope/internal/server/backend"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
+)
+
+// GatewayTrial is the result of a gateway that starts one server.
+type GatewayTrial struct {
+	Backend     protocol.Backend // of the server's group, or "" if it was not contained
+	Controllers []string         // for its limits
+	Reason      string
+	Remedies    []string
+}
+
+// TryGateway runs a gateway with one server. Only that proves that a filter can be installed here, and that a
+// running process can be moved to a group. Gateway, server, watcher and guard have ended when it returns.
+func TryGateway(installed Programs, b protocol.Backend) GatewayTrial {
+	t := GatewayTrial{}
+	err := t.run(installed, b)
+	switch {
+	case t.Reason != "":
+	case err != nil:
+		t.Reason = err.Error()
+	case t.Backend == "":
+		t.Reason = "mcpscope gateway ended without a server"
+	}
+	if t.Reason == "" {
+		return t
+	}
+	t.Backend = ""
+	if len(t.Remedies) == 0 {
+		t.Remedies = findRemedies(installed, b)
+	}
+	return t
+}
+
+// run starts the gateway, and follows its explanations.
+func (t *GatewayTrial) run(installed Programs, b protocol.Backend) error {
+	output, err := newPipe()
+	if err != nil {
+		return err
+	}
+	defer output.close()
+	stdin, err := newPipe()
+	if err != nil {
+		return err
+	}
+	defer stdin.close()
+	files := []*os.File{stdin.read, output.write, output.write, output.write}
+	gateway, err := installed.startGateway(b, files)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		_ = gateway.Kill() // it may have ended, and was not reaped yet
+		_, _ = gateway.Wait()
+	}()
+	_ = stdin.read.Close()   // the gateway has duplicates
+	_ = output.write.Close() // with the last duplicate, the output is complete
+	return t.follow(output.read, stdin.write)
+}
+
+// follow reads one pipe to its end: the watcher explains there, and holds it until it ends. The server lives
+// until stdin is closed.
+func (t *GatewayTrial) follow(output, stdin *os.File) error {
+	_ = output.SetReadDeadline(time.Now().Add(trialWithin)) // a pipe has deadlines
+	lines := bufio.NewReader(output)
+	for {
+		line, err := lines.ReadString('\n')
+		isDecided := t.read(strings.TrimSuffix(line, "\n"))
+		if isDecided {
+			_ = stdin.Close()
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("mcpscope gateway did not end within %v", trialWithin)
+		}
+	}
+}
+
+// explained is a line about the server: it was taken, or why not.
+var explained = regexp.MustCompile(`"` + probeName + `" ` +
+	`(?:taken as \S+ \(([a-z-]+)\)|left: (?:it can't be contained: )?(.*)$)`)
+
+// complaint is a line of mcpscope gateway about itself.
+var complaint = regexp.MustCompile(`^mcpscope: (?:(hint): |cannot contain the servers of "[^"]*": )?(.*)$`)
+
+// read reports whether the line decides about the server.
+func (t *GatewayTrial) read(line string) bool {
+	var probe Position
+	if json.Unmarshal([]byte(line), &probe) == nil {
+		t.Controllers = probe.Controllers
+		return false
+	}
+	ofGateway := complaint.FindStringSubmatch(line)
+	if ofGateway != nil {
+		t.readComplaint(ofGateway[1] != "", ofGateway[2])
+		return false
+	}
+	ofServer := explained.FindStringSubmatch(line)
+	if ofServer == nil {
+		return false
+	}
+	t.Backend = protocol.Backend(ofServer[1])
+	t.Reason = ofServer[2]
+	return true
+}
+
+// readComplaint keeps a hint as a remedy. A note is no reason.
+func (t *GatewayTrial) readComplaint(isHint bool, text string) {
+	switch {
+	case isHint:
+		t.Remedies = append(t.Remedies, text)
+	case !strings.HasPrefix(text, "note: "):
+		t.Reason = text
+	}
+}
+
+// findRemedies returns the remedies of the backends that do not work. If one of them works, the reason is
+// another.
+func findRemedies(installed Programs, b protocol.Backend) []string {
+	candidates := []protocol.Backend{b}
+	if b == protocol.Auto {
+		candidates = backend.Candidates()
+	}
+	var remedies []string
+	for _, candidate := range candidates {
+		if candidate == protocol.Tree { // it has no group
+			continue
+		}
+		t := tryBackend(installed, candidate)
+		if t.Works {
+			return nil
+		}
+		if t.Remedy != "" && !slices.Contains(remedies, t.Remedy) {
+			remedies = append(remedies, t.Remedy)
+		}
+	}
+	return remedies
+}

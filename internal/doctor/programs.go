@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package doctor
+
+import (
+	"debug/buildinfo"
+	"os"
+	"runtime/debug"
+	"slices"
+
+	"github.com/mcpscope/mcpscope/internal/programs"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/settings"
+)
+
+// Programs are the files for a trial.
+type Programs struct {
+	runner string
+	server string // mcpscopectl
+}
+
+// FindPrograms finds both programs of this installation.
+func FindPrograms() (Programs, error) {
+	runner, err := programs.FindRunner()
+	if err != nil {
+		return Programs{}, err
+	}
+	server, err := programs.Own()
+	if err != nil {
+		return Programs{}, err
+	}
+	return Programs{runner: runner, server: server}, nil
+}
+
+// start runs mcpscope run with flags that override settings files: require would refuse tree. A file that is
+// nil stands for /dev/null.
+func (p Programs) start(b protocol.Backend, files []*os.File, args ...string) (*os.Process, error) {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer null.Close()
+	for i, f := range files {
+		if f == nil {
+			files[i] = null
+		}
+	}
+	argv := []string{"mcpscope", "run", "--require=false", "--name", "doctor", "--backend", string(b)}
+	attributes := &os.ProcAttr{Env: settings.ServerEnvironment(os.Environ()), Files: files}
+	return os.StartProcess(p.runner, append(argv, args...), attributes)
+}
+
+// startGateway starts a gateway whose server is known by its name. Flags override settings files: limits
+// could be too low for the server of a trial, and exceptions could leave it alone.
+func (p Programs) startGateway(b protocol.Backend, files []*os.File) (*os.Process, error) {
+	argv := []string{
+		programs.Runner, "gateway", "--require", "--backend", string(b), "--match", probeName, "--except", "",
+		"--memory-max", "max", "--cpu-max", "max", "--pids-max", "max", "--explain", "fd:3",
+		"--", p.server, GatewayProbeCommand,
+	}
+	attributes := &os.ProcAttr{Env: settings.ServerEnvironment(os.Environ()), Files: files}
+	return os.StartProcess(p.runner, argv, attributes)
+}
+
+// builtWithCgo reports whether a Go program was built with cgo, which is the default where a C compiler is.
+func builtWithCgo(file string) bool {
+	info, err := buildinfo.ReadFile(file)
+	if err != nil {
+		return false // there is no such file, or its build information was stripped
+	}
+	return slices.Contains(info.Settings, debug.BuildSetting{Key: "CGO_ENABLED", Value: "1"})
+}
+
+// pipe is a pipe of which a child gets one end.
+type pipe struct{ read, write *os.File }
+
+func newPipe() (pipe, error) {
+	read, write, err := os.Pipe()
+	return pipe{read, write}, err
+}
+
+// close closes both files. A file that was closed before stays closed.
+func (p pipe) close() {
+	_ = p.read.Close()
+	_ = p.write.Close()
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package doctor
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
+)
+
+// Meaning describes the groups of a backend.
+func Meaning(b protocol.Backend) string { return meanings[b] }
+
+var meanings = map[protocol.Backend]string{
+	protocol.SystemdUser:   "a scope of your own manager, in mcp.slice",
+	protocol.SystemdSystem: "a scope of the system manager, in mcp.slice",
+	protocol.Delegated:     "a group below the cgroup that is delegated to you",
+	protocol.Cgroup:        "a group below mcp.slice in the cgroup2 hierarchy",
+	protocol.Tree:          "no control group, which is weaker; --require refuses it",
+}
+
+// line is a line of the text of a diagnosis. A remedy of the line before has no subject.
+type line struct{ subject, text string }
+
+func remedyLine(remedy string) line { return line{text: "→ " + remedy} }
+
+// String returns the line with its end, and without the characters that control a terminal.
+func (l line) String() string { return fmt.Sprintf("  %-15s %s\n", l.subject, cli.OneLine(l.text)) }
+
+// Text is the diagnosis for people, without the selftest.
+func (d *Diagnosis) Text() string {
+	var b strings.Builder
+	b.WriteString(d.verdict() + "\n")
+	for _, l := range d.backendLines() {
+		b.WriteString(l.String())
+	}
+	b.WriteString("\n")
+	for _, l := range d.Host.lines() {
+		b.WriteString(l.String())
+	}
+	for _, l := range d.findingLines() {
+		b.WriteString(l.String())
+	}
+	for _, a := range d.Advice {
+		b.WriteString(a.text())
+	}
+	return b.String()
+}
+
+func (d *Diagnosis) verdict() string {
+	if d.Backend == "" {
+		return "mcpscope run fails: no backend works here\n"
+	}
+	return fmt.Sprintf("mcpscope run uses %s: %s\n", d.Backend, meanings[d.Backend])
+}
+
+// backendLines are those of the trials. Behind a backend that works, a remedy for another one is no
+// improvement.
+func (d *Diagnosis) backendLines() []line {
+	var lines []line
+	foundWorking := false
+	for _, t := range d.Backends {
+		result := "no: " + t.Reason
+		if t.Works {
+			foundWorking = true
+			result = fmt.Sprintf("works, in %d ms%s", t.Milliseconds, t.limitsText())
+		}
+		lines = append(lines, line{string(t.Backend), result})
+		isUseful := t.Works || !foundWorking
+		if t.Remedy != "" && isUseful {
+			lines = append(lines, remedyLine(t.Remedy))
+		}
+	}
+	return lines
+}
+
+func (h Host) lines() []line {
+	kernel := "Linux " + h.Kernel
+	if h.Old {
+		kernel += ": too old, mcpscope needs 5.14"
+	}
+	lines := []line{{"kernel", kernel}, {"cgroup", h.Cgroup.text()}, {"swap", swapText(h.Swap)}}
+	if h.SwapRemedy != "" {
+		lines = append(lines, remedyLine(h.SwapRemedy))
+	}
+	if h.Unit != nil {
+		lines = append(lines, line{"unit", fmt.Sprintf("%s of the %s manager", h.Unit.Name, h.Unit.Manager)})
+	}
+	return lines
+}
+
+// findingLines are those of the findings and the limits.
+func (d *Diagnosis) findingLines() []line {
+	lines := linesOf("gateway", d.Gateways)
+	for _, g := range d.Uncontained {
+		lines = append(lines, line{"gateway", uncontainedText(g)})
+		if g.Remedy != "" {
+			lines = append(lines, remedyLine(g.Remedy))
+		}
+	}
+	for _, g := range d.Changed {
+		lines = append(lines, line{"gateway", g.text()}, remedyLine(g.Remedy))
+	}
+	lines = append(lines, linesOf("settings", d.Settings)...)
+	lines = append(lines, linesOf("limits", d.Limits)...)
+	lines = append(lines, linesOf("clients", d.Configured)...)
+	for _, a := range d.Agents {
+		lines = append(lines, line{"agent", a.text()}, remedyLine(a.Remedy))
+	}
+	if d.Leaks > 0 {
+		lines = append(lines, line{"leaks", cli.Counted(d.Leaks, "leaked server") + ": mcpscope sweep"})
+	}
+	return lines
+}
+
+func linesOf(subject string, texts []string) (lines []line) {
+	for _, text := range texts {
+		lines = append(lines, line{subject, text})
+	}
+	return lines
+}
+
+func (a Advice) text() string {
+	text := fmt.Sprintf("\n%s\n  → %s\n", cli.OneLine(a.Reason), cli.OneLine(a.Command))
+	for l := range strings.Lines(a.DropIn) {
+		text += "      " + l
+	}
+	return text
+}
+
+// SelftestText is the selftest for people, or "" without one.
+func (d *Diagnosis) SelftestText() string {
+	if len(d.Selftest) == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("\nselftest on %s\n", d.Backend)
+	for _, c := range d.Selftest {
+		verdict := "nothing left"
+		if !c.Passed {
+			verdict = "FAIL: " + cli.OneLine(c.Problem)
+		}
+		text += fmt.Sprintf("  %-15s %-15s %s\n", c.Child, c.End, verdict)
+	}
+	return text
+}

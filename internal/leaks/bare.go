@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package leaks
+
+import (
+	"os"
+	"slices"
+
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
+	"github.com/mcpscope/mcpscope/internal/selection"
+	"github.com/mcpscope/mcpscope/internal/server/fleet"
+)
+
+// Bare is the memory, in bytes, that the processes of configured servers outside any group have each for
+// themselves.
+func Bare() (memory uint64) {
+	servers, _ := fleet.List(os.Getuid()) // as far as they can be listed
+	defer selection.Close(servers)
+	inside := grouped(servers)
+	rules, _ := configured()           // as far as they can be read
+	_ = proc.Each(func(pid int) bool { // no process, without /proc
+		isBare := rules.Server(arguments(pid)) != nil && !slices.Contains(inside, pid)
+		if isBare {
+			m := proc.ReadMemory(pid)
+			memory += m.Resident - m.Shared
+		}
+		return true
+	})
+	return memory
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package leaks
+
+import (
+	"cmp"
+
+	"github.com/mcpscope/mcpscope/internal/clientconfig"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
+	"github.com/mcpscope/mcpscope/internal/render"
+	"github.com/mcpscope/mcpscope/internal/selection"
+	"github.com/mcpscope/mcpscope/internal/server/fleet"
+	"github.com/mcpscope/mcpscope/internal/server/sweep"
+)
+
+// leaked is the state of a server that runs outside any group after its client exited.
+const leaked fleet.State = "leak"
+
+// sweptVersion is that of the JSON of sweep, in which fields are only ever added.
+const sweptVersion = 1
+
+// Swept is an orphan or a leak in JSON.
+type Swept struct {
+	Version int `json:"version"`
+	render.Server
+	Stuck   string          `json:"stuck,omitempty"` // why it could not be stopped
+	Stopped *bool           `json:"stopped,omitempty"`
+	PID     int             `json:"pid,omitempty"`     // of a leak
+	Parent  *render.Process `json:"parent,omitempty"`  // of a leak
+	Program string          `json:"program,omitempty"` // of a leak; its arguments may be secrets
+	File    string          `json:"file,omitempty"`    // that configures a leak
+}
+
+// MeasureServers returns the servers of a user by id. A sweep ends some of them, so it comes afterwards.
+func MeasureServers(uid int) map[string]render.Server {
+	servers, _ := fleet.List(uid) // a server that cannot be listed has no figures
+	defer selection.Close(servers)
+	byID := map[string]render.Server{}
+	for _, v := range render.MeasureAll(servers) {
+		byID[v.ID] = v
+	}
+	return byID
+}
+
+// SweptOrphan adds the figures from before the sweep.
+func SweptOrphan(o sweep.Swept, before render.Server) Swept {
+	before.ID = o.ID
+	before.Name = o.Name
+	before.Group = cmp.Or(before.Group, o.Dir)
+	before.State = fleet.Orphaned
+	return Swept{Version: sweptVersion, Server: before, Stuck: o.Stuck}
+}
+
+// Swept is the leak with its present figures.
+func (l *Leak) Swept() Swept {
+	server := render.Server{
+		Identity: render.Identity{Name: l.Name, UID: l.UID, State: leaked},
+		Age:      l.Age.Seconds(),
+		Figures:  render.Figures{Processes: len(l.processes())},
+	}
+	server.AddMembers(l.processes())
+	parent := &render.Process{PID: l.Parent}
+	parent.Name, _ = proc.Comm(l.Parent) // "", if it may not be read
+	return Swept{
+		Version: sweptVersion,
+		Server:  server,
+		PID:     l.PID,
+		Parent:  parent,
+		Program: clientconfig.WithoutArguments(l.Argv),
+		File:    l.File,
+	}
+}

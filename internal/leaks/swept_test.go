@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package leaks
+
+import (
+	"os"
+	"testing"
+
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
+	"github.com/mcpscope/mcpscope/internal/render"
+	"github.com/mcpscope/mcpscope/internal/server/fleet"
+	"github.com/mcpscope/mcpscope/internal/server/sweep"
+)
+
+// An orphan has its figures from before the sweep, if it could be listed then.
+func TestSweptOrphan(t *testing.T) {
+	orphan := sweep.Swept{Name: "time", ID: "k3x9w2ab", Dir: "/dir", Stuck: "7 (D)"}
+	measured := render.Server{
+		Identity: render.Identity{ID: "forged", Name: "forged", Group: "/group", State: fleet.Running},
+		Figures:  render.Figures{Processes: 3},
+	}
+	for _, c := range []struct {
+		before    render.Server
+		group     string
+		processes int
+	}{
+		{render.Server{}, "/dir", 0},
+		{measured, "/group", 3},
+	} {
+		v := SweptOrphan(orphan, c.before)
+		if v.Version != 1 || v.ID != orphan.ID || v.Name != orphan.Name || v.State != fleet.Orphaned ||
+			v.Group != c.group || v.Processes != c.processes || v.Stuck != orphan.Stuck {
+			t.Errorf("%+v", v)
+		}
+	}
+}
+
+func TestSweptLeak(t *testing.T) {
+	parent := os.Getppid()
+	l := &Leak{PID: os.Getpid(), UID: 7, Parent: parent, Name: "time", File: "/c", Argv: []string{"uvx", "--key", "K"}}
+	v := l.Swept()
+	comm, _ := proc.Comm(parent) // "" is expected then, too
+	if v.State != leaked || v.PID != l.PID || v.UID != 7 || v.Processes != 1 || v.Parent.PID != parent || v.Parent.Name != comm ||
+		v.Program != "uvx" || v.File != "/c" || v.MemoryFrom != render.FromMembers || v.Stopped != nil {
+		t.Errorf("%+v", v)
+	}
+}
+
+// A process of a server, or with one below it, is no leak.
+func TestIsInside(t *testing.T) {
+	l := &Leak{PID: 10, Below: []int{11, 12}}
+	for _, c := range []struct {
+		grouped []int
+		want    bool
+	}{{nil, false}, {[]int{1, 13}, false}, {[]int{10}, true}, {[]int{1, 12}, true}} {
+		if got := l.isInside(c.grouped); got != c.want {
+			t.Errorf("%v: %v", c.grouped, got)
+		}
+	}
+}
+
+// Init adopts, and a program that only has the name of systemd does not: nor does the parent of a test.
+func TestAdopts(t *testing.T) {
+	if !adopts(1) {
+		t.Error("init does not adopt")
+	}
+	if adopts(os.Getpid()) {
+		t.Error("a test adopts")
+	}
+	if adopts(0) {
+		t.Error("a process that has ended adopts")
+	}
+}
+
+func TestCandidate(t *testing.T) {
+	l := candidate(os.Getpid(), 0)
+	if l == nil || l.PID != os.Getpid() || l.UID != os.Getuid() || l.Parent != os.Getppid() || l.start == 0 {
+		t.Errorf("%+v", l)
+	}
+	if l := candidate(1<<30, 0); l != nil {
+		t.Errorf("of no process: %+v", l)
+	}
+}

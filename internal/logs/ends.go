@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package logs
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
+)
+
+// LastEnd is the message of the last end of a server of that name or id, as the journal has it. It is "" for
+// none. Any process of the user can have written it.
+func LastEnd(called string) string {
+	journal, err := Open()
+	if err != nil {
+		return ""
+	}
+	args := []string{"--quiet", "--output=short-iso", "--no-hostname", "--lines=1"}
+	args = append(args, (&Query{}).eventsCalled(journal.uid, called, protocol.EventEnded)...)
+	line, _ := exec.Command(journal.journalctl, args...).Output() // none, if the journal can't be read
+	return strings.TrimSpace(string(line))
+}
+
+// Ends counts the ends of servers by their cause, from the boot on. Each Read continues where the last one
+// ended.
+type Ends struct {
+	counts map[protocol.Cause]int
+	cursor string
+}
+
+// Read returns the counts of all causes. It fails if there is no journal, or none that can be read.
+func (e *Ends) Read() (map[protocol.Cause]int, error) {
+	journal, err := Open()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(journal.journalctl, e.arguments(journal.uid)...)
+	entries, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("read the journal: %w", err)
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("read the journal: %w", err)
+	}
+	e.count(entries)
+	if err := cmd.Wait(); err != nil {
+		return nil, fmt.Errorf("read the journal: journalctl: %w", err)
+	}
+	return e.counts, nil
+}
+
+// arguments are those of journalctl for the entries since the last Read.
+func (e *Ends) arguments(uid int) []string {
+	from := "--boot"
+	if e.cursor != "" {
+		from = "--after-cursor=" + e.cursor
+	}
+	args := []string{"--quiet", "--output=json", "--output-fields=MCPSCOPE_CAUSE", from}
+	return append(args, (&Query{}).eventsFor(uid, "", protocol.EventEnded)...)
+}
+
+// count reads entries as long as there are any. A cause that is not known may be forged.
+func (e *Ends) count(entries io.Reader) {
+	if e.counts == nil {
+		e.counts = map[protocol.Cause]int{}
+		for _, cause := range protocol.Causes() {
+			e.counts[cause] = 0
+		}
+	}
+	decoder := json.NewDecoder(entries)
+	for {
+		var entry struct {
+			Cursor string `json:"__CURSOR"`
+			Cause  any    `json:"MCPSCOPE_CAUSE"` // a text, or anything that a process has written
+		}
+		err := decoder.Decode(&entry)
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			_, _ = io.Copy(io.Discard, entries) // journalctl would wait for a reader
+			return
+		}
+		e.cursor = entry.Cursor
+		text, _ := entry.Cause.(string) // "" is no cause
+		cause := protocol.Cause(text)
+		if _, ok := e.counts[cause]; ok {
+			e.counts[cause]++
+		}
+	}
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package logs finds what happened to servers in the journal of systemd. journalctl prints it: its library
+// needs cgo.
+package logs
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/mcpscope/mcpscope/internal/selection"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
+)
+
+// Query selects entries, and how they are printed. The zero value selects all.
+type Query struct {
+	Follow bool
+	JSON   bool
+	Quiet  bool   // without "No entries"
+	Since  string // for journalctl, like Lines
+	Lines  string
+	// Project and Session are those of servers. The journal can't find a part of a session's id.
+	Project, Session string
+}
+
+// Arguments returns the command line of journalctl for the servers of that name or id, or for all with "".
+func (j *Journal) Arguments(q *Query, called string) ([]string, error) {
+	matches := q.eventsFor(j.uid, "")
+	if called != "" {
+		servers, err := j.find(q, called)
+		if err != nil {
+			return nil, err
+		}
+		var each [][]string
+		for _, s := range servers {
+			each = append(each, s.matches())
+		}
+		matches = anyOf(each...)
+	}
+	return slices.Concat([]string{"--no-pager", "--all"}, q.flags(), matches), nil
+}
+
+// flags are those that say how entries are printed.
+func (q *Query) flags() []string {
+	flags := []string{"--output=short-iso", "--no-hostname"}
+	if q.JSON {
+		flags = []string{"--output=json"}
+	}
+	if q.Quiet {
+		flags = append(flags, "--quiet")
+	}
+	if q.Follow {
+		flags = append(flags, "--follow")
+	}
+	switch {
+	case q.Lines != "":
+		flags = append(flags, "--lines="+q.Lines)
+	case q.Follow && q.Since != "":
+		flags = append(flags, "--no-tail")
+	}
+	if q.Since != "" {
+		flags = append(flags, "--since="+q.Since)
+	}
+	return flags
+}
+
+// find searches the servers that run first, whose start the journal may have lost; then the newest server in
+// the journal that was started, or has ended, by that name or id.
+func (j *Journal) find(q *Query, called string) ([]server, error) {
+	running, err := runningServers(called)
+	if !errors.As(err, new(*selection.UnknownError)) {
+		return running, err
+	}
+	matches := q.eventsCalled(j.uid, called, protocol.EventStarted, protocol.EventEnded)
+	ended, found, journalErr := j.newest(matches)
+	if journalErr != nil {
+		return nil, journalErr
+	}
+	if !found {
+		return nil, err
+	}
+	return []server{ended}, nil
+}
+
+func runningServers(called string) (found []server, err error) {
+	running, err := (&selection.Filter{}).Choose([]string{called})
+	defer selection.Close(running)
+	for _, s := range running {
+		found = append(found, server{id: s.ID, name: s.Name, uid: strconv.Itoa(s.UID)})
+	}
+	return found, err
+}
+
+// anyOf matches the entries of each list of matches. journalctl joins lists by "+".
+func anyOf(lists ...[]string) (matches []string) {
+	for i, list := range lists {
+		if i > 0 {
+			matches = append(matches, "+")
+		}
+		matches = append(matches, list...)
+	}
+	return matches
+}
+
+// eventsBy matches events of these kinds, or of all kinds, by these users. The journal records the uid of a
+// writer, which a process cannot forge.
+func eventsBy(uids []string, kinds ...protocol.Event) (matches []string) {
+	ids := protocol.MessageIDs()
+	if len(kinds) == 0 {
+		kinds = slices.Sorted(maps.Keys(ids))
+	}
+	for _, kind := range kinds {
+		matches = append(matches, "MESSAGE_ID="+ids[kind])
+	}
+	for _, uid := range uids {
+		matches = append(matches, "_UID="+uid)
+	}
+	return matches
+}
+
+// eventsFor matches events that a user may see, all of them for root; with another match, unless that is "".
+func (q *Query) eventsFor(uid int, match string, kinds ...protocol.Event) []string {
+	var uids []string
+	if uid != 0 {
+		uids = []string{strconv.Itoa(uid)}
+	}
+	matches := eventsBy(uids, kinds...)
+	if q.Project != "" {
+		matches = append(matches, "MCPSCOPE_PROJECT="+q.Project)
+	}
+	if q.Session != "" {
+		matches = append(matches, "MCPSCOPE_SESSION="+q.Session)
+	}
+	if match != "" {
+		matches = append(matches, match)
+	}
+	return matches
+}
+
+// eventsCalled is eventsFor of the servers with that name or id.
+func (q *Query) eventsCalled(uid int, called string, kinds ...protocol.Event) []string {
+	return anyOf(
+		q.eventsFor(uid, "MCPSCOPE_ID="+called, kinds...),
+		q.eventsFor(uid, "MCPSCOPE_NAME="+called, kinds...),
+	)
+}
+
+// server is one that the journal is searched for.
+type server struct{ id, name, uid string }
+
+// matches are the server's events, by its user or root, and its stderr. Only a stream (_TRANSPORT=stdout)
+// counts as that: another entry may have any identifier.
+func (s server) matches() []string {
+	events := append(eventsBy([]string{s.uid, "0"}), "MCPSCOPE_ID="+s.id)
+	stderr := []string{
+		"_UID=" + s.uid, "_TRANSPORT=stdout", "SYSLOG_IDENTIFIER=" + protocol.DirectoryName(s.name, s.id),
+	}
+	return anyOf(events, stderr)
+}

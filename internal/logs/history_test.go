@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package logs
+
+import (
+	"errors"
+	"io/fs"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
+	"github.com/mcpscope/mcpscope/internal/remedy"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
+)
+
+func TestOpenWithoutJournal(t *testing.T) {
+	if systemd.JournalExists() {
+		t.Skip("this host has a journal")
+	}
+	_, err := Open()
+	if !errors.Is(err, systemd.ErrNoJournal) || !strings.Contains(remedy.Of(err), "mcpscope run --report FILE") {
+		t.Errorf("%v, hint %q", err, remedy.Of(err))
+	}
+	var e Ends
+	if counts, err := e.Read(); !errors.Is(err, systemd.ErrNoJournal) || counts != nil {
+		t.Errorf("%v (%v)", counts, err)
+	}
+	if text := LastEnd("time"); text != "" {
+		t.Errorf("an end without a journal: %q", text)
+	}
+}
+
+func TestFlags(t *testing.T) {
+	for want, q := range map[string]Query{
+		"--output=short-iso --no-hostname":                                  {},
+		"--output=json --quiet":                                             {JSON: true, Quiet: true},
+		"--output=short-iso --no-hostname --follow":                         {Follow: true},
+		"--output=short-iso --no-hostname --follow --no-tail --since=@7":    {Follow: true, Since: "@7"},
+		"--output=short-iso --no-hostname --follow --lines=5 --since=today": {Follow: true, Since: "today", Lines: "5"},
+		"--output=short-iso --no-hostname --lines=50":                       {Lines: "50"},
+	} {
+		if got := strings.Join(q.flags(), " "); got != want {
+			t.Errorf("%+v: %s, want %s", q, got, want)
+		}
+	}
+}
+
+// All events are matched without a name. Users match those of their own processes alone, root those of all.
+func TestArgumentsForAllServers(t *testing.T) {
+	for uid, want := range map[int]string{0: "", 1000: " _UID=1000"} {
+		j := &Journal{uid: uid}
+		args, err := j.Arguments(&Query{Project: "shop", Session: "s1"}, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		line := strings.Join(args, " ")
+		for kind, id := range protocol.MessageIDs() {
+			if !strings.Contains(line, " MESSAGE_ID="+id) {
+				t.Errorf("uid %d: %s is not matched: %s", uid, kind, line)
+			}
+		}
+		if !strings.HasPrefix(line, "--no-pager --all --output=short-iso --no-hostname MESSAGE_ID=") ||
+			!strings.HasSuffix(line, want+" MCPSCOPE_PROJECT=shop MCPSCOPE_SESSION=s1") || strings.Contains(line, "_UID") != (want != "") {
+			t.Errorf("uid %d: %s", uid, line)
+		}
+	}
+}
+
+func TestEventsCalled(t *testing.T) {
+	ended := "MESSAGE_ID=" + protocol.MessageIDs()[protocol.EventEnded]
+	got := strings.Join((&Query{Project: "shop"}).eventsCalled(7, "time", protocol.EventEnded), " ")
+	want := ended + " _UID=7 MCPSCOPE_PROJECT=shop MCPSCOPE_ID=time + " + ended + " _UID=7 MCPSCOPE_PROJECT=shop MCPSCOPE_NAME=time"
+	if got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+}
+
+// The stderr of a server is a stream of its user, and its events are by that user or root.
+func TestServerMatches(t *testing.T) {
+	s := server{id: "k3x9w2ab", name: "time", uid: "1000"}
+	got := strings.Join(anyOf(s.matches(), s.matches()), " ")
+	one := " _UID=1000 _UID=0 MCPSCOPE_ID=k3x9w2ab + _UID=1000 _TRANSPORT=stdout SYSLOG_IDENTIFIER=" + protocol.DirectoryName("time", "k3x9w2ab")
+	if strings.Count(got, one) != 2 || strings.Count(got, " + ") != 3 || strings.HasPrefix(got, "+") {
+		t.Errorf("%s", got)
+	}
+}
+
+func TestParseEntry(t *testing.T) {
+	for entry, want := range map[string]server{
+		`{"_UID":"7","MCPSCOPE_ID":"k3x9w2ab","MCPSCOPE_NAME":"time"}`: {id: "k3x9w2ab", name: "time", uid: "7"},
+		`{"_UID":"7","MCPSCOPE_NAME":"time"}`:                          {},
+		`{"_UID":"7","MCPSCOPE_ID":[1,255],"MCPSCOPE_NAME":"time"}`:    {},
+		`not JSON`: {},
+		``:         {},
+	} {
+		if got, ok := parseEntry([]byte(entry)); got != want || ok != (want.id != "") {
+			t.Errorf("%s: %+v, %v", entry, got, ok)
+		}
+	}
+}
+
+func TestJournalctlError(t *testing.T) {
+	failed := &exec.ExitError{Stderr: []byte("No journal files were opened\n")}
+	if got := journalctlError(failed).Error(); got != "journalctl: No journal files were opened" {
+		t.Errorf("%q", got)
+	}
+	if got := journalctlError(fs.ErrPermission); !errors.Is(got, fs.ErrPermission) {
+		t.Errorf("%v", got)
+	}
+}
+
+// A second read continues after the last entry of the first.
+func TestEndsArguments(t *testing.T) {
+	ended := " MESSAGE_ID=" + protocol.MessageIDs()[protocol.EventEnded]
+	const flags = "--quiet --output=json --output-fields=MCPSCOPE_CAUSE "
+	for want, e := range map[string]Ends{
+		flags + "--boot" + ended + " _UID=7":             {},
+		flags + "--after-cursor=s=1" + ended + " _UID=7": {cursor: "s=1"},
+	} {
+		if got := strings.Join(e.arguments(7), " "); got != want {
+			t.Errorf("%s\nwant %s", got, want)
+		}
+	}
+}

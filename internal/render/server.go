@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package render prints servers: one record, which every view embeds, as tables, text and JSON.
+//
+// Nothing that a server, a client or a user has named can act on the terminal.
+package render
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
+	"github.com/mcpscope/mcpscope/internal/server/fleet"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
+)
+
+// Server is a server as every view shows it: sizes in bytes, times in seconds. A figure that is not known is
+// nil. The fields are in the order of JSON.
+type Server struct {
+	Identity
+	Launcher int        `json:"launcher_pid,omitempty"`
+	Guard    int        `json:"guard_pid,omitempty"`
+	Started  *time.Time `json:"started,omitempty"`
+	Age      float64    `json:"age_seconds"`
+	Policy   string     `json:"policy,omitempty"`
+	Figures
+	// Role is that of protocol.Facts.
+	Role string `json:"-"`
+}
+
+// Identity is a server, its state, and where it comes from.
+type Identity struct {
+	ID         string           `json:"id"`
+	Name       string           `json:"name"`
+	UID        int              `json:"uid"`
+	Backend    protocol.Backend `json:"backend"`
+	State      fleet.State      `json:"state"`
+	Cause      protocol.Cause   `json:"cause,omitempty"`
+	Group      string           `json:"group,omitempty"`
+	Unit       string           `json:"unit,omitempty"`
+	Client     Process          `json:"client,omitzero"`
+	ClientUnit string           `json:"client_unit,omitempty"`
+	protocol.Origin
+}
+
+// Figures are the resources that a server uses, and its limits.
+type Figures struct {
+	Processes int        `json:"processes"`
+	CPU       float64    `json:"cpu_seconds"`
+	Memory    *uint64    `json:"memory_bytes,omitempty"`
+	Peak      *uint64    `json:"memory_peak_bytes,omitempty"`
+	IdleSince *time.Time `json:"idle_since,omitempty"`
+	Wakes     int        `json:"wakes,omitempty"`               // by input, while it was idle
+	Before    uint64     `json:"memory_before_bytes,omitempty"` // before it was reclaimed last
+	// MemoryFrom is where Memory comes from, if that is known.
+	MemoryFrom memorySource `json:"memory_source,omitempty"`
+	// Limits are the values in the files of the group.
+	Limits      map[string]string `json:"limits,omitempty"`
+	OOMKills    uint64            `json:"oom_kills,omitempty"`
+	PIDsRefused uint64            `json:"pids_refused,omitempty"`
+}
+
+// Process is one that is no server.
+type Process struct {
+	PID  int    `json:"pid"`
+	Name string `json:"name"`
+}
+
+// Text is the process for people.
+func (p Process) Text() string { return fmt.Sprintf("%s[%d]", p.Name, p.PID) }
+
+// memorySource is where the figure of a server's memory comes from.
+type memorySource string
+
+const (
+	// fromGroup is the kernel's count for the group of the server.
+	fromGroup memorySource = "group"
+	// fromScope is the same of the scope around that, which has the guard in it too.
+	fromScope memorySource = "scope"
+	// FromMembers is a sum over the processes, where the kernel has not counted from the start.
+	FromMembers memorySource = "members"
+)
+
+// Limit is a limit that is a number.
+func (f *Figures) Limit(file string) *uint64 { return number(f.Limits[file]) }
+
+// Measure returns an error for a server that has ended since it was listed.
+func Measure(s *fleet.Listed) (Server, error) {
+	used, err := s.Usage()
+	if err != nil {
+		return Server{}, err
+	}
+	v := Server{
+		Identity: identityOf(s),
+		Launcher: s.Launcher,
+		Guard:    s.Guard,
+		Policy:   s.Policy.String(),
+		Figures:  figuresOf(used),
+		Role:     s.Role(),
+	}
+	v.Wakes = s.Idle.Wakes
+	v.Before = s.Idle.Before
+	if s.State == fleet.Idle {
+		since := time.Unix(0, s.Idle.Since).UTC()
+		v.IdleSince = &since
+	}
+	if !s.Started.IsZero() {
+		v.Started = &s.Started
+		v.Age = max(time.Since(s.Started), 0).Seconds()
+	}
+	return v, nil
+}
+
+func identityOf(s *fleet.Listed) Identity {
+	return Identity{
+		ID:         s.ID,
+		Name:       s.Name,
+		UID:        s.UID,
+		Backend:    s.Backend,
+		State:      s.State,
+		Cause:      s.Cause,
+		Group:      s.Group,
+		Unit:       s.Unit,
+		Client:     Process{PID: s.Client.PID, Name: s.Client.Name},
+		ClientUnit: s.Client.Unit,
+		Origin:     s.Origin,
+	}
+}
+
+func figuresOf(used fleet.Usage) Figures {
+	f := Figures{
+		Processes:   len(used.PIDs),
+		CPU:         used.CPU.Seconds(),
+		Peak:        used.MemoryPeak,
+		Limits:      used.Limits,
+		OOMKills:    used.OOMKills,
+		PIDsRefused: used.PIDsRefused,
+	}
+	isCounted := used.Memory != nil && *used.Memory > 0 // a zombie has no memory
+	switch {
+	case !isCounted:
+		f.AddMembers(used.PIDs)
+	case used.WithGuard:
+		f.Memory = used.Memory
+		f.MemoryFrom = fromScope
+	default:
+		f.Memory = used.Memory
+		f.MemoryFrom = fromGroup
+	}
+	return f
+}
+
+// AddMembers sums up the memory of processes: the private memory of each, and the files and shared memory of
+// the process that has most of these, because many processes share the same pages.
+func (f *Figures) AddMembers(pids []int) {
+	var private, shared uint64
+	for _, pid := range pids {
+		m := proc.ReadMemory(pid)
+		private += m.Resident - m.Shared
+		shared = max(shared, m.Shared)
+	}
+	sum := private + shared
+	if sum > 0 {
+		f.Memory = &sum
+		f.Peak = nil
+		f.MemoryFrom = FromMembers
+	}
+}
+
+// number returns nil for a text that is not one, such as "max".
+func number(text string) *uint64 {
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return nil
+	}
+	return &n
+}

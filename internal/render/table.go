@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
+)
+
+const (
+	gap      = 2  // between two columns
+	cellMost = 40 // on a terminal, but for the last column
+)
+
+// WriteTable prints a table, whose first row has the heads. A terminal gets clipped lines.
+func WriteTable(out io.Writer, rows [][]string) { writeLines(out, layout(rows, cli.WidthOf(out))) }
+
+// writeLines writes once: a thousand servers are not a thousand writes. Without lines it writes nothing.
+func writeLines(out io.Writer, lines []string) {
+	fmt.Fprint(out, strings.Join(append(lines, ""), "\n"))
+}
+
+// layout clips nothing if width is 0. The texts may come from anywhere.
+func layout(rows [][]string, width int) (lines []string) {
+	widths := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, text := range row {
+			row[i] = cli.OneLine(text)
+			if width > 0 && i < len(row)-1 {
+				row[i] = clipped(row[i])
+			}
+			widths[i] = max(widths[i], ansi.StringWidth(row[i]))
+		}
+	}
+	for _, row := range rows {
+		line := ""
+		for i, text := range row {
+			line += Padded(text, widths[i]+gap)
+		}
+		line = strings.TrimRight(line, " ")
+		if width > 0 {
+			line = Fit(line, width)
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// clipped keeps the end of a path.
+func clipped(text string) string {
+	over := ansi.StringWidth(text) - cellMost
+	isPath := strings.Contains(text, "/")
+	if over > 0 && isPath {
+		return ansi.TruncateLeft(text, over+1, "…")
+	}
+	return Fit(text, cellMost)
+}
+
+// Fit clips a text to n cells of a terminal: a CJK character takes two of them, a combining mark none.
+func Fit(s string, n int) string { return ansi.Truncate(s, n, "…") }
+
+// Padded fills a text with blanks to n cells.
+func Padded(s string, n int) string { return s + strings.Repeat(" ", max(n-ansi.StringWidth(s), 0)) }
