@@ -34,6 +34,7 @@ const none = "max"
 // OOMGroup makes the kernel kill the whole group when it is out of memory.
 const OOMGroup = "memory.oom.group"
 
+// Limits are the limits of a group, and how strictly they are applied.
 type Limits struct {
 	Files      []Limit // one for a file
 	BestEffort bool    // the server may start without a limit that fails

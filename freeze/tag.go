@@ -26,6 +26,7 @@ const (
 	tagMagic = Tag(0x6d63) << TagBits // "mc"
 )
 
+// NewTag returns the tag with these bits, of which the last TagBits count.
 func NewTag(bits uint64) Tag { return tagMagic | Tag(bits&(1<<TagBits-1)) }
 
 // IsTag reports whether a limit is a tag.

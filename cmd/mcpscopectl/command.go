@@ -42,7 +42,8 @@ func command(s spec, run func(operands []string) int) *cobra.Command {
 		},
 	}
 	if s.operands == nil {
-		c.Args, c.ValidArgsFunction = noOperands, cobra.NoFileCompletions
+		c.Args = noOperands
+		c.ValidArgsFunction = cobra.NoFileCompletions
 	}
 	c.Flags().SortFlags = false
 	return c

@@ -20,7 +20,8 @@ func newRoot(io cli.Stdio) *cobra.Command {
 		Long: about, Example: overviewExamples,
 	}
 	root.SuggestionsMinimumDistance = 1
-	root.SilenceErrors, root.SilenceUsage = true, true
+	root.SilenceErrors = true
+	root.SilenceUsage = true
 	root.SetHelpTemplate(helpTemplate)
 	root.SetOut(io.Out)
 	root.SetErr(io.Err)

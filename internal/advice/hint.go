@@ -90,6 +90,7 @@ func Hint(b protocol.Backend, err error) string {
 	return ""
 }
 
+// EnableLinger returns the command that gives the calling user a manager without a login.
 func EnableLinger() string { return fmt.Sprintf("sudo loginctl enable-linger %d", os.Getuid()) }
 
 func delegateHint() string {

@@ -192,6 +192,7 @@ func MayRead() bool {
 	return errno != unix.EPERM && (scope == '0' || Capable(unix.CAP_SYS_PTRACE))
 }
 
+// Capable reports whether this process has a capability in force.
 func Capable(of uint) bool {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData

@@ -78,6 +78,7 @@ func ActionOf(sig unix.Signal) (a Action) {
 	return a
 }
 
+// Ignored reports whether the signal is ignored.
 func (a *Action) Ignored() bool { return a.Handler == ignored }
 
 // Set does nothing for SIGKILL and SIGSTOP.

@@ -81,6 +81,8 @@ func Arguments(pid, max int) []string {
 	return ended(b)
 }
 
+// Cmdline returns the command line of a process, of at most max bytes, with blanks between the words; "" if
+// it cannot be read.
 func Cmdline(pid, max int) string {
 	return strings.TrimRight(strings.Join(Arguments(pid, max), " "), " ")
 }
@@ -100,6 +102,7 @@ func Wchan(pid int) string {
 	return strings.TrimPrefix(string(b), "0")
 }
 
+// DescriptorPath returns the link of a descriptor of a process in /proc.
 func DescriptorPath(pid, number int) string { return fmt.Sprintf("/proc/%d/fd/%d", pid, number) }
 
 // EachDescriptor visits the open files of a process by number and link, until visit returns false. The list
@@ -162,6 +165,7 @@ func IgnoreGone(err error) error {
 	return err
 }
 
+// NoLimit has a read return the whole file.
 const NoLimit = math.MaxInt
 
 // read reads a file of /proc. It fails for pid 0: in cgroup.procs and as a parent that is a process outside
@@ -431,6 +435,7 @@ type Stat struct {
 // Stopped reports whether the first thread is stopped by a signal or a tracer.
 func (s Stat) Stopped() bool { return s.State == 'T' || s.State == 't' }
 
+// ReadStat reads /proc/PID/stat.
 func ReadStat(pid int) (Stat, error) {
 	b, err := read("/proc/%d/stat", pid)
 	s, malformed := ParseStat(b)
@@ -485,6 +490,7 @@ type Status struct {
 	Pending uint64
 }
 
+// ReadStatus reads /proc/PID/status.
 func ReadStatus(pid int) (Status, error) {
 	b, err := read("/proc/%d/status", pid)
 	s, malformed := ParseStatus(b)

@@ -120,6 +120,7 @@ func checkPIDs(c net.Conn) error {
 	return cmp.Or(failed, err)
 }
 
+// Close closes the connection.
 func (m *Manager) Close() { _ = m.conn.Close() } // no call is pending
 
 // Own returns the kind of manager that starts units for this user: root uses the system manager.

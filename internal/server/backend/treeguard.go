@@ -53,6 +53,7 @@ func OpenTree(pid, uid int) *TreeGuard {
 	return t
 }
 
+// Close closes the descriptors.
 func (t *TreeGuard) Close() {
 	_ = unix.Close(t.PIDFD)
 	if t.launcher > 0 {

@@ -47,8 +47,8 @@ func (a *actor) deadline() time.Time {
 	if isStop && (due.IsZero() || a.emptyCheckAt.Before(due)) {
 		return a.emptyCheckAt
 	}
-	if a.rest != nil && (due.IsZero() || a.rest.Due.Before(due)) {
-		return a.rest.Due
+	if a.rest != nil && (due.IsZero() || a.rest.Policy.Due.Before(due)) {
+		return a.rest.Policy.Due
 	}
 	return due
 }

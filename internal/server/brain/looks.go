@@ -21,15 +21,15 @@ func (a *actor) saveLooks() {
 	looks := &a.server.Page.Looks
 	now := time.Now()
 	if a.rest != nil {
-		a.rest.Save(looks, func(t time.Time) int64 { return monotonic(t, now) })
+		a.rest.Policy.Save(looks, func(t time.Time) int64 { return monotonic(t, now) })
 	}
-	check := a.life.Check()
-	looks.CheckAt = monotonic(check.At, now)
+	check := a.life.IdleProgress()
+	looks.CheckAt = monotonic(check.NextCheck, now)
 	looks.CheckCPU = int64(check.CPU)
 	looks.CheckRead = check.Traffic.Read
 	looks.CheckWritten = check.Traffic.Written
 	looks.CheckMembers = check.Traffic.Members
-	looks.CheckAsked = monotonic(check.Asked, now)
+	looks.CheckAsked = monotonic(check.CallSince, now)
 	looks.Kept = true
 }
 
@@ -40,7 +40,7 @@ func (a *actor) resumeLooks() {
 	p.Looks.Kept = false
 	a.beginLooks(isSaved)
 	if isSaved {
-		a.life.ResumeCheck(checkOn(&p.Looks))
+		a.life.ResumeIdle(checkOn(&p.Looks))
 	}
 	hasThawed := p.ByGuard.Roused
 	p.ByGuard.Roused = false
@@ -60,16 +60,16 @@ func (a *actor) resumeLooks() {
 }
 
 // checkOn is the check of an idle timeout that the brain before has saved.
-func checkOn(looks *page.Looks) lifecycle.Check {
-	return lifecycle.Check{
-		At:  fromMonotonic(looks.CheckAt),
-		CPU: time.Duration(looks.CheckCPU),
+func checkOn(looks *page.Looks) lifecycle.IdleProgress {
+	return lifecycle.IdleProgress{
+		NextCheck: fromMonotonic(looks.CheckAt),
+		CPU:       time.Duration(looks.CheckCPU),
 		Traffic: lifecycle.Traffic{
 			Read:    looks.CheckRead,
 			Written: looks.CheckWritten,
 			Members: looks.CheckMembers,
 		},
-		Asked: fromMonotonic(looks.CheckAsked),
+		CallSince: fromMonotonic(looks.CheckAsked),
 	}
 }
 
@@ -106,7 +106,7 @@ func (a *actor) newRest(after time.Duration, isSaved bool) *idle.Rest {
 		s.Note("an idle-freeze below " + protocol.IdleFreezeLeast.String() +
 			" can freeze a server during a call, and delay the answer by a minute")
 	}
-	s.Note(rest.Note)
+	s.Note(rest.Policy.Note)
 	return rest
 }
 
@@ -116,12 +116,12 @@ func (a *actor) checkIdle() {
 		a.rest = nil
 	}
 	now := time.Now()
-	if a.rest == nil || now.Before(a.rest.Due) {
+	if a.rest == nil || now.Before(a.rest.Policy.Due) {
 		return
 	}
-	switch a.rest.Look(a.rest, now) {
+	switch a.rest.Policy.Look(a.rest, now) {
 	case idle.Frozen:
-		if a.rest.Used { // not after each ping
+		if a.rest.Policy.Used { // not after each ping
 			a.server.Config.Subject().Log(protocol.EventFrozen, systemd.Info, "frozen: idle")
 		}
 		a.rest.MarkFrozen(now)
@@ -132,9 +132,9 @@ func (a *actor) checkIdle() {
 	case idle.Wake:
 		a.report(lifecycle.Woken)
 	case idle.None:
-		if a.rest.Note != "" {
-			a.server.Note(a.rest.Note)
-			a.server.Group.AddNote(a.rest.Note)
+		if a.rest.Policy.Note != "" {
+			a.server.Note(a.rest.Policy.Note)
+			a.server.Group.AddNote(a.rest.Policy.Note)
 		}
 	}
 }

@@ -156,14 +156,14 @@ func LoadRunning(p *page.Page, g *page.Guard, env []string, l *loop.Loop) (*Brai
 		return nil, err
 	}
 	left := lifecycle.Left{
-		State: lifecycle.State(p.ByBrain.Phase),
-		Due:   fromMonotonic(p.ByBrain.PhaseEnds),
-		Asked: p.ByBrain.MembersAsked,
+		State:      lifecycle.State(p.ByBrain.Phase),
+		PhaseEnds:  fromMonotonic(p.ByBrain.PhaseEnds),
+		SignalSent: p.ByBrain.MembersAsked,
 	}
 	left.Cause, left.Signal = causeOn(p)
-	left.Unread = fromMonotonic(p.ByGuard.Happened[page.StdinClosed])
-	if !left.Unread.IsZero() {
-		left.Unread = left.Unread.Add(protocol.UnreadWait)
+	left.UnreadUntil = fromMonotonic(p.ByGuard.Happened[page.StdinClosed])
+	if !left.UnreadUntil.IsZero() {
+		left.UnreadUntil = left.UnreadUntil.Add(protocol.UnreadWait)
 	}
 	b.actor.life.Resume(left)
 	return b, nil

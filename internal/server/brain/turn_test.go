@@ -105,7 +105,7 @@ func TestReactsBy(t *testing.T) {
 		{"kills", lifecycle.Killing, time.Time{}, now, now.Add(5*protocol.KillWithin + grace)},
 	} {
 		l := newLifecycle()
-		l.Resume(lifecycle.Left{State: c.state, Due: c.ends})
+		l.Resume(lifecycle.Left{State: c.state, PhaseEnds: c.ends})
 		turn := turn{server: s, life: l}
 		if got := turn.reactsBy(c.deadline, now); !got.Equal(c.want) {
 			t.Errorf("a brain that %s reacts by %v, want %v", c.text, got, c.want)

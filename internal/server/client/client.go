@@ -248,6 +248,7 @@ func (in *Side) BlockedErrors() bool {
 	return in.Room[1].Full()
 }
 
+// Add has a loop report the events of this side.
 func (in *Side) Add(to *loop.Loop) error {
 	return errors.Join(to.Add(int(in.Stdin), loop.TokenStdin), to.Add(int(in.Stdout), loop.TokenStdout),
 		to.Add(in.PIDFD, loop.TokenClient), to.Add(in.Main, loop.TokenMain))

@@ -317,7 +317,7 @@ type group struct {
 
 func (g group) Members() ([]int, error) { return g.pids, nil }
 
-// An end of stdin may be on its way between two processes: then another process can still write to it.
+// The other end of stdin may be on its way between two processes: then another process can still write to it.
 func TestEndInAMessage(t *testing.T) {
 	read, write := pipe(t)
 	in := &Side{}

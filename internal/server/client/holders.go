@@ -18,13 +18,13 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// HeldByNobodyBut reports whether no process outside the payload can write to stdin, or the server has
-// closed it. It is false if a process may have the other end. The kernel finds the peer of a socket in our
-// network namespace alone (sock_diag(7)). tag is that of the payload's processes, and ours are others that do
-// not count: launcher and guard, which cannot be examined.
+// HeldByNobodyBut reports whether no process outside the payload can write to stdin, or the server has closed
+// it. It is false if a process may have the other end. The kernel finds the peer of a socket in our network
+// namespace alone (sock_diag(7)). tag is that of the payload's processes, and ours are others that do not
+// count: launcher and guard, which cannot be examined.
 //
-// An end that is open, and that a search does not find, is in a message on its way (unix(7)) or in a process
-// that is hidden from us.
+// A write end that is open, and that a search does not find, is in a message on its way (unix(7)) or in a
+// process that is hidden from us.
 func (in *Side) HeldByNobodyBut(p freeze.Target, tag freeze.Tag, ours []int) bool {
 	if in.Stdin.Unheld() {
 		return true

@@ -152,6 +152,7 @@ func (s *Listed) awaitRoom() error {
 	return nil
 }
 
+// Thaw lets members run that a person, or a freeze of an idle server, has frozen.
 func (s *Listed) Thaw() error {
 	if s.group != nil {
 		err := s.group.Payload.RemoveAttr(idle.AttrHeld)

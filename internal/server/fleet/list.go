@@ -24,6 +24,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
+// State is the state of a server, as people and scripts read it.
 type State string
 
 const (
@@ -63,6 +64,7 @@ type Usage struct {
 	protocol.Figures
 }
 
+// Usage reads the present use of resources. An error means that the members are unknown.
 func (s *Listed) Usage() (u Usage, err error) {
 	u.PIDs, err = s.members.Members()
 	u.CPU, _ = s.members.CPU() // 0, if it has ended
@@ -89,8 +91,10 @@ func (s *Listed) Directories() (members, memory string) {
 	return s.group.Payload.Path(), memory
 }
 
+// Processes returns the pids of the members.
 func (s *Listed) Processes() ([]int, error) { return s.members.Members() }
 
+// Close closes the descriptors.
 func (s *Listed) Close() {
 	if s.group != nil {
 		s.group.Close()

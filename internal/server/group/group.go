@@ -94,6 +94,7 @@ func Leaf(parent *cgroup.Group) (*cgroup.Group, error) {
 	return leaf, err
 }
 
+// Make makes the directory in parent, and arms the group.
 func (g *ControlGroup) Make(parent *cgroup.Group, facts *protocol.Config) (err error) {
 	if g.Top, err = parent.Mkdir(g.Dir, GroupMode); err != nil {
 		return err
@@ -242,6 +243,7 @@ func Frozen(g freeze.Target) bool {
 	return err == nil && st.Frozen
 }
 
+// Members returns the payload or, without a cgroup, the tree.
 func (g *ControlGroup) Members() freeze.Target {
 	if g.tree != nil {
 		return g.tree
@@ -423,6 +425,7 @@ func Populated(g freeze.Target) bool {
 	return err != nil || st.Populated
 }
 
+// DescribeStuck returns a text about members that SIGKILL has not ended, for people; "" for an empty list.
 func DescribeStuck(all []freeze.Stuck) string {
 	var parts []string
 	for _, m := range all {

@@ -45,6 +45,7 @@ func (g *ControlGroup) Limit(l cgroup.Limit) (now string, err error) {
 	return now, nil
 }
 
+// LimitError returns the error of a limit with its cause and next step in words.
 func LimitError(l cgroup.Limit, err error) error {
 	return &protocol.LimitError{Text: fmt.Sprintf("set %s: %v", l, err), Step: limitStep}
 }
@@ -130,6 +131,7 @@ func (g *ControlGroup) counted(file, key string) (n uint64, at *cgroup.Group) {
 	return 0, g.Payload
 }
 
+// MemoryFile exists where the memory of a group is counted.
 const MemoryFile = "memory.current"
 
 // CountMemory makes the kernel count the memory of a payload without members, if possible. Memory of a

@@ -32,6 +32,7 @@ func TagOf(id string) freeze.Tag {
 	return freeze.NewTag(bits)
 }
 
+// TagMembers gives all members the tag of the group.
 func (g *ControlGroup) TagMembers() error {
 	for tagged := map[int]bool{}; ; {
 		pids, err := g.Payload.Members()

@@ -15,9 +15,9 @@ func (p *Policy) Save(to *page.Looks, clock func(time.Time) int64) {
 		Due: clock(p.Due), At: clock(p.lastAt), Worked: clock(p.lastWorkedAt), Read: clock(p.lastReadAt),
 		CPU: int64(p.last.CPU), ReadBytes: p.last.Read, WrittenBytes: p.last.Written, Active: p.last.Active,
 		Frozen: p.frozen, Breath: p.nextIsBreath, Breathed: p.wasBreath, Used: p.Used,
-		Trial: uint8(p.trial), Times: uint32(p.refusals), Input: p.wasForInput, Blind: p.isUncounted,
+		Trial: uint8(p.trial), Times: uint32(p.refusal.times), Input: p.wasForInput, Blind: p.isUncounted,
 	}
-	copy(to.Refused[:len(to.Refused)-1], p.refusal)
+	copy(to.Refused[:len(to.Refused)-1], p.refusal.reason)
 }
 
 // Restore is the policy that Save has written, for the same server.
@@ -32,7 +32,7 @@ func Restore(after time.Duration, from *page.Looks, clock func(int64) time.Time)
 		},
 		frozen: from.Frozen, nextIsBreath: from.Breath, wasBreath: from.Breathed,
 		wasForInput: from.Input, trial: trial(from.Trial), isUncounted: from.Blind,
-		refusal: string(refused), refusals: int(from.Times),
+		refusal: refusal{reason: string(refused), times: int(from.Times)},
 	}
 	p.writeNote()
 	return p

@@ -81,9 +81,14 @@ type Policy struct {
 	wasBreath    bool      // the last one was
 	wasForInput  bool      // the last one was for input
 	trial        trial
-	isUncounted  bool   // the kernel does not count its input
-	refusal      string // the last reason to leave it alone
-	refusals     int    // for that reason, in a row
+	isUncounted  bool // the kernel does not count its input
+	refusal      refusal
+}
+
+// refusal is the last reason to leave a server alone.
+type refusal struct {
+	reason string
+	times  int // in a row
 }
 
 // trial is why a server runs for a moment, after which it may be frozen again.
@@ -133,7 +138,7 @@ func (p *Policy) Look(s Server, now time.Time) Act {
 	if reason := p.reasonAgainst(s); reason != "" {
 		return p.refuse(reason)
 	}
-	p.refusals = 0
+	p.refusal.times = 0
 	return p.tryFreeze(s, now)
 }
 
@@ -213,18 +218,17 @@ func (p *Policy) tryFreeze(s Server, now time.Time) Act {
 }
 
 func (p *Policy) refuse(reason string) Act {
-	if reason != p.refusal {
-		p.refusal = reason
-		p.refusals = 0
+	if reason != p.refusal.reason {
+		p.refusal = refusal{reason: reason}
 	}
-	p.refusals++
+	p.refusal.times++
 	p.writeNote()
 	return None
 }
 
 func (p *Policy) writeNote() {
-	if p.refusals >= notedAfter {
-		p.Note = "not idle: " + p.refusal
+	if p.refusal.times >= notedAfter {
+		p.Note = "not idle: " + p.refusal.reason
 	}
 }
 

@@ -32,6 +32,7 @@ type Note struct {
 	Before uint64 // bytes of memory before the last reclaim; 0 is unknown
 }
 
+// ReadNote reads the note of a payload; the zero Note without one.
 func ReadNote(payload *cgroup.Group) (n Note) {
 	text, _, _ := payload.Attr(attrIdle) // none, if it can't be read
 	_, _ = fmt.Sscan(text, &n.Since, &n.Wakes, &n.Before)
@@ -46,7 +47,7 @@ func Held(payload *cgroup.Group) bool {
 
 // Rest is a server with its policy.
 type Rest struct {
-	*Policy
+	Policy   *Policy
 	Group    *group.ControlGroup
 	Client   *client.Side
 	note     Note
@@ -58,6 +59,7 @@ func NewRest(p *Policy, g *group.ControlGroup, c *client.Side) *Rest {
 	return &Rest{Policy: p, Group: g, Client: c, note: ReadNote(g.Payload)}
 }
 
+// Freeze freezes all members, and reports whether it has.
 func (r *Rest) Freeze() bool {
 	r.mappings = nil
 	return freeze.Freeze(r.Group.Payload)
@@ -72,7 +74,7 @@ func (r *Rest) Thaw() {
 
 // MarkFrozen makes it visible that the members are frozen.
 func (r *Rest) MarkFrozen(now time.Time) {
-	if r.Used {
+	if r.Policy.Used {
 		r.note.Since = now.UnixNano()
 		if counted := r.Group.MemoryGroup(); counted != nil {
 			if n := counted.Number("memory.current"); n != nil {
@@ -85,12 +87,12 @@ func (r *Rest) MarkFrozen(now time.Time) {
 
 // Wake thaws an idle server, for a breath or an event: input, or another one.
 func (r *Rest) Wake(now time.Time, input bool) {
-	if !r.nextIsBreath { // written before the server can answer, so that no view is wrong
+	if !r.Policy.nextIsBreath { // written before the server can answer, so that no view is wrong
 		r.note.Wakes++
 		r.writeNote(0)
 	}
 	r.Thaw()
-	r.Thawed(now, input && !r.nextIsBreath)
+	r.Policy.Thawed(now, input && !r.Policy.nextIsBreath)
 }
 
 func (r *Rest) writeNote(since int64) {
@@ -160,7 +162,7 @@ func (r *Rest) Obstacle(u Usage) string {
 			return why
 		}
 	}
-	if r.Used && traceOthers(pids) { // not after each ping: all processes are read
+	if r.Policy.Used && traceOthers(pids) { // not after each ping: all processes are read
 		return "it traces a process"
 	}
 	return ""

@@ -14,16 +14,14 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-//	          clientDied             idle, or stdinClosed
-//	Running ──────────────▶ Doubting ────────────────────┐
-//	 │                                                    │
-//	 │ Running ◀──▶ Idle: membersFrozen, and any other event
-//	 ▼ stdinClosed       EOF grace over                   ▼
-//	Draining ◀──▶ Finishing ────────────────────▶ Terminating ─────▶ Killing ───▶ Emptied
-//	                                                  │     term grace over         ▲
-//	any state on the left, by a signal, mainExited,   └─────────────────────────────┘
-//	stopRequested, launcherDied: Terminating                     emptied
-//	guardDied: Killing
+// The states, and the ways between them; table has the events:
+//
+//	Running ──────────▶ Doubting ─────────┐
+//	 ▲   │                                │
+//	 ▼   │                                ▼
+//	Idle └─▶ Draining ◀─▶ Finishing ─▶ Terminating ─▶ Killing ─▶ Emptied
+//
+// Every state before Terminating goes there by an event of beforeStop.
 
 // State is where a server is between its start and its removal.
 type State int
@@ -40,6 +38,7 @@ const (
 	states
 )
 
+// Event is something that has happened to a server.
 type Event int
 
 const (
@@ -65,8 +64,8 @@ const (
 // A step reacts to an event; a cell of the table without one ignores it.
 type step func(l *Lifecycle, e Event, now time.Time)
 
-// ending is beside the row of each state before Terminating.
-var ending = [events]step{
+// beforeStop is part of the row of each state before Terminating. It comes before the rest of the row.
+var beforeStop = [events]step{
 	MainExited: (*Lifecycle).terminate, MemoryExhausted: (*Lifecycle).terminate,
 	LauncherDied: (*Lifecycle).terminate, StopRequested: (*Lifecycle).terminate,
 	signalReceived: (*Lifecycle).terminate, lifetimeOver: (*Lifecycle).terminate,
@@ -121,12 +120,12 @@ type Traffic struct {
 // message is in bytes: no message of MCP is shorter.
 const message = 32
 
-// Check is how far the check of an idle timeout has come.
-type Check struct {
-	At      time.Time // of the next one
-	CPU     time.Duration
-	Traffic Traffic
-	Asked   time.Time // when the server had read a message, and has written none since; zero for never
+// IdleProgress is how far the check of an idle timeout has come.
+type IdleProgress struct {
+	NextCheck time.Time
+	CPU       time.Duration
+	Traffic   Traffic
+	CallSince time.Time // when the server had read a message, and has written none since; zero for never
 }
 
 // callMost is how long a server may be in a call: a notification has no answer, and a start reads files.
@@ -138,6 +137,7 @@ type Action struct {
 	Signal unix.Signal // of SendSignal
 }
 
+// Verb is the kind of an Action.
 type Verb int
 
 const (
@@ -156,19 +156,19 @@ type Lifecycle struct {
 	// are longer.
 	Reclaimed bool
 
-	policy     protocol.Policy
-	facts      Facts
-	due        [events]time.Time // of the events that time brings; zero for never
-	until      time.Time         // the most that unread input or output delays the EOF grace
-	cpu        time.Duration     // at the last check
-	traffic    Traffic           // the same
-	called     time.Time         // Check.Asked
-	clientDead bool
-	asked      bool      // the members have got the signal of a stop
-	slow       time.Time // until then the server reads its memory back
-	received   map[unix.Signal]time.Time
-	signal     unix.Signal // of the present event
-	actions    []Action
+	policy      protocol.Policy
+	facts       Facts
+	due         [events]time.Time // of the events that time brings; zero for never
+	unreadUntil time.Time         // the most that unread input or output delays the EOF grace
+	cpu         time.Duration     // at the last check
+	traffic     Traffic           // the same
+	callSince   time.Time         // IdleProgress.CallSince
+	clientDead  bool
+	signalSent  bool      // the members have got the signal of a stop
+	slowUntil   time.Time // until then the server reads its memory back
+	received    map[unix.Signal]time.Time
+	signal      unix.Signal // of the present event
+	actions     []Action
 }
 
 // New is the lifecycle of a server.
@@ -185,12 +185,12 @@ func New(p protocol.Policy, facts Facts, started, now time.Time) *Lifecycle {
 
 // Left is where another process has stopped to decide about a server.
 type Left struct {
-	State  State
-	Due    time.Time // end of the state, the zero time for never
-	Unread time.Time // until then the end of the server may wait for its input and output
-	Cause  protocol.Cause
-	Signal unix.Signal // of the cause signalled
-	Asked  bool        // the members have got the signal of a stop
+	State       State
+	PhaseEnds   time.Time // end of the state, the zero time for never
+	UnreadUntil time.Time // until then the end of the server may wait for its input and output
+	Cause       protocol.Cause
+	Signal      unix.Signal // of the cause signalled
+	SignalSent  bool        // the members have got the signal of a stop
 }
 
 // Resume continues there.
@@ -199,29 +199,31 @@ func (l *Lifecycle) Resume(from Left) {
 	if l.State >= Terminating {
 		clear(l.due[:])
 	}
-	l.due[graceOver] = from.Due
-	l.until = from.Unread
+	l.due[graceOver] = from.PhaseEnds
+	l.unreadUntil = from.UnreadUntil
 	l.Cause = from.Cause
 	l.Signal = from.Signal
 	l.Reclaimed = from.State == Idle // it may have been
-	l.asked = from.Asked
+	l.signalSent = from.SignalSent
 	if l.Signal != 0 {
 		l.received[l.Signal] = time.Time{} // long ago: the next one is a repeat
 	}
 }
 
-// Check is for the next process, which goes on with ResumeCheck.
-func (l *Lifecycle) Check() Check {
-	return Check{l.due[idleChecked], l.cpu, l.traffic, l.called}
+// IdleProgress is for the next process, which goes on with ResumeIdle.
+func (l *Lifecycle) IdleProgress() IdleProgress {
+	return IdleProgress{l.due[idleChecked], l.cpu, l.traffic, l.callSince}
 }
 
-func (l *Lifecycle) ResumeCheck(from Check) {
-	l.due[idleChecked] = from.At
+// ResumeIdle continues the checks of an idle timeout.
+func (l *Lifecycle) ResumeIdle(from IdleProgress) {
+	l.due[idleChecked] = from.NextCheck
 	l.cpu = from.CPU
 	l.traffic = from.Traffic
-	l.called = from.Asked
+	l.callSince = from.CallSince
 }
 
+// Handle reacts to an event, and returns the actions to perform, in their order.
 func (l *Lifecycle) Handle(e Event, now time.Time) []Action {
 	l.actions = nil
 	if e == ClientDied {
@@ -233,14 +235,17 @@ func (l *Lifecycle) Handle(e Event, now time.Time) []Action {
 	if l.State == Idle {
 		l.wake(now)
 	}
-	react := table[l.State][e]
-	if l.State < Terminating && ending[e] != nil {
-		react = ending[e]
-	}
-	if react != nil {
+	if react := reaction(l.State, e); react != nil {
 		react(l, e, now)
 	}
 	return l.actions
+}
+
+func reaction(in State, e Event) step {
+	if in < Terminating && beforeStop[e] != nil {
+		return beforeStop[e]
+	}
+	return table[in][e]
 }
 
 // HandleSignal reacts to a signal by which a client stops a server.
@@ -288,7 +293,7 @@ func (l *Lifecycle) rest(_ Event, now time.Time) { l.enter(Idle, now, -1) }
 func (l *Lifecycle) wake(now time.Time) {
 	l.enter(Running, now, -1)
 	if l.Reclaimed {
-		l.slow = now.Add(protocol.ReclaimedWithin)
+		l.slowUntil = now.Add(protocol.ReclaimedWithin)
 	}
 	l.do(WakeMembers)
 }
@@ -298,7 +303,7 @@ func (l *Lifecycle) grace(d time.Duration, now time.Time) time.Duration {
 	if d < 0 {
 		return d
 	}
-	return d + max(l.slow.Sub(now), 0)
+	return d + max(l.slowUntil.Sub(now), 0)
 }
 
 func (l *Lifecycle) do(v Verb) { l.actions = append(l.actions, Action{Do: v}) }
@@ -308,14 +313,14 @@ func (l *Lifecycle) because(why protocol.Cause) { l.Cause = cmp.Or(l.Cause, why)
 func (l *Lifecycle) beginDraining(e Event, now time.Time) {
 	l.because(causes[e])
 	l.do(ThawMembers) // a person may have frozen them, and they get the grace to end
-	l.until = now.Add(protocol.UnreadWait)
+	l.unreadUntil = now.Add(protocol.UnreadWait)
 	l.drain(e, now)
 }
 
 // drain begins the EOF grace when the server has read its input, and a client that lives has read enough
 // for the server to continue. No event reports an emptied pipe, so this repeats, for a bounded time.
 func (l *Lifecycle) drain(_ Event, now time.Time) {
-	if l.policy.EOFGrace >= 0 && now.Before(l.until) && (l.facts.Unread() || l.blocked()) {
+	if l.policy.EOFGrace >= 0 && now.Before(l.unreadUntil) && (l.facts.Unread() || l.blocked()) {
 		l.enter(Draining, now, protocol.UnreadEvery)
 		return
 	}
@@ -325,7 +330,7 @@ func (l *Lifecycle) drain(_ Event, now time.Time) {
 func (l *Lifecycle) blocked() bool { return !l.clientDead && l.facts.Blocked() }
 
 func (l *Lifecycle) finish(e Event, now time.Time) {
-	if now.Before(l.until) && l.blocked() {
+	if now.Before(l.unreadUntil) && l.blocked() {
 		l.enter(Draining, now, protocol.UnreadEvery)
 		return
 	}
@@ -377,11 +382,11 @@ func (l *Lifecycle) checkIdle(e Event, now time.Time) {
 	hasWritten := l.traffic.Written-before.Written >= message
 	switch {
 	case hasWritten:
-		l.called = time.Time{}
+		l.callSince = time.Time{}
 	case hasRead:
-		l.called = now
+		l.callSince = now
 	}
-	isInCall := !l.called.IsZero() && now.Sub(l.called) < callMost
+	isInCall := !l.callSince.IsZero() && now.Sub(l.callSince) < callMost
 	if l.worked() || l.facts.Unread() || hasRead || isInCall {
 		l.due[idleChecked] = now.Add(l.policy.IdleTimeout)
 		return
@@ -425,11 +430,11 @@ func (l *Lifecycle) thaw(Event, time.Time) { l.do(ThawMembers) }
 
 // resumeStop goes on with a grace. The brain before may have died before it sent the signal.
 func (l *Lifecycle) resumeStop(Event, time.Time) {
-	if l.asked {
+	if l.signalSent {
 		l.do(ThawMembers)
 		return
 	}
-	l.asked = true
+	l.signalSent = true
 	l.actions = append(l.actions, Action{SendSignal, cmp.Or(l.Signal, unix.SIGTERM)})
 }
 

@@ -232,13 +232,13 @@ func TestResume(t *testing.T) {
 		{Emptied, true, BrainDied, nil, Emptied},
 	} {
 		s := newServer(protocol.DefaultPolicy())
-		s.Resume(Left{State: c.at, Due: half, Asked: c.asked})
+		s.Resume(Left{State: c.at, PhaseEnds: half, SignalSent: c.asked})
 		if got := s.Handle(c.died, now); !slices.Equal(got, c.want) || s.State != c.then {
 			t.Errorf("%v: %v, then %v, want %v, then %v", c.at, got, s.State, c.want, c.then)
 		}
 	}
 	s := newServer(protocol.DefaultPolicy())
-	s.Resume(Left{State: Terminating, Due: half, Cause: protocol.Signalled, Signal: unix.SIGHUP})
+	s.Resume(Left{State: Terminating, PhaseEnds: half, Cause: protocol.Signalled, Signal: unix.SIGHUP})
 	if !s.Due().Equal(half) {
 		t.Errorf("due at %v, want what was left of the grace", s.Due())
 	}

@@ -207,6 +207,7 @@ func (h *Handed) Descriptors() []int32 {
 // Ender is the process that removes the group, and reports the end. It is changed by CompareAndSwap.
 type Ender = uint32
 
+// The enders.
 const (
 	NotEnding       Ender = iota
 	EndedByLauncher       // nothing is left
@@ -407,6 +408,7 @@ func (p *Page) SetConfig(config []byte) error {
 	return nil
 }
 
+// Config reads what SetConfig has written.
 func (p *Page) Config() ([]byte, error) {
 	config := make([]byte, min(p.size, sizeMost))
 	return config, readAt(int(p.Memory), config, Size)

@@ -78,6 +78,7 @@ type ClientSide struct {
 	Where    string // the cgroup that the client has started the launcher in
 }
 
+// Subject is the server in events of the journal.
 func (c *Config) Subject() Subject {
 	return Subject{ID: c.Group.ID, Name: c.Name, Client: c.Client, Backend: c.Group.Backend, Origin: c.Origin}
 }
@@ -155,6 +156,7 @@ func Encode(of any) []byte {
 
 var errMalformed = errors.New("malformed")
 
+// Decode reads into a value what Encode has written of another one of its type.
 func Decode(b []byte, into any) error {
 	w := &wire{buf: b, decodes: true}
 	if version, _ := binary.Varint(b); version != ProtocolVersion { // comes first

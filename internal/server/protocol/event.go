@@ -29,6 +29,7 @@ const (
 	IdleTooLong     Cause = "idle-timeout"
 )
 
+// Causes lists all causes. The position is the number on the page, so new ones are appended.
 func Causes() []Cause {
 	return []Cause{
 		MainExited, MemoryExhausted, StdinClosed, StdoutClosed, ClientDied, ClientIdle, Signalled,
@@ -39,6 +40,7 @@ func Causes() []Cause {
 // Number is a cause on the page, 0 for none; CauseOf reads it.
 func (c Cause) Number() uint32 { return uint32(slices.Index(Causes(), c) + 1) }
 
+// CauseOf returns the cause with that number, or "".
 func CauseOf(number uint32) Cause {
 	if all := Causes(); number > 0 && int(number) <= len(all) {
 		return all[number-1]
@@ -61,6 +63,7 @@ type Figures struct {
 // Exhausted reports whether the kernel or systemd-oomd has killed the whole group.
 func (f Figures) Exhausted() bool { return f.EndsWhole && f.OOMKills > 0 || f.ByOOMD }
 
+// Event is the kind of an entry in the journal.
 type Event string
 
 const (
@@ -94,6 +97,7 @@ func Field(key, value string) systemd.JournalField {
 	return systemd.JournalField{Name: "MCPSCOPE_" + strings.ToUpper(key), Value: value}
 }
 
+// Subject is the server that an entry in the journal is about.
 type Subject struct {
 	ID      string      `json:"id"`
 	Name    string      `json:"name"`

@@ -40,6 +40,7 @@ func GuardedBy(comm string) string {
 // DirectoryName is also the SYSLOG_IDENTIFIER of the server's stderr.
 func DirectoryName(server, id string) string { return GroupPrefix + name.Dir(server) + "-" + id }
 
+// An id has so many of these letters.
 const (
 	IDLetters = "abcdefghjkmnpqrstuvwxyz023456789" // easy to type
 	IDLength  = 8
@@ -54,6 +55,7 @@ func NewID() string {
 	return string(b[:])
 }
 
+// IDOf returns the id in the name of a directory.
 func IDOf(dir string) string {
 	dir = strings.TrimSuffix(dir, ScopeSuffix)
 	return dir[strings.LastIndexByte(dir, '-')+1:]

@@ -70,6 +70,7 @@ const (
 // String has no arguments, which may be secrets.
 func (k Killed) String() string { return fmt.Sprintf("process %d (%s)", k.PID, k.Name) }
 
+// New returns the report of a server that ends for that cause.
 func New(c *protocol.Config, why protocol.Cause) *Report {
 	now := time.Now()
 	started := time.Unix(0, c.Started)
@@ -106,6 +107,7 @@ func (r *Report) Write(fd int) {
 	}
 }
 
+// LogStart writes the start of a server to the journal.
 func LogStart(c *protocol.Config) {
 	text := fmt.Sprintf("started by %s[%d], %s", c.Client.Name, c.Client.PID, c.Group.Backend)
 	c.Subject().Log(protocol.EventStarted, systemd.Info, text, protocol.Field("stderr", string(c.Stderr)))
@@ -117,6 +119,7 @@ var logged = []string{
 	"oom_kills", "pids_refused", "pids_max", "stopped_total", "killed_total",
 }
 
+// Log writes the end of the server to the journal.
 func (r *Report) Log() {
 	fields := []systemd.JournalField{
 		protocol.Field("cause", string(r.Cause)), protocol.Field("seconds", fmt.Sprint(r.Seconds)),

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package arch
+
+import (
+	"fmt"
+	"go/ast"
+	"go/token"
+	"go/types"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/go/packages"
+)
+
+// A type with more fields or methods than a reader remembers has several subjects. Promoted ones count, since a
+// reader meets them in the same way.
+const (
+	mostFields  = 15
+	mostMethods = 20
+)
+
+// large are the types that may have more, and why.
+var large = map[string]string{
+	"cgroup.Group":                        "one directory: each method is one interface file",
+	"internal/server/group.ControlGroup":  "the same for a server's group, with its attributes and limits",
+	"internal/server/lifecycle.Lifecycle": "a table of states and events: each method is a step of it",
+	"internal/server/guard.Launcher":      "a process: its loop, how it continues after an exec, and how it exits",
+	"internal/server/page.Looks":          "memory of a brain for the next one, field by field as idle.Policy",
+	"internal/server/page.Started":        "an attribute of a group, in the layout that other versions have written",
+	"internal/server/protocol.Config":     "the configuration as it is written for a brain",
+	"internal/server/report.Report":       "a row of JSON",
+	"internal/doctor.Diagnosis":           "a row of JSON",
+	"internal/leaks.Swept":                "a row of JSON",
+	"internal/render.Server":              "a row of JSON",
+	"internal/render.Row":                 "a row of JSON, with the figures of two moments",
+	"internal/render.Inspection":          "a row of JSON",
+	"internal/render/top.reading":         "a row of JSON, as top shows it",
+	"internal/server/fleet.Listed":        "a server as others see it, whose facts it shows by embedding them",
+	"internal/settings.Values":            "a table of flags",
+	"internal/server/launcher.Server":     "a table of flags: the request for a server",
+	"internal/server/backend.Wanted":      "a request with the configuration that it is for",
+	"cmd/mcpscope.gatewayRun":             "a table of flags",
+	"internal/kernel/systemd.Service":     "properties that a manager sends",
+	"internal/gateway.watcher":            "it is being cut into types",
+	"internal/units.service":              "the same, with what is derived from them",
+}
+
+// product loads the packages of both programs and of the library, with their types.
+func product(t *testing.T) []*packages.Package {
+	t.Helper()
+	const needs = packages.NeedName | packages.NeedFiles | packages.NeedSyntax | packages.NeedTypes |
+		packages.NeedTypesInfo | packages.NeedImports | packages.NeedDeps
+	config := &packages.Config{Mode: needs, Dir: "../..", Env: append(os.Environ(), "CGO_ENABLED=0")}
+	loaded, err := packages.Load(config, "./cgroup", "./freeze", "./scope", "./internal/...", "./cmd/...")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range loaded {
+		for _, failure := range p.Errors {
+			t.Fatal(failure)
+		}
+	}
+	return loaded
+}
+
+// place is a position as people search for it.
+func positionOf(p *packages.Package, at token.Pos) string {
+	position := p.Fset.Position(at)
+	return fmt.Sprintf("%s/%s:%d", strings.TrimPrefix(p.PkgPath, module), filepath.Base(position.Filename), position.Line)
+}
+
+func TestStyle(t *testing.T) {
+	unused := map[string]bool{}
+	for name := range large {
+		unused[name] = true
+	}
+	for _, p := range product(t) {
+		checkSizes(t, p, unused)
+		for _, file := range p.Syntax {
+			checkStatements(t, p, file)
+			checkDocumented(t, p, file)
+		}
+	}
+	for name := range unused {
+		t.Errorf("%s is on the list of large types, and is not large", name)
+	}
+}
+
+func checkSizes(t *testing.T, p *packages.Package, unused map[string]bool) {
+	t.Helper()
+	scope := p.Types.Scope()
+	for _, name := range scope.Names() {
+		declared, ok := scope.Lookup(name).(*types.TypeName)
+		if !ok || declared.IsAlias() || types.IsInterface(declared.Type()) {
+			continue
+		}
+		fields := 0
+		if s, ok := declared.Type().Underlying().(*types.Struct); ok {
+			fields = countFields(s)
+		}
+		methods := countMethods(declared.Type())
+		if fields <= mostFields && methods <= mostMethods {
+			continue
+		}
+		full := strings.TrimPrefix(p.PkgPath, module) + "." + name
+		if large[full] == "" {
+			t.Errorf("%s has %d fields and %d methods: at most %d and %d", full, fields, methods, mostFields, mostMethods)
+		}
+		delete(unused, full)
+	}
+}
+
+// countFields counts those of embedded structs of ours in the place of these.
+func countFields(s *types.Struct) (count int) {
+	for field := range s.Fields() {
+		embedded, ok := structOf(field.Type())
+		if field.Embedded() && ok && isOurs(field.Type()) {
+			count += countFields(embedded)
+			continue
+		}
+		count++
+	}
+	return count
+}
+
+func structOf(t types.Type) (*types.Struct, bool) {
+	if pointer, ok := t.Underlying().(*types.Pointer); ok {
+		t = pointer.Elem()
+	}
+	s, ok := t.Underlying().(*types.Struct)
+	return s, ok
+}
+
+func isOurs(t types.Type) bool { return strings.Contains(t.String(), module) }
+
+func countMethods(t types.Type) (count int) {
+	for method := range types.NewMethodSet(types.NewPointer(t)).Methods() {
+		if from := method.Obj().Pkg(); from != nil && strings.HasPrefix(from.Path(), strings.TrimSuffix(module, "/")) {
+			count++
+		}
+	}
+	return count
+}
+
+// checkStatements finds several values in one assignment, which make a reader match positions, and assignments in
+// a condition, which a reader misses.
+func checkStatements(t *testing.T, p *packages.Package, file *ast.File) {
+	t.Helper()
+	counters := map[ast.Stmt]bool{}
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch s := n.(type) {
+		case *ast.ForStmt:
+			counters[s.Init] = true
+			counters[s.Post] = true
+		case *ast.AssignStmt:
+			if len(s.Rhs) > 1 && !counters[s] && !isSwap(s) {
+				t.Errorf("%s: several values in one assignment", positionOf(p, s.Pos()))
+			}
+		case *ast.IfStmt:
+			if a, ok := s.Init.(*ast.AssignStmt); ok && a.Tok == token.ASSIGN && !assignsError(a) {
+				t.Errorf("%s: an assignment in an if", positionOf(p, s.Pos()))
+			}
+		}
+		return true
+	})
+}
+
+// isSwap reports whether each value is one of the variables.
+func isSwap(s *ast.AssignStmt) bool {
+	for _, value := range s.Rhs {
+		same := func(variable ast.Expr) bool { return types.ExprString(variable) == types.ExprString(value) }
+		if !slices.ContainsFunc(s.Lhs, same) {
+			return false
+		}
+	}
+	return true
+}
+
+// assignsError reports whether the last variable is an error or ok.
+func assignsError(s *ast.AssignStmt) bool {
+	last, ok := s.Lhs[len(s.Lhs)-1].(*ast.Ident)
+	return ok && slices.Contains([]string{"err", "errno", "e", "ok"}, last.Name)
+}
+
+// implied are methods that an interface of the standard library explains.
+var implied = []string{"String", "Error", "Unwrap", "Write", "Read", "Close", "Set", "Type", "Is"}
+
+// checkDocumented finds exported names without a comment.
+func checkDocumented(t *testing.T, p *packages.Package, file *ast.File) {
+	t.Helper()
+	missing := func(name *ast.Ident) {
+		if name.IsExported() {
+			t.Errorf("%s: %s has no comment", positionOf(p, name.Pos()), name.Name)
+		}
+	}
+	for _, declaration := range file.Decls {
+		switch d := declaration.(type) {
+		case *ast.FuncDecl:
+			isMethod := d.Recv != nil
+			if d.Doc == nil && !(isMethod && slices.Contains(implied, d.Name.Name)) && !(isMethod && isHidden(d.Recv)) {
+				missing(d.Name)
+			}
+		case *ast.GenDecl:
+			if d.Doc != nil {
+				continue
+			}
+			for _, spec := range d.Specs {
+				switch s := spec.(type) {
+				case *ast.TypeSpec:
+					if s.Doc == nil && s.Comment == nil {
+						missing(s.Name)
+					}
+				case *ast.ValueSpec:
+					for _, name := range s.Names {
+						if s.Doc == nil && s.Comment == nil && !hasOwnType(p, name) {
+							missing(name)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// isHidden reports whether the receiver's type is not exported.
+func isHidden(receiver *ast.FieldList) bool {
+	expression := receiver.List[0].Type
+	if star, ok := expression.(*ast.StarExpr); ok {
+		expression = star.X
+	}
+	name, ok := expression.(*ast.Ident)
+	return ok && !name.IsExported()
+}
+
+// hasOwnType reports whether a constant is one of the values of a type of its package, whose comment explains them.
+func hasOwnType(p *packages.Package, name *ast.Ident) bool {
+	constant, ok := p.TypesInfo.Defs[name].(*types.Const)
+	if !ok {
+		return false
+	}
+	named, ok := types.Unalias(constant.Type()).(*types.Named)
+	return ok && named.Obj().Pkg() == p.Types
+}
