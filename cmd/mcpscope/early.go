@@ -135,8 +135,8 @@ func refuse(why string) {
 	ignore := [4]uint64{1} // SIG_IGN: stderr may be a file that must not grow
 	action := uintptr(unsafe.Pointer(&ignore))
 	unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(unix.SIGXFSZ), action, 0, 8, 0, 0)
-	at := uintptr(unsafe.Pointer(unsafe.StringData(why)))
-	unix.RawSyscall(unix.SYS_WRITE, 2, at, uintptr(len(why)))
+	addr := uintptr(unsafe.Pointer(unsafe.StringData(why)))
+	unix.RawSyscall(unix.SYS_WRITE, 2, addr, uintptr(len(why)))
 	unix.RawSyscall(unix.SYS_EXIT_GROUP, uintptr(cli.ExitOwnFailure), 0, 0)
 }
 
@@ -145,11 +145,11 @@ func refuse(why string) {
 func openNothing() {
 	few := unix.Rlimit{Cur: 3}
 	was := &filesBefore
-	at := uintptr(unsafe.Pointer(&few))
+	addr := uintptr(unsafe.Pointer(&few))
 	to := uintptr(unsafe.Pointer(was))
 	unix.RawSyscall6(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, 0, to, 0, 0)
 	few.Max = was.Max
-	unix.RawSyscall6(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, at, 0, 0, 0)
+	unix.RawSyscall6(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, addr, 0, 0, 0)
 }
 
 // beginGateway becomes a gateway that needs nothing of main, since the start of the runtime takes longer than
@@ -278,8 +278,8 @@ func value(of *string, variable, name string) {
 }
 
 // vector is an array of pointers that ends with 0.
-func vector(at uintptr) []uintptr {
-	all := unsafe.Slice(*(**uintptr)(unsafe.Pointer(&at)), 1<<27)
+func vector(addr uintptr) []uintptr {
+	all := unsafe.Slice(*(**uintptr)(unsafe.Pointer(&addr)), 1<<27)
 	n := 0
 	for all[n] != 0 {
 		n++
@@ -287,8 +287,8 @@ func vector(at uintptr) []uintptr {
 	return all[:n]
 }
 
-func text(at uintptr) string {
-	all := unsafe.Slice(*(**byte)(unsafe.Pointer(&at)), 1<<30)
+func text(addr uintptr) string {
+	all := unsafe.Slice(*(**byte)(unsafe.Pointer(&addr)), 1<<30)
 	n := 0
 	for all[n] != 0 {
 		n++
@@ -314,9 +314,9 @@ func (f *file) exists() bool {
 }
 
 func (f *file) access(mode uintptr) unix.Errno {
-	at := uintptr(unsafe.Pointer(f))
+	addr := uintptr(unsafe.Pointer(f))
 	here := unix.AT_FDCWD
-	_, _, errno := unix.RawSyscall6(unix.SYS_FACCESSAT2, uintptr(here), at, mode, unix.AT_EACCESS, 0, 0)
+	_, _, errno := unix.RawSyscall6(unix.SYS_FACCESSAT2, uintptr(here), addr, mode, unix.AT_EACCESS, 0, 0)
 	return errno
 }
 
@@ -340,9 +340,9 @@ func (f *file) find(command, search string) bool {
 
 func (f *file) isProgram() bool {
 	var st unix.Statx_t
-	at := uintptr(unsafe.Pointer(f))
+	addr := uintptr(unsafe.Pointer(f))
 	here := unix.AT_FDCWD
 	to := uintptr(unsafe.Pointer(&st))
-	_, _, errno := unix.RawSyscall6(unix.SYS_STATX, uintptr(here), at, 0, unix.STATX_TYPE, to, 0)
+	_, _, errno := unix.RawSyscall6(unix.SYS_STATX, uintptr(here), addr, 0, unix.STATX_TYPE, to, 0)
 	return errno == 0 && st.Mode&unix.S_IFMT == unix.S_IFREG && f.access(unix.X_OK) == 0
 }

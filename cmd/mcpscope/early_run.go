@@ -170,20 +170,20 @@ func plainSettings(env []uintptr) (search string, graphical, ok bool) {
 func addBrowser() bool {
 	const name = "BROWSER="
 	n := copy(browser[:], name)
-	at := uintptr(unsafe.Pointer(&browser))
+	addr := uintptr(unsafe.Pointer(&browser))
 	here := unix.AT_FDCWD
 	link := uintptr(unsafe.Pointer(unsafe.StringData("/proc/self/exe\x00")))
 	const room = uintptr(len(browser) - len(name) - len(programs.Browser) - len("\x00"))
-	size, _, errno := unix.RawSyscall6(unix.SYS_READLINKAT, uintptr(here), link, at+uintptr(n), room, 0, 0)
+	size, _, errno := unix.RawSyscall6(unix.SYS_READLINKAT, uintptr(here), link, addr+uintptr(n), room, 0, 0)
 	if errno != 0 || size >= room {
 		return false
 	}
 	end := n + int(size)
 	copy(browser[end:], programs.Browser)
-	if isOdd(text(at)[n:end]) {
+	if isOdd(text(addr)[n:end]) {
 		return false
 	}
-	plain.Command.Browser = at
+	plain.Command.Browser = addr
 	return true
 }
 
@@ -206,8 +206,8 @@ func choosePlace() bool {
 
 // runsEngine reports whether a word of the command has the name of a container engine: containers need a label.
 func runsEngine(command []uintptr) bool {
-	for _, at := range command {
-		word := text(at)
+	for _, addr := range command {
+		word := text(addr)
 		for _, engine := range [...]string{"docker", "podman", "nerdctl"} {
 			if strings.Contains(word, engine) {
 				return true

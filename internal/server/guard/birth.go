@@ -66,11 +66,11 @@ func newBirth(on *page.Page, s *Server) (*birth, error) {
 	if errno != 0 {
 		return nil, fmt.Errorf("prepare the server: %w", errno)
 	}
-	at, errno := mapChild(unsafe.Sizeof(birth{}), roleMain)
+	addr, errno := mapChild(unsafe.Sizeof(birth{}), roleMain)
 	if errno != 0 {
 		return nil, fmt.Errorf("prepare the server: %w", errno)
 	}
-	b := *(**birth)(unsafe.Pointer(&at))
+	b := *(**birth)(unsafe.Pointer(&addr))
 	b.page = on
 	b.texts = texts
 	b.launcher = int32(unix.Getpid())
@@ -184,9 +184,9 @@ func resetHandlers() {
 	for sig := uintptr(1); sig <= 64; sig++ {
 		action := [4]uint64{}
 		normal := [4]uint64{}
-		at := uintptr(unsafe.Pointer(&action))
+		addr := uintptr(unsafe.Pointer(&action))
 		to := uintptr(unsafe.Pointer(&normal))
-		sys(unix.SYS_RT_SIGACTION, sig, 0, at, 8, 0)
+		sys(unix.SYS_RT_SIGACTION, sig, 0, addr, 8, 0)
 		if action[0] > ignored {
 			sys(unix.SYS_RT_SIGACTION, sig, to, 0, 8, 0)
 		}
@@ -214,11 +214,11 @@ func mapLists(lists [][]string) (written [][]uintptr, m memory, e syscall.Errno)
 	size += 8 * uintptr(words)
 	const access = unix.PROT_READ | unix.PROT_WRITE
 	const how = unix.MAP_SHARED | unix.MAP_ANONYMOUS
-	at, _, e := syscall.RawSyscall6(unix.SYS_MMAP, 0, size, access, how, ^uintptr(0), 0)
+	addr, _, e := syscall.RawSyscall6(unix.SYS_MMAP, 0, size, access, how, ^uintptr(0), 0)
 	if e != 0 {
 		return nil, m, e
 	}
-	start := *(*unsafe.Pointer)(unsafe.Pointer(&at))
+	start := *(*unsafe.Pointer)(unsafe.Pointer(&addr))
 	pointers := unsafe.Slice((*uintptr)(start), words)
 	texts := unsafe.Slice((*byte)(start), size)[8*words:]
 	for _, list := range lists {
@@ -229,7 +229,7 @@ func mapLists(lists [][]string) (written [][]uintptr, m memory, e syscall.Errno)
 		}
 		pointers = pointers[len(list)+1:]
 	}
-	return written, memory{at, size}, 0
+	return written, memory{addr, size}, 0
 }
 
 func addressOf(list []uintptr) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(list))) }

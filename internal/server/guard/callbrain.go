@@ -19,7 +19,7 @@ type brainCall struct {
 	end       int32 // the brain's end, until it executes its program
 	pid       int32
 	deaths    int               // of brains, one after the other
-	at        int64             // when a brain is started, or 0
+	callAt    int64             // when a brain is started, or 0
 	late      watchdog          // for one that does not react
 	postponed int64             // for how long at the last time: see postpone
 	digits    [numbers][11]byte // arguments
@@ -51,12 +51,12 @@ func (c *brainCall) isRunning() bool { return c.sock >= 0 }
 
 // callBy has a brain started by that time.
 func (c *brainCall) callBy(at int64) {
-	if c.at == 0 || at < c.at {
-		c.at = at
+	if c.callAt == 0 || at < c.callAt {
+		c.callAt = at
 	}
 }
 
-func (c *brainCall) isDue(at int64) bool { return c.at != 0 && at >= c.at }
+func (c *brainCall) isDue(at int64) bool { return c.callAt != 0 && at >= c.callAt }
 
 // deadline is when a brain is started, or is late; 0 for never.
 func (c *brainCall) deadline(on *page.Page) int64 {
@@ -64,8 +64,8 @@ func (c *brainCall) deadline(on *page.Page) int64 {
 	if c.isRunning() {
 		limit = c.late.deadline(on.ByBrain.BrainReactsBy)
 	}
-	if c.at != 0 && (limit == 0 || c.at < limit) {
-		limit = c.at
+	if c.callAt != 0 && (limit == 0 || c.callAt < limit) {
+		limit = c.callAt
 	}
 	return limit
 }

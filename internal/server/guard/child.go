@@ -57,11 +57,11 @@ func mapChild(size uintptr, r role) (uintptr, syscall.Errno) {
 	size = (size+4095)&^4095 + stackSize
 	const access = unix.PROT_READ | unix.PROT_WRITE
 	const how = unix.MAP_SHARED | unix.MAP_ANONYMOUS | unix.MAP_POPULATE
-	at, _, e := syscall.RawSyscall6(unix.SYS_MMAP, 0, size, access, how, ^uintptr(0), 0)
+	addr, _, e := syscall.RawSyscall6(unix.SYS_MMAP, 0, size, access, how, ^uintptr(0), 0)
 	if e != 0 {
 		return 0, e
 	}
-	c := *(**child)(unsafe.Pointer(&at))
+	c := *(**child)(unsafe.Pointer(&addr))
 	c.role = r
 	c.size = size
 	c.cgroup = -1
@@ -70,9 +70,9 @@ func mapChild(size uintptr, r role) (uintptr, syscall.Errno) {
 	c.clone = cloneArgs{
 		pidfd: uint64(uintptr(unsafe.Pointer(&c.pidfd))),
 		tls:   uint64(uintptr(unsafe.Pointer(&c.tls[3]))),
-		stack: uint64(at + size - stackSize), stackSize: stackSize,
+		stack: uint64(addr + size - stackSize), stackSize: stackSize,
 	}
-	return at, 0
+	return addr, 0
 }
 
 func (c *child) unmap() { sys(unix.SYS_MUNMAP, uintptr(unsafe.Pointer(c)), c.size, 0, 0, 0) }
@@ -90,9 +90,9 @@ func (c *child) fork(sharing, signal uint64) {
 		c.clone.flags |= unix.CLONE_INTO_CGROUP
 		c.clone.cgroup = uint64(c.cgroup)
 	}
-	at := uintptr(unsafe.Pointer(&c.clone))
+	addr := uintptr(unsafe.Pointer(&c.clone))
 	size := unsafe.Sizeof(c.clone)
-	pid := forkOn(unix.SYS_CLONE3, at, size, 0, 0, 0, c, &c.g)
+	pid := forkOn(unix.SYS_CLONE3, addr, size, 0, 0, 0, c, &c.g)
 	// Seccomp may refuse clone3. Then clone(2) starts the process, which joins the cgroup before it does
 	// anything else.
 	if pid == -int(syscall.ENOSYS) || pid == -int(syscall.EPERM) {

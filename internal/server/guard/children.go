@@ -67,9 +67,9 @@ func (c *children) areNone(errno syscall.Errno) bool {
 func (c *children) visit(kills bool) (found bool) {
 	pid := int32(0)
 	for offset := uintptr(0); ; {
-		at := uintptr(unsafe.Pointer(&c.buf))
+		addr := uintptr(unsafe.Pointer(&c.buf))
 		size := unsafe.Sizeof(c.buf)
-		n, e := sys(unix.SYS_PREAD64, uintptr(c.list), at, size, offset, 0)
+		n, e := sys(unix.SYS_PREAD64, uintptr(c.list), addr, size, offset, 0)
 		if e != 0 || n == 0 {
 			return found || e != 0
 		}
@@ -103,7 +103,7 @@ func (c *children) isOfServer(pid int32) bool {
 // killAll kills all descendants, for a guard that can start no brain: an orphan becomes a child of this
 // process as soon as its parents are dead.
 func (c *children) killAll() {
-	for round := int64(1); round < 5000; round++ {
+	for round := int64(1); round < killRounds; round++ {
 		c.reap()
 		if c.page.ByLauncher.Childless {
 			return
@@ -113,9 +113,12 @@ func (c *children) killAll() {
 	}
 }
 
+// statusTries is five seconds.
+const statusTries = 5000
+
 // awaitStatus waits for a main process that has ended, and is still to be reaped.
 func (c *children) awaitStatus() {
-	for try := 0; try < 5000 && !c.page.Exited(); try++ {
+	for try := 0; try < statusTries && !c.page.Exited(); try++ {
 		c.reap()
 		sleep(1e6) // nothing reads SIGCHLD any more
 	}

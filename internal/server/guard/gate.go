@@ -189,10 +189,10 @@ func (g *gateGuard) watcherDied() {
 // the gateway's own process that executes the gateway, and that keeps its limit.
 func raiseFileLimit() {
 	limit := unix.Rlimit{}
-	at := uintptr(unsafe.Pointer(&limit))
-	sys(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, 0, at, 0)
+	addr := uintptr(unsafe.Pointer(&limit))
+	sys(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, 0, addr, 0)
 	limit.Cur = limit.Max
-	sys(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, at, 0, 0)
+	sys(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, addr, 0, 0)
 }
 
 // receiveServer receives the rest of a message, and answers it: a watcher puts a server into a group only
@@ -230,9 +230,9 @@ func (g *gateGuard) receiveServer(word byte) {
 // are never among them: see keepGate.
 func (g *gateGuard) keepServer(number uint32, kept page.Kept) syscall.Errno {
 	before, _ := serverKept(g.page, number)
-	at := uintptr(unsafe.Pointer(&kept))
+	addr := uintptr(unsafe.Pointer(&kept))
 	size := unsafe.Sizeof(kept)
-	n, e := sys(unix.SYS_PWRITE64, uintptr(g.page.Memory), at, size, uintptr(g.page.KeptAt(number)), 0)
+	n, e := sys(unix.SYS_PWRITE64, uintptr(g.page.Memory), addr, size, uintptr(g.page.KeptAt(number)), 0)
 	switch {
 	case e != 0:
 		return e
@@ -251,9 +251,9 @@ func (g *gateGuard) keepServer(number uint32, kept page.Kept) syscall.Errno {
 
 // serverKept returns the descriptors under a number: zero for none. ok: it is not behind the last one.
 func serverKept(on *page.Page, number uint32) (kept page.Kept, ok bool) {
-	at := uintptr(unsafe.Pointer(&kept))
+	addr := uintptr(unsafe.Pointer(&kept))
 	size := unsafe.Sizeof(kept)
-	n, e := sys(unix.SYS_PREAD64, uintptr(on.Memory), at, size, uintptr(on.KeptAt(number)), 0)
+	n, e := sys(unix.SYS_PREAD64, uintptr(on.Memory), addr, size, uintptr(on.KeptAt(number)), 0)
 	return kept, e == 0 && n == size
 }
 

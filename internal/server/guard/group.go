@@ -60,21 +60,21 @@ func (g *serverGroup) remove() bool {
 
 // directories goes through those of a page.
 type directories struct {
-	page *page.Page
-	at   int
+	page   *page.Page
+	offset int
 }
 
 // next is the next path, which ends with 0; it is 0 after the last one.
 func (d *directories) next() uintptr {
 	all := &d.page.Directories
-	if d.at >= len(all) || all[d.at] == 0 {
+	if d.offset >= len(all) || all[d.offset] == 0 {
 		return 0
 	}
-	path := uintptr(unsafe.Pointer(&all[d.at]))
-	for d.at < len(all) && all[d.at] != 0 {
-		d.at++
+	path := uintptr(unsafe.Pointer(&all[d.offset]))
+	for d.offset < len(all) && all[d.offset] != 0 {
+		d.offset++
 	}
-	d.at++
+	d.offset++
 	return path
 }
 

@@ -67,7 +67,7 @@ func (g *serverGuard) takeOver() {
 	g.members.open(g.page.ByGuard.Payload)
 	g.events.watchMain(g.page)
 	enterScope(g.page)
-	g.brain.at = now()
+	g.brain.callAt = now()
 }
 
 // awaitGroup receives the group, and the leaf where the guard is from then on or -1. If the launcher dies
@@ -124,7 +124,7 @@ func (g *serverGuard) watch() {
 	g.react()
 	// The launcher sees that this guard has reacted. Before it has called a brain that is needed, it has not:
 	// a member may stop it again and again, and the launcher continues it until then.
-	if g.brain.at == 0 {
+	if g.brain.callAt == 0 {
 		g.page.ByGuard.NewsRead = g.heard
 	}
 }
@@ -262,7 +262,7 @@ func (g *serverGuard) react() {
 
 // callBrain starts a brain. A member may have stopped the launcher, which has to see the end of the server.
 func (g *serverGuard) callBrain() {
-	g.brain.at = 0
+	g.brain.callAt = 0
 	g.events.watchMain(g.page) // the launcher may have been stopped before it could send a word
 	if g.page.Pending() {      // not to settle a start: a SIGCONT of the client may come at the same time
 		continueLauncher(g.page)

@@ -131,13 +131,13 @@ func printNotes(on *page.Page) {
 	for size < uintptr(len(on.ByBrain.EndNotes)) && on.ByBrain.EndNotes[size] != 0 {
 		size++
 	}
-	at := uintptr(unsafe.Pointer(&on.ByBrain.EndNotes))
+	addr := uintptr(unsafe.Pointer(&on.ByBrain.EndNotes))
 	for size > 0 {
-		n, e := sys(unix.SYS_WRITE, 2, at, size, 0, 0)
+		n, e := sys(unix.SYS_WRITE, 2, addr, size, 0, 0)
 		if e != 0 {
 			return
 		}
-		at += n
+		addr += n
 		size -= min(n, size)
 	}
 }

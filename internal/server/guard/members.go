@@ -80,7 +80,7 @@ func (m *members) killAndWait() {
 	}
 }
 
-// killRounds is ten seconds: a member in uninterruptible sleep stays.
+// killRounds is ten seconds, with 2 ms between two kills: a member in uninterruptible sleep stays.
 const killRounds = 5000
 
 // populated reports whether cgroup.events says so. One that cannot be read is, as for a brain: a member that
@@ -89,8 +89,8 @@ func (m *members) populated() bool {
 	if m.payload < 0 {
 		return false
 	}
-	at := uintptr(unsafe.Pointer(&m.buf))
-	n, e := sys(unix.SYS_PREAD64, uintptr(m.events), at, unsafe.Sizeof(m.buf), 0, 0)
+	addr := uintptr(unsafe.Pointer(&m.buf))
+	n, e := sys(unix.SYS_PREAD64, uintptr(m.events), addr, unsafe.Sizeof(m.buf), 0, 0)
 	if e == syscall.ENODEV {
 		return false
 	}

@@ -28,9 +28,9 @@ func lowerScore(fd int32) {
 	present := readScore(fd)
 	for score := 0; score < present; score += 100 {
 		var digits [11]byte
-		at := decimal(&digits, score)
+		addr := decimal(&digits, score)
 		end := uintptr(unsafe.Pointer(&digits[len(digits)-1]))
-		if _, e := sys(unix.SYS_PWRITE64, uintptr(fd), at, end-at, 0, 0); e == 0 {
+		if _, e := sys(unix.SYS_PWRITE64, uintptr(fd), addr, end-addr, 0, 0); e == 0 {
 			break
 		}
 	}

@@ -97,16 +97,16 @@ func readCgroup(file string, buf *[512]byte) string {
 	}
 	n := min(readFile(fd, buf), uintptr(len(buf)-32))
 	closeFD(fd)
-	at := uintptr(0) // the line of version 2 is the last one: "0::/path"
+	line := uintptr(0) // the offset of that of version 2, which is the last one: "0::/path"
 	for i := uintptr(0); i+1 < n; i++ {
 		if buf[i&511] == '\n' {
-			at = i + 1
+			line = i + 1
 		}
 	}
-	if n < at+5 || buf[at&511] != '0' || buf[(at+3)&511] != '/' || buf[(n-1)&511] != '\n' {
+	if n < line+5 || buf[line&511] != '0' || buf[(line+3)&511] != '/' || buf[(n-1)&511] != '\n' {
 		return ""
 	}
-	return unsafe.String(&buf[(at+3)&511], n-at-4)
+	return unsafe.String(&buf[(line+3)&511], n-line-4)
 }
 
 // findAbove finds the path of the directory that has the group, from the root of the mount. Of a manager it
@@ -132,11 +132,11 @@ func (p *Plain) userManager() string {
 	position := &p.page.Started.Position
 	path := unsafe.String(&position[0], len(position))
 	service := p.serviceOfUser()
-	at := strings.Index(path, service)
-	if at < 0 {
+	index := strings.Index(path, service)
+	if index < 0 {
 		return ""
 	}
-	end := (at + len(service)) & (pathMost - 1)
+	end := (index + len(service)) & (pathMost - 1)
 	if path[end] != '/' && path[end] != 0 {
 		return ""
 	}
@@ -146,9 +146,9 @@ func (p *Plain) userManager() string {
 // serviceOfUser is the service of the user's manager in a path.
 func (p *Plain) serviceOfUser() string {
 	var digits [11]byte
-	at := decimal(&digits, unix.Getuid()) - uintptr(unsafe.Pointer(&digits))
+	addr := decimal(&digits, unix.Getuid()) - uintptr(unsafe.Pointer(&digits))
 	n := copy(p.texts.service[:], "/user@")
-	n += copy(p.texts.service[n:], digits[at&15:len(digits)-1])
+	n += copy(p.texts.service[n:], digits[addr&15:len(digits)-1])
 	n += copy(p.texts.service[n:], ".service")
 	return unsafe.String(&p.texts.service[0], n)
 }
@@ -168,8 +168,8 @@ func (p *Plain) sliceIn(dir string) bool {
 
 // openPath opens a path that ends with 0.
 func openPath(dir int32, path *[pathMost]byte, flags uintptr) (int32, syscall.Errno) {
-	at := uintptr(unsafe.Pointer(path))
-	fd, e := sys(unix.SYS_OPENAT, uintptr(dir), at, flags|unix.O_CLOEXEC, 0, 0)
+	addr := uintptr(unsafe.Pointer(path))
+	fd, e := sys(unix.SYS_OPENAT, uintptr(dir), addr, flags|unix.O_CLOEXEC, 0, 0)
 	return int32(fd), e
 }
 
@@ -178,9 +178,9 @@ func listsOwn(fd int32, buf *[512]byte) bool {
 	own := unix.Getpid()
 	number := 0
 	for {
-		at := uintptr(unsafe.Pointer(buf))
+		addr := uintptr(unsafe.Pointer(buf))
 		size := unsafe.Sizeof(*buf)
-		n, e := sys(unix.SYS_READ, uintptr(fd), at, size, 0, 0)
+		n, e := sys(unix.SYS_READ, uintptr(fd), addr, size, 0, 0)
 		if e != 0 || n == 0 {
 			return false
 		}

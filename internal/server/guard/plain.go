@@ -205,9 +205,9 @@ func (p *Plain) describe() bool {
 // hasOwnProc is proc.Ours.
 func hasOwnProc(buf *[512]byte) bool {
 	here := unix.AT_FDCWD
-	at := uintptr(unsafe.Pointer(buf))
+	addr := uintptr(unsafe.Pointer(buf))
 	size := unsafe.Sizeof(*buf)
-	n, e := sys(unix.SYS_READLINKAT, uintptr(here), address("/proc/self\x00"), at, size, 0)
+	n, e := sys(unix.SYS_READLINKAT, uintptr(here), address("/proc/self\x00"), addr, size, 0)
 	number := 0
 	for i := uintptr(0); i < n && e == 0; i++ {
 		number = number*10 + int(buf[i&511]-'0')
@@ -220,8 +220,8 @@ func identify(i *page.Process, pid int, buf *[512]byte) bool {
 	path := [32]byte{}
 	n := copy(path[:], "/proc/")
 	var digits [11]byte
-	at := decimal(&digits, pid) - uintptr(unsafe.Pointer(&digits))
-	n += copy(path[n:], digits[at&15:len(digits)-1])
+	addr := decimal(&digits, pid) - uintptr(unsafe.Pointer(&digits))
+	n += copy(path[n:], digits[addr&15:len(digits)-1])
 	copy(path[n:], "/stat")
 	here := unix.AT_FDCWD
 	fd, e := sys(unix.SYS_OPENAT, uintptr(here), uintptr(unsafe.Pointer(&path)), unix.O_CLOEXEC, 0, 0)
@@ -294,8 +294,8 @@ func watchClient(on *page.Page) bool {
 func fileOf(fd uintptr, f *page.File) (kind uint16) {
 	var st unix.Statx_t
 	const how = unix.AT_EMPTY_PATH | unix.AT_STATX_DONT_SYNC
-	at := uintptr(unsafe.Pointer(&st))
-	_, e := sys(unix.SYS_STATX, fd, address("\x00"), how, unix.STATX_TYPE|unix.STATX_INO, at)
+	addr := uintptr(unsafe.Pointer(&st))
+	_, e := sys(unix.SYS_STATX, fd, address("\x00"), how, unix.STATX_TYPE|unix.STATX_INO, addr)
 	if e != 0 {
 		return 0
 	}
@@ -315,8 +315,8 @@ func epollOn(watch *int32, fd uintptr, events uint32) bool {
 		return false
 	}
 	event := unix.EpollEvent{Events: events}
-	at := uintptr(unsafe.Pointer(&event))
-	_, e = sys(unix.SYS_EPOLL_CTL, set, unix.EPOLL_CTL_ADD, fd, at, 0)
+	addr := uintptr(unsafe.Pointer(&event))
+	_, e = sys(unix.SYS_EPOLL_CTL, set, unix.EPOLL_CTL_ADD, fd, addr, 0)
 	if e == 0 {
 		*watch = int32(set)
 		return true
@@ -331,11 +331,11 @@ func (p *Plain) start(l *Launcher) bool {
 	if _, e := sys(unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0, 0, 0, 0); e != 0 {
 		return false
 	}
-	at, e := mapChild(unsafe.Sizeof(birth{}), roleMain)
+	addr, e := mapChild(unsafe.Sizeof(birth{}), roleMain)
 	if e != 0 {
 		return false
 	}
-	p.birth = *(**birth)(unsafe.Pointer(&at))
+	p.birth = *(**birth)(unsafe.Pointer(&addr))
 	p.fillBirth(&l.Signals)
 	guards := &l.keeper.lasting
 	copy(guards.name[:], "guard-") // protocol.GuardPrefix
@@ -422,8 +422,8 @@ func (p *Plain) fillBirth(signals *Signals) {
 	sys(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, 0, uintptr(unsafe.Pointer(&b.state.nofile)), 0)
 	p.tag(&b.state.locks)
 	var session int32
-	at := uintptr(unsafe.Pointer(&session))
-	if _, e := sys(unix.SYS_IOCTL, 0, unix.TIOCGSID, at, 0, 0); e == 0 {
+	addr := uintptr(unsafe.Pointer(&session))
+	if _, e := sys(unix.SYS_IOCTL, 0, unix.TIOCGSID, addr, 0, 0); e == 0 {
 		own, _ := sys(unix.SYS_GETSID, 0, 0, 0, 0, 0)
 		signals.terminal = uintptr(session) == own
 	}
@@ -433,13 +433,13 @@ func (p *Plain) fillBirth(signals *Signals) {
 }
 
 // isOwnVariable reports whether a variable is the id of an outer server.
-func isOwnVariable(at uintptr) bool {
+func isOwnVariable(addr uintptr) bool {
 	const name = "MCPSCOPE_ID="
 	for i := 0; i < len(name); i++ {
-		if **(**byte)(unsafe.Pointer(&at)) != name[i] {
+		if **(**byte)(unsafe.Pointer(&addr)) != name[i] {
 			return false
 		}
-		at++
+		addr++
 	}
 	return true
 }

@@ -194,20 +194,20 @@ func (l *lasting) newProcess(on *page.Page, gate *Gate, sock int32) (*process, s
 		size = unsafe.Sizeof(gateGuard{})
 		kind = roleGate
 	}
-	at, e := mapChild(size, kind)
+	addr, e := mapChild(size, kind)
 	if e != 0 {
 		closeFD(int32(signals))
 		return nil, e
 	}
 	if gate.Wanted {
-		g := *(**gateGuard)(unsafe.Pointer(&at))
+		g := *(**gateGuard)(unsafe.Pointer(&addr))
 		g.gate = *gate
 		g.page = on
 	} else {
-		g := *(**serverGuard)(unsafe.Pointer(&at))
+		g := *(**serverGuard)(unsafe.Pointer(&addr))
 		g.page = on
 	}
-	p := *(**process)(unsafe.Pointer(&at))
+	p := *(**process)(unsafe.Pointer(&addr))
 	p.page = on
 	p.lasting = *l
 	p.child.cgroup = on.FD.Leaf
@@ -232,40 +232,40 @@ func (p *process) leaveOut() {
 		keepInForks(ownMemory()) // an earlier guard may have left it out
 		return
 	}
-	at, size := ownMemory()
-	sys(unix.SYS_MADVISE, at, size, unix.MADV_DONTFORK, 0, 0)
+	addr, size := ownMemory()
+	sys(unix.SYS_MADVISE, addr, size, unix.MADV_DONTFORK, 0, 0)
 	keepInForks(uintptr(unsafe.Pointer(p)), p.child.size)
 	keepInForks(uintptr(unsafe.Pointer(p.page)), page.Size)
 	keepInForks(p.lasting.texts.at, p.lasting.texts.size)
 }
 
 // ownMemory is all but code and stack.
-func ownMemory() (at, size uintptr) {
+func ownMemory() (addr, size uintptr) {
 	const below = 16 << 20 // the arguments, where the stack begins
-	at = writable() &^ uintptr(os.Getpagesize()-1)
+	addr = writable() &^ uintptr(os.Getpagesize()-1)
 	top := uintptr(unsafe.Pointer(unsafe.StringData(os.Args[0])))
-	return at, top - below - at
+	return addr, top - below - addr
 }
 
-func keepInForks(at, size uintptr) { sys(unix.SYS_MADVISE, at, size, unix.MADV_DOFORK, 0, 0) }
+func keepInForks(addr, size uintptr) { sys(unix.SYS_MADVISE, addr, size, unix.MADV_DOFORK, 0, 0) }
 
 // CommandLine is where the arguments of this process are: see Options.Hide.
-func CommandLine() (at [2]uintptr) {
+func CommandLine() (ends [2]uintptr) {
 	last := os.Args[len(os.Args)-1]
-	at[0] = address(os.Args[0])
-	at[1] = address(last) + uintptr(len(last))
-	return at
+	ends[0] = address(os.Args[0])
+	ends[1] = address(last) + uintptr(len(last))
+	return ends
 }
 
 // decimal writes a number of at most ten digits.
 func decimal(to *[11]byte, n int) uintptr {
-	at := len(to) - 1
+	index := len(to) - 1
 	for {
-		at--
-		to[at] = byte('0' + n%10)
+		index--
+		to[index] = byte('0' + n%10)
 		n /= 10
 		if n == 0 {
-			return uintptr(unsafe.Pointer(&to[at]))
+			return uintptr(unsafe.Pointer(&to[index]))
 		}
 	}
 }
@@ -292,12 +292,12 @@ func (p *process) begin() {
 func (p *process) rename() {
 	sys(unix.SYS_PRCTL, unix.PR_SET_NAME, uintptr(unsafe.Pointer(&p.lasting.name)), 0, 0, 0)
 	i := 0
-	for at := p.lasting.hide[0]; at < p.lasting.hide[1]; at++ {
+	for addr := p.lasting.hide[0]; addr < p.lasting.hide[1]; addr++ {
 		c := byte(0)
 		if p.child.role == roleGuard && i < len(p.lasting.name) {
 			c = p.lasting.name[i]
 		}
-		**(**byte)(unsafe.Pointer(&at)) = c
+		**(**byte)(unsafe.Pointer(&addr)) = c
 		i++
 	}
 }
@@ -310,9 +310,9 @@ func (p *process) leaveClient() {
 
 // nextSignal returns 0 for none.
 func (p *process) nextSignal() uint32 {
-	at := uintptr(unsafe.Pointer(&p.info))
+	addr := uintptr(unsafe.Pointer(&p.info))
 	size := unsafe.Sizeof(p.info)
-	n, e := sys(unix.SYS_READ, uintptr(p.signals), at, size, 0, 0)
+	n, e := sys(unix.SYS_READ, uintptr(p.signals), addr, size, 0, 0)
 	if e != 0 || n != unsafe.Sizeof(p.info) {
 		return 0
 	}

@@ -57,9 +57,9 @@ func (s *Signals) block(all uint64) {
 
 func ignoredSignals() (all uint64) {
 	action := [4]uint64{}
-	at := uintptr(unsafe.Pointer(&action))
+	addr := uintptr(unsafe.Pointer(&action))
 	for sig := uintptr(1); sig <= 64; sig++ {
-		sys(unix.SYS_RT_SIGACTION, sig, 0, at, 8, 0)
+		sys(unix.SYS_RT_SIGACTION, sig, 0, addr, 8, 0)
 		if action[0] == ignored {
 			all |= 1 << (sig - 1)
 		}
@@ -138,8 +138,8 @@ func (s *Signals) launcherMask() uint64 { return s.Client.Blocked | s.read | job
 // open has the signals reported by a descriptor.
 func (s *Signals) open() (e syscall.Errno) {
 	const quiet = unix.SFD_CLOEXEC | unix.SFD_NONBLOCK
-	at := uintptr(unsafe.Pointer(&s.read))
-	n, e := sys(unix.SYS_SIGNALFD4, ^uintptr(0), at, 8, quiet, 0)
+	addr := uintptr(unsafe.Pointer(&s.read))
+	n, e := sys(unix.SYS_SIGNALFD4, ^uintptr(0), addr, 8, quiet, 0)
 	s.fd = int32(n)                        // -1 for an error
 	s.record = unsafe.Sizeof([16]uint64{}) // struct signalfd_siginfo
 	return e

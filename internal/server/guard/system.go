@@ -104,9 +104,9 @@ func waitFor(polls, count uintptr, deadline int64) (events uintptr, errno syscal
 func endedWithin(pidfd int32, ns int64) bool {
 	end := unix.PollFd{Fd: pidfd, Events: unix.POLLIN}
 	limit := unix.Timespec{Nsec: ns}
-	at := uintptr(unsafe.Pointer(&end))
+	addr := uintptr(unsafe.Pointer(&end))
 	timeout := uintptr(unsafe.Pointer(&limit))
-	n, e := sys(unix.SYS_PPOLL, at, 1, timeout, 0, 0)
+	n, e := sys(unix.SYS_PPOLL, addr, 1, timeout, 0, 0)
 	if e == syscall.EINVAL { // RLIMIT_NOFILE is 0
 		sleep(ns)
 		return isReaped(pidfd)

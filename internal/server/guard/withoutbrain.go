@@ -88,7 +88,7 @@ func (s *plainStop) endsWithin(ns int64) bool {
 
 // awaitLauncher waits until the launcher has killed its children, or is dead, for ten seconds at most.
 func (s *plainStop) awaitLauncher() {
-	for round := 0; round < 5000 && !s.page.ByLauncher.Childless; round++ {
+	for round := 0; round < killRounds && !s.page.ByLauncher.Childless; round++ {
 		if endedWithin(s.page.FD.Launcher, 2e6) { // no event says that all have ended
 			return
 		}

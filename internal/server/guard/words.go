@@ -41,8 +41,8 @@ func receive(sock int32, r *rights, how uintptr) (word byte, flags uint32) {
 		Texts: uintptr(unsafe.Pointer(&text)), TextCount: 1,
 		Control: uintptr(unsafe.Pointer(r)), ControlSize: unsafe.Sizeof(*r),
 	}
-	at := uintptr(unsafe.Pointer(&header))
-	n, e := sys(unix.SYS_RECVMSG, uintptr(sock), at, how|unix.MSG_CMSG_CLOEXEC, 0, 0)
+	addr := uintptr(unsafe.Pointer(&header))
+	n, e := sys(unix.SYS_RECVMSG, uintptr(sock), addr, how|unix.MSG_CMSG_CLOEXEC, 0, 0)
 	const written = 0xffffffff // behind the flags are four bytes that the kernel does not write
 	if e == 0 && header.Flags&written&unix.MSG_CTRUNC != 0 {
 		flags |= truncatedWord

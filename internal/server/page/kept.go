@@ -157,8 +157,8 @@ func (g *Guard) pass(m *Message, size uintptr, fds [4]int32) unix.Errno {
 		header.Control = uintptr(unsafe.Pointer(&r))
 		header.ControlSize = (size + 7) &^ 7
 	}
-	at := uintptr(unsafe.Pointer(&header))
-	_, _, errno := unix.RawSyscall(unix.SYS_SENDMSG, uintptr(g.Sock), at, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+	addr := uintptr(unsafe.Pointer(&header))
+	_, _, errno := unix.RawSyscall(unix.SYS_SENDMSG, uintptr(g.Sock), addr, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
 	return errno
 }
 

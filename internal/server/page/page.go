@@ -266,8 +266,8 @@ const sizeMost = 8 << 20 // of a configuration: more than a command line can be
 // New makes a page whose descriptors are all none. It needs no Go runtime.
 func New() (p *Page, errno unix.Errno) {
 	const name = FileName + "\x00"
-	at := uintptr(unsafe.Pointer(unsafe.StringData(name)))
-	fd, _, errno := unix.RawSyscall(unix.SYS_MEMFD_CREATE, at, unix.MFD_CLOEXEC, 0)
+	addr := uintptr(unsafe.Pointer(unsafe.StringData(name)))
+	fd, _, errno := unix.RawSyscall(unix.SYS_MEMFD_CREATE, addr, unix.MFD_CLOEXEC, 0)
 	if errno == 0 {
 		_, _, errno = unix.RawSyscall(unix.SYS_FTRUNCATE, fd, Size, 0)
 	}
@@ -293,11 +293,11 @@ func Map(fd int32) (*Page, unix.Errno) {
 		return nil, unix.EINVAL
 	}
 	const access = unix.PROT_READ | unix.PROT_WRITE
-	at, _, errno := unix.RawSyscall6(unix.SYS_MMAP, 0, Size, access, unix.MAP_SHARED, uintptr(fd), 0)
+	addr, _, errno := unix.RawSyscall6(unix.SYS_MMAP, 0, Size, access, unix.MAP_SHARED, uintptr(fd), 0)
 	if errno != 0 {
 		return nil, errno
 	}
-	return *(**Page)(unsafe.Pointer(&at)), 0
+	return *(**Page)(unsafe.Pointer(&addr)), 0
 }
 
 // Open is Map, in a brain.
