@@ -2,29 +2,36 @@ module github.com/mcpscope/mcpscope
 
 go 1.26.0
 
+// The runner links these, and the tool as well.
 require (
 	github.com/coreos/go-systemd/v22 v22.7.0
 	github.com/godbus/dbus/v5 v5.2.4
 	github.com/pelletier/go-toml/v2 v2.4.3
-	github.com/tailscale/hujson v0.0.0-20260727124030-b80ff77dac4f
-	go.yaml.in/yaml/v3 v3.0.6
 	golang.org/x/sys v0.49.0
-	golang.org/x/tools v0.51.0
 )
 
+// The tool alone: commands and man pages, files of clients, figures, metrics, top.
 require (
 	charm.land/bubbletea/v2 v2.0.9
 	github.com/charmbracelet/x/ansi v0.11.7
 	github.com/containerd/cgroups/v3 v3.1.3
 	github.com/cpuguy83/go-md2man/v2 v2.0.7
-	github.com/goccy/go-yaml v1.19.2
 	github.com/prometheus/client_golang v1.25.0
 	github.com/prometheus/common v0.72.0
 	github.com/rogpeppe/go-internal v1.16.0
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.9
+	github.com/tailscale/hujson v0.0.0-20260727124030-b80ff77dac4f
+	go.yaml.in/yaml/v3 v3.0.6
 )
 
+// Tests alone.
+require (
+	github.com/goccy/go-yaml v1.19.2
+	golang.org/x/tools v0.51.0
+)
+
+// Of these libraries.
 require (
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect

@@ -158,7 +158,8 @@ func (g *Guard) pass(m *Message, size uintptr, fds [4]int32) unix.Errno {
 		header.ControlSize = (size + 7) &^ 7
 	}
 	addr := uintptr(unsafe.Pointer(&header))
-	_, _, errno := unix.RawSyscall(unix.SYS_SENDMSG, uintptr(g.Sock), addr, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+	const how = unix.MSG_DONTWAIT | unix.MSG_NOSIGNAL
+	_, _, errno := unix.RawSyscall(unix.SYS_SENDMSG, uintptr(g.Sock), addr, how)
 	return errno
 }
 
