@@ -31,6 +31,7 @@ func say(args ...string) said {
 
 // A mistake is one line, and at most one hint, on stderr.
 func TestMistakes(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
 	for _, c := range []struct {
 		args   []string
 		status int
@@ -45,7 +46,7 @@ func TestMistakes(t *testing.T) {
 			"mcpscope: run: --backend \"magic\": \"magic\" is none of auto, systemd-user, systemd-system, delegated, cgroup, tree\nmcpscope: hint: mcpscope help run\n"},
 		{[]string{"run", "npx -y foo"}, cli.ExitNotFound,
 			"mcpscope: cannot run \"npx -y foo\": no such file or directory\nmcpscope: hint: a command and its arguments are separate words: mcpscope run -- npx -y foo\n"},
-		{[]string{"run", "--report", "fd:99", "true"}, cli.ExitOwnFailure,
+		{[]string{"run", "--report", "fd:99", "/bin/true"}, cli.ExitOwnFailure,
 			"mcpscope: cannot open the report: descriptor 99: bad file descriptor\nmcpscope: hint: --report takes a path or fd:N\n"},
 		{[]string{"run", "-q", "nosuch"}, cli.ExitNotFound, ""},
 	} {

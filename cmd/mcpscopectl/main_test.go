@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	own, err := programs.Own()
 	if err == nil {
 		var out []byte
-		if out, err = exec.Command("go", "build", "-o", filepath.Join(filepath.Dir(own), programs.Runner), "../mcpscope").CombinedOutput(); err != nil {
+		if out, err = exec.Command("go", "build", "-buildvcs=false", "-o", filepath.Join(filepath.Dir(own), programs.Runner), "../mcpscope").CombinedOutput(); err != nil {
 			err = fmt.Errorf("%w: %s", err, out)
 		}
 	}

@@ -59,6 +59,7 @@ func Main(m *testing.M, setups ...Setup) { Run(m.Run, setups...) }
 func Run(tests func() int, setups ...Setup) {
 	switch os.Getenv(stageEnv) {
 	case "":
+		SkipWithoutRoot()
 		os.Exit(outer())
 	case stageInit:
 		os.Exit(first())
@@ -69,6 +70,15 @@ func Run(tests func() int, setups ...Setup) {
 		os.Exit(fail("cannot set the sandbox up: %v", err))
 	}
 	os.Exit(Inside(tests, setups...))
+}
+
+// SkipWithoutRoot ends a test binary of an ordinary user, with a line about the reason: nothing can be tested in
+// it without a world of its own. Then go test ./... shows what is broken, and not what that user lacks.
+func SkipWithoutRoot() {
+	if os.Geteuid() != 0 {
+		fmt.Println("bed: skipped: these tests need root, for a pid namespace and cgroups of their own")
+		os.Exit(0)
+	}
 }
 
 // Outermost reports whether Run would make a sandbox: this process is in none yet.

@@ -67,6 +67,9 @@ func Main(m *testing.M, o Options) {
 	if inside() {
 		os.Exit(runInside(m, o))
 	}
+	if bed.Outermost() {
+		bed.SkipWithoutRoot()
+	}
 	if err := delegate(); err != nil {
 		os.Exit(failed("%v", err))
 	}
