@@ -5,7 +5,7 @@ GO ?= go
 BIN := bin
 # those that prove the product's parts, and those that prove its promises from outside: the user's week, then the longest
 # the guard is a process without the Go runtime, and so without the race detector's
-UNIT = $$($(GO) list ./... | grep -v -e /test/ -e /internal/server/guard$$) ./test/arch ./test/ablation ./test/bed ./test/host ./test/pace ./test/escape
+UNIT = $$($(GO) list ./... | grep -v -e /test/ -e /tools/ -e /internal/server/guard$$) ./test/arch ./tools/ablation ./test/bed ./test/host ./test/pace ./test/escape
 WHOLE := ./test/week ./internal/server/guard ./test/kills ./test/e2e ./test/systemd ./test/gateway ./test/journal ./test/script ./test/documents
 SLICED := ./test/e2e ./test/systemd ./test/gateway ./test/gateway/systemd ./test/journal ./test/documents ./test/limits ./test/fault
 # a test of these takes a machine, an hour, or packages of registries
@@ -122,7 +122,7 @@ bench: deps ## start, kill and idle cost beside bwrap and systemd-run; published
 	@install -D -t .cache/bench $(BIN)/mcpscope $(BIN)/mcpscopectl
 	@! setpriv --reuid=65534 --clear-groups test -x $(CURDIR)/.cache/bench/mcpscope || \
 		export TESTS_BENCH=$(CURDIR)/.cache/bench/mcpscope; \
-		$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 30m ./test/bench
+		$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 30m ./tools/bench
 	@mkdir -p .cache/idle && cp test/idle/package.json .cache/idle
 	@cd .cache/idle && npm install --offline=false --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null
 	@NODE_MODULES=$(CURDIR)/.cache/idle/node_modules $(GO) test -run '^$$' -bench . -benchtime 1x -timeout 60m ./test/idle
@@ -138,8 +138,8 @@ dashboard: deps ## draw the dashboard of docs/operate/reference.md by a Promethe
 	@test/prometheus/record >.cache/dashboard.svg
 	@mv .cache/dashboard.svg docs/operate/prometheus/dashboard.svg
 
-ablation: deps ## build mcpscope without each mechanism in turn, and write what goes red to test/ablation/README.md: about an hour; ONLY=REGEXP
-	@TESTS_ABLATION='$(CURDIR)/test/ablation/README.md' TESTS_ABLATION_ONLY='$(ONLY)' $(GO) test -count=1 -timeout 180m -v -run 'TestAblation$$' ./test/ablation
+ablation: deps ## build mcpscope without each mechanism in turn, and write what goes red to tools/ablation/README.md: about an hour; ONLY=REGEXP
+	@TESTS_ABLATION='$(CURDIR)/tools/ablation/README.md' TESTS_ABLATION_ONLY='$(ONLY)' $(GO) test -count=1 -timeout 180m -v -run 'TestAblation$$' ./tools/ablation
 
 lint: deps cross ## gofmt, vet, staticcheck, actionlint; links, length, commands and picture of documents; vale on documents, help and comments
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo 'make lint: these files need gofmt'; exit 1; }

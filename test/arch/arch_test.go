@@ -122,7 +122,7 @@ var foreign = map[string][]library{
 
 // helpers are packages that serve tests. Of our packages they may import these only.
 var helpers = map[string]rule{
-	"test/ablation":    {[]string{"test/escape"}, "it changes the product's sources, so it is built without them"},
+	"tools/ablation":   {[]string{"test/escape"}, "it changes the product's sources, so it is built without them"},
 	"test/bed":         {[]string{"test/pace"}, "what checks a kill must not share the code that kills"},
 	"test/facts":       {[]string{"internal/server/protocol"}, "it writes facts as the product does"},
 	"test/groups":      {[]string{"cgroup", "test/bed"}, "directories for tests of what has its own"},
@@ -153,7 +153,7 @@ func (p pkg) own() string { return strings.TrimPrefix(p.ImportPath, module) }
 // product reports that a package is neither for tests nor for making packages or the demo.
 func (p pkg) product() bool {
 	name := p.own()
-	return !strings.HasPrefix(name, "test/") && !strings.HasPrefix(name, "packaging/") && !strings.HasPrefix(name, "demo")
+	return !strings.HasPrefix(name, "test/") && !strings.HasPrefix(name, "tools/") && !strings.HasPrefix(name, "packaging/") && !strings.HasPrefix(name, "demo")
 }
 
 func goList(t *testing.T, args ...string) string {
