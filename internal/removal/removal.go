@@ -34,12 +34,12 @@ func (r Report) Lines() []string {
 	var remedies []string
 	for _, use := range r.Uses {
 		lines = append(lines, use.Text)
-		remedies = append(remedies, use.Remedy)
-	}
-	for _, remedy := range slices.Compact(remedies) {
-		if remedy != "" {
-			lines = append(lines, remedyIndent+remedy)
+		if use.Remedy != "" && !slices.Contains(remedies, use.Remedy) {
+			remedies = append(remedies, use.Remedy)
 		}
+	}
+	for _, remedy := range remedies {
+		lines = append(lines, remedyIndent+remedy)
 	}
 	return lines
 }

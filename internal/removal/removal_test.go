@@ -24,8 +24,8 @@ func TestMain(m *testing.M) {
 
 // A report has a line for each use, and then each command, once for neighbors that have the same.
 func TestLines(t *testing.T) {
-	report := Report{Uses: []Use{{"/a: x", "unwrap"}, {"/b: x", "unwrap"}, {"/c: a reason", ""}, {"/d: y", "editor /d"}}}
-	want := []string{"/a: x", "/b: x", "/c: a reason", "/d: y", "  first: unwrap", "  first: editor /d"}
+	report := Report{Uses: []Use{{"/a: x", "unwrap"}, {"/b: x", "unwrap"}, {"/c: a reason", ""}, {"/d: x", "unwrap"}, {"/e: y", "editor /e"}}}
+	want := []string{"/a: x", "/b: x", "/c: a reason", "/d: x", "/e: y", "  first: unwrap", "  first: editor /e"}
 	if got := report.Lines(); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -29,6 +29,9 @@ func FindGateway(name ServiceName) (Gateway, error) {
 		const text = "%s is a template: name an instance, such as %s"
 		return Gateway{}, fmt.Errorf(text, name.Full, instance)
 	}
+	if err := CheckManager(); err != nil {
+		return Gateway{}, err
+	}
 	s, err := loadService(systemd.Own(), name.Full)
 	if err != nil {
 		return Gateway{}, err

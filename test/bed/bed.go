@@ -73,7 +73,7 @@ func Run(tests func() int, setups ...Setup) {
 }
 
 // SkipWithoutRoot ends a test binary of an ordinary user, with a line about the reason: nothing can be tested in
-// it without a world of its own. Then go test ./... shows what is broken, and not what that user lacks.
+// it without a world of its own. Then go test ./... shows the defects, and not that this user lacks rights.
 func SkipWithoutRoot() {
 	if os.Geteuid() != 0 {
 		fmt.Println("bed: skipped: these tests need root, for a pid namespace and cgroups of their own")
