@@ -3,6 +3,7 @@
 package brain
 
 import (
+	"cmp"
 	"os"
 	"sync"
 	"time"
@@ -97,7 +98,7 @@ func (s *Server) replaceOlder() {
 		if !runs || !isRival {
 			continue
 		}
-		switch time.Unix(0, newer.Started).Compare(l.Started) {
+		switch compareStarts(&newer.Facts, &l.Facts) {
 		case 1:
 			l.LogStop("a newer one, " + newer.Group.ID + " (--replace)")
 			if err := l.RequestStop(); err != nil {
@@ -107,6 +108,17 @@ func (s *Server) replaceOlder() {
 			s.stopAsOlder()
 		}
 	}
+}
+
+// compareStarts returns 1 if a has started later than b, and -1 if it has started earlier. A clock that was
+// set back counts only for servers of a gateway, and for launchers that have started in the same 10 ms.
+func compareStarts(a, b *protocol.Facts) int {
+	haveLaunchers := a.Guard.PID == 0 && b.Guard.PID == 0
+	areComparable := haveLaunchers && a.Launcher.Namespace == b.Launcher.Namespace
+	if areComparable && a.Launcher.Start != b.Launcher.Start {
+		return cmp.Compare(a.Launcher.Start, b.Launcher.Start)
+	}
+	return cmp.Compare(a.Started, b.Started)
 }
 
 // stopAsOlder requests the stop of this server, since a newer one replaces it.
