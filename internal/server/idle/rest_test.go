@@ -7,7 +7,9 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -41,6 +43,16 @@ func TestTie(t *testing.T) {
 		"UDP":       {os.Getpid(), func() (io.Closer, error) { return net.ListenPacket("udp4", "127.0.0.1:0") }, "it has a UDP socket"},
 		"lock":      {os.Getpid(), locked(t, unix.LOCK_EX), "it holds a lock on a file"},
 		"shared":    {os.Getpid(), locked(t, unix.LOCK_SH), ""},
+		"POSIX":     {os.Getpid(), lockedByRecord(t, unix.F_SETLK), "it holds a lock on a file"},
+		"OFD":       {os.Getpid(), lockedByRecord(t, unix.F_OFD_SETLK), "it holds a lock on a file"},
+		"FUSE":      {os.Getpid(), func() (io.Closer, error) { return os.Open("/dev/fuse") }, "it serves a file system"},
+		"VSOCK": {os.Getpid(), func() (io.Closer, error) {
+			fd, err := unix.Socket(unix.AF_VSOCK, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+			if err != nil {
+				return nil, err
+			}
+			return os.NewFile(uintptr(fd), "vsock"), nil
+		}, "it has a VSOCK socket"},
 		"connected": {os.Getpid(), func() (io.Closer, error) {
 			l, err := net.Listen("tcp4", "127.0.0.1:0")
 			if err != nil {
@@ -53,8 +65,8 @@ func TestTie(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			open, err := c.open()
-			if name == "IPv6" && err != nil {
-				t.Skipf("SKIP: there is no IPv6: %v", err)
+			if err != nil && slices.Contains([]string{"IPv6", "FUSE", "VSOCK"}, name) {
+				t.Skipf("SKIP: there is no %s: %v", name, err)
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -64,6 +76,18 @@ func TestTie(t *testing.T) {
 				t.Errorf("%q, want %q", got, c.want)
 			}
 		})
+	}
+}
+
+// lockedByRecord opens a file, with a lock on its first byte (fcntl_locking(2)).
+func lockedByRecord(t *testing.T, command int) func() (io.Closer, error) {
+	return func() (io.Closer, error) {
+		file, err := os.Create(filepath.Join(t.TempDir(), "locked"))
+		if err != nil {
+			return nil, err
+		}
+		lock := unix.Flock_t{Type: unix.F_WRLCK, Len: 1}
+		return file, unix.FcntlFlock(file.Fd(), command, &lock)
 	}
 }
 
