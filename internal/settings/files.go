@@ -107,7 +107,7 @@ func checkOwner(fd int) error {
 		return errors.New("ignored: not a regular file")
 	case st.Uid != 0 && int(st.Uid) != uid:
 		return fmt.Errorf("ignored: it belongs to uid %d, not to root or uid %d", st.Uid, uid)
-	case st.Mode&unix.S_IWOTH != 0:
+	case st.Mode&unix.S_IWOTH != 0: // a group may write: Debian and Fedora give each user one, with umask 002
 		return errors.New("ignored: writable for all users")
 	}
 	return nil
