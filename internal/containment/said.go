@@ -13,7 +13,7 @@ import (
 // Servers counts the servers of a user's gateways, or of group.Everyone's, that run and are not contained.
 func Servers(uid int) (count int) {
 	for _, g := range gateway.List(uid) {
-		count += len(g.Said.Living())
+		count += len(g.Notices.Living())
 	}
 	return count
 }
@@ -23,10 +23,10 @@ func Servers(uid int) (count int) {
 func Lines(uid int) (lines []string) {
 	for _, g := range gateway.List(uid) {
 		who := fmt.Sprintf("%s[%d]", g.Name, g.PID)
-		if outside := g.Said.Living(); len(outside) > 0 {
-			lines = append(lines, outsideLine(who, outside, g.Said.More))
+		if outside := g.Notices.Living(); len(outside) > 0 {
+			lines = append(lines, outsideLine(who, outside, g.Notices.More))
 		}
-		for _, note := range g.Said.Notes {
+		for _, note := range g.Notices.Notes {
 			lines = append(lines, cli.OneLine(who+": "+note))
 		}
 		if daemons := g.Daemons(); len(daemons) > 0 {

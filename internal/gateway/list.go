@@ -20,7 +20,7 @@ type Running struct {
 	Name    string
 	PID     int
 	Watcher int
-	Said    Said // by its watcher
+	Notices Notices // of its watcher
 }
 
 // HasEnded reports whether the gateway itself has: then its watcher waits for its daemons.
@@ -32,7 +32,7 @@ func (r *Running) HasEnded() bool {
 // Starts reports whether a process is the gateway, or another starter of its servers.
 func (r *Running) Starts(pid int) bool {
 	isIt := func(s Starter) bool { return s.Process.PID == pid && group.Alive(s.Process) }
-	return r.PID == pid || slices.ContainsFunc(r.Said.Starters, isIt)
+	return r.PID == pid || slices.ContainsFunc(r.Notices.Starters, isIt)
 }
 
 // Gateways are those whose watchers contain the servers of processes below them.
@@ -58,54 +58,62 @@ func (all Gateways) Of(pid int) (outer Running, found bool) {
 }
 
 // Daemons describes the daemons of the gateway that live.
-func (r *Running) Daemons() (all []string) {
-	for _, s := range r.Said.Starters {
+func (r *Running) Daemons() (texts []string) {
+	for _, s := range r.Notices.Starters {
 		if s.IsDaemon && group.Alive(s.Process) {
-			all = append(all, fmt.Sprintf("%s[%d]", nameOf(s.Process.PID, ""), s.Process.PID))
+			texts = append(texts, fmt.Sprintf("%s[%d]", nameOf(s.Process.PID, ""), s.Process.PID))
 		}
 	}
-	return all
-}
-
-// Living are the servers that are not contained and have not ended.
-func (s *Said) Living() []Outside {
-	return slices.DeleteFunc(slices.Clone(s.Outside), func(o Outside) bool { return !group.Alive(o.Process) })
+	return texts
 }
 
 // List finds the gateways of a user, or of group.Everyone, by their watchers' command lines, which that
 // user's processes may have forged.
-func List(uid int) (all []Running) {
-	_ = proc.Each(func(pid int) bool { // none, without /proc
-		argv := arguments(pid)
-		if len(argv) != 6 || argv[0] != "mcpscope" || argv[1] != early.WatchCommand {
-			return true
+func List(uid int) (found []Running) {
+	_ = proc.Each(func(pid int) bool { // no process is found without /proc
+		gateway, isWatcher := readWatcher(pid, uid)
+		isKnown := slices.ContainsFunc(found, func(r Running) bool { return r.PID == gateway.PID })
+		if isWatcher && !isKnown { // it has two watchers for a moment
+			found = append(found, gateway)
 		}
-		status, err := proc.ReadStatus(pid) // its directory is root's: it keeps tracers off
-		gateway, _ := strconv.Atoi(argv[2])
-		if err != nil || gateway <= 0 || uid != group.Everyone && status.UID[0] != uid {
-			return true
-		}
-		if slices.ContainsFunc(all, func(r Running) bool { return r.PID == gateway }) {
-			return true // it has two watchers for a moment
-		}
-		one := Running{Name: nameOf(gateway, argv[3]), PID: gateway, Watcher: pid}
-		if dir, err := openGroupOf(pid); err == nil {
-			one.Said = readSaid(dir, gateway)
-			one.Name = cmp.Or(one.Name, one.Said.Name) // it has ended
-			_ = dir.Close()                            // a directory
-		}
-		all = append(all, one)
 		return true
 	})
-	return all
+	return found
+}
+
+// readWatcher returns the gateway of a watcher of that user. It returns false for any other process.
+func readWatcher(pid, uid int) (gateway Running, isWatcher bool) {
+	argv := arguments(pid)
+	if len(argv) != 6 || argv[0] != "mcpscope" || argv[1] != early.WatchCommand {
+		return Running{}, false
+	}
+	number, err := strconv.Atoi(argv[2])
+	if err != nil || number <= 0 {
+		return Running{}, false
+	}
+	status, err := proc.ReadStatus(pid) // its directory is root's: it keeps tracers off
+	if err != nil || uid != group.Everyone && status.UID[0] != uid {
+		return Running{}, false
+	}
+	gateway = Running{Name: nameOf(number, argv[3]), PID: number, Watcher: pid}
+	dir, err := openGroupOf(pid)
+	if err != nil {
+		return gateway, true
+	}
+	defer dir.Close()
+	gateway.Notices = readNotices(dir, number)
+	gateway.Name = cmp.Or(gateway.Name, gateway.Notices.Name) // it has ended
+	return gateway, true
 }
 
 // nameOf is a gateway's name; an early start gives none of some commands. It is "" in the middle of the exec.
 func nameOf(pid int, given string) string {
-	if given == "" {
-		if argv := arguments(pid); len(argv) > 0 {
-			return name.Derive(argv)
-		}
+	if given != "" {
+		return given
 	}
-	return given
+	argv := arguments(pid)
+	if len(argv) == 0 {
+		return ""
+	}
+	return name.Derive(argv)
 }

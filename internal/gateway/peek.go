@@ -10,7 +10,6 @@ import (
 	"github.com/mcpscope/mcpscope/internal/gateway/mcp"
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
-	"github.com/mcpscope/mcpscope/internal/server/client"
 )
 
 // peeker copies what is unread on a candidate's stdin, and takes nothing out of it. It has a copy of stdin
@@ -45,10 +44,10 @@ func (p *peeker) close() {
 	p.peer.close()
 }
 
-// ask has the next input copied, if stdin can be opened.
-func (p *peeker) ask() {
+// requestCopy has the next input copied, if stdin can be opened.
+func (p *peeker) requestCopy() {
 	if p.tap != nil {
-		p.tap.ask()
+		p.tap.requestCopy()
 	}
 }
 
@@ -67,19 +66,19 @@ func (p *peeker) closeAnswer() {
 
 // reopen opens the stdin of a candidate, unless that is open already and the program still has it. It is
 // false if there are too few descriptors.
-func (p *peeker) reopen(c *candidate) bool {
-	if p.tap != nil && fileAt(c.pid, 0) == c.stdin {
+func (p *peeker) reopen(of *program) bool {
+	if p.tap != nil && fileAt(of.pid, 0) == of.stdin {
 		return true
 	}
 	p.closeTap()
-	if c.stdin.Kind == unix.S_IFIFO && !c.stdin.isPipe() {
+	if of.stdin.Kind == unix.S_IFIFO && !of.stdin.isPipe() {
 		return true // while a named FIFO is open here, its writers do not wait for the program
 	}
-	fd := c.openStdinToWait()
+	fd := of.openStdinToWait()
 	if fd < 0 {
 		return true
 	}
-	t, err := openTap(fd, c.stdin.Kind == unix.S_IFSOCK)
+	t, err := openTap(fd, of.stdin.isSocket())
 	if err != nil {
 		closeAll(fd)
 		return false
@@ -105,48 +104,6 @@ func (p *peeker) nextLook() time.Time {
 		p.stdinLook = now.Add(p.stdinPause)
 	}
 	return p.stdinLook
-}
-
-// openStdin returns a descriptor of a candidate's stdin, or -1.
-func (c *candidate) openStdin() (fd int) {
-	fd, err := unix.PidfdGetfd(c.pidfd, 0, 0)
-	if err != nil {
-		return c.openPipe() // that needs less than the right to ptrace
-	}
-	return c.orNone(fd)
-}
-
-// openStdinToWait is openStdin with a new open file for a pipe: one that blocks, whatever the program has
-// made of its own.
-func (c *candidate) openStdinToWait() (fd int) {
-	fd = c.openPipe()
-	if fd < 0 {
-		return c.openStdin()
-	}
-	_ = unix.SetNonblock(fd, false) // it is valid
-	return fd
-}
-
-// openPipe opens a candidate's stdin once more, if that is a pipe; or it returns -1.
-func (c *candidate) openPipe() (fd int) {
-	if c.stdin.Kind != unix.S_IFIFO {
-		return -1
-	}
-	const how = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC // without O_NONBLOCK a FIFO's open waits
-	fd, err := unix.Open(proc.DescriptorPath(c.pid, 0), how, 0)
-	if err != nil {
-		return -1
-	}
-	return c.orNone(fd)
-}
-
-// orNone closes fd if the candidate has another stdin by now.
-func (c *candidate) orNone(fd int) int {
-	if fileOf(fd, "") == c.stdin {
-		return fd
-	}
-	closeAll(fd)
-	return -1
 }
 
 // peekAnswer copies what is unread on stdout, and closes that.
@@ -201,7 +158,7 @@ func (p *peeker) await(program, gateway int, until time.Time) arrival {
 	stdin := -1
 	arrived := -1
 	if p.tap != nil {
-		p.tap.ask()
+		p.tap.requestCopy()
 		arrived = p.tap.arrived
 		if p.answer < 0 {
 			stdin = p.tap.fd
@@ -244,81 +201,19 @@ func earlier(a, b time.Time) time.Time {
 
 // openAnswer opens the other end of a candidate's stdout, to look for the answer to the input that it has
 // just read.
-func (p *peeker) openAnswer(c *candidate, gateway int) {
+func (p *peeker) openAnswer(of *program, gateway int) {
 	p.closeAnswer()
-	stdout := fileAt(c.pid, 1)
-	p.answerSocket = stdout.Kind == unix.S_IFSOCK
+	stdout := fileAt(of.pid, 1)
+	p.answerSocket = stdout.isSocket()
 	p.answerUntil = time.Now().Add(answerWithin)
 	if p.answerSocket {
-		p.answer = p.peer.open(c.pid, gateway, stdout)
+		p.answer = p.peer.open(of.pid, gateway, stdout)
 		return
 	}
 	_ = unix.Pipe2(p.answerPipe[:], unix.O_NONBLOCK|unix.O_CLOEXEC) // without one no answer is seen
 	const how = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC
-	fd, err := unix.Open(proc.DescriptorPath(c.pid, 1), how, 0)
+	fd, err := unix.Open(proc.DescriptorPath(of.pid, 1), how, 0)
 	if err == nil {
 		p.answer = fd
 	}
-}
-
-// peer is a client's end of a socket. It is remembered, and not held: the search takes longer than a server
-// takes to answer.
-type peer struct {
-	of     file // the server's end
-	client int  // pidfd, or -1
-	number int
-	end    file
-}
-
-// open returns a copy of the client's end, or -1.
-func (p *peer) open(pid, gateway int, of file) (fd int) {
-	if p.client < 0 || p.of != of {
-		p.find(pid, gateway, of)
-	}
-	if p.client < 0 {
-		return -1
-	}
-	fd, err := unix.PidfdGetfd(p.client, p.number, 0)
-	if err == nil && fileOf(fd, "") == p.end {
-		return fd
-	}
-	if err == nil { // the client has closed its end, and opened something else
-		_ = unix.Close(fd)
-	}
-	p.close()
-	return -1
-}
-
-// ancestorsMost is how many ancestors of a server are searched for its client.
-const ancestorsMost = 16
-
-// find looks for the client of a process among its ancestors, up to the gateway: that may have a worker or a
-// shell which starts servers.
-func (p *peer) find(pid, gateway int, of file) {
-	p.close()
-	p.of = of
-	for range ancestorsMost {
-		st, err := proc.ReadStat(pid)
-		if err != nil || pid == gateway || st.PPID <= 1 && st.PPID != gateway {
-			return
-		}
-		pid = st.PPID
-		pidfd, err := unix.PidfdOpen(pid, 0)
-		if err != nil {
-			return
-		}
-		number, found := client.FindPeer(pid, of.Ino)
-		if found {
-			p.client = pidfd
-			p.number = number
-			p.end = fileAt(pid, number)
-			return
-		}
-		_ = unix.Close(pidfd) // a pidfd
-	}
-}
-
-func (p *peer) close() {
-	closeAll(p.client)
-	p.client = -1
 }

@@ -28,8 +28,8 @@ var kinds = map[string]func() ([2]int, error){
 	},
 }
 
-// reader starts a program that may be a server, and reads nothing; ours is its client's end.
-func reader(t *testing.T, open func() ([2]int, error)) (c *candidate, ours *os.File) {
+// startProgram starts a program that may be a server, and reads nothing; ours is its client's end.
+func startProgram(t *testing.T, open func() ([2]int, error)) (c *program, ours *os.File) {
 	t.Helper()
 	fds, err := open()
 	if err != nil {
@@ -53,7 +53,7 @@ func reader(t *testing.T, open func() ([2]int, error)) (c *candidate, ours *os.F
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = unix.Close(pidfd) })
-	return &candidate{pid: cmd.Process.Pid, pidfd: pidfd, stdin: fileAt(cmd.Process.Pid, 0)}, ours
+	return &program{pid: cmd.Process.Pid, pidfd: pidfd, stdin: fileAt(cmd.Process.Pid, 0)}, ours
 }
 
 // A program that has started is read when its client writes, and forgotten when it has ended. Then its client
@@ -61,7 +61,7 @@ func reader(t *testing.T, open func() ([2]int, error)) (c *candidate, ours *os.F
 func TestAwait(t *testing.T) {
 	for name, open := range kinds {
 		t.Run(name, func(t *testing.T) {
-			c, ours := reader(t, open)
+			c, ours := startProgram(t, open)
 			p := newPeeker()
 			p.reopen(c)
 			arrived := make(chan arrival)
@@ -96,7 +96,7 @@ func TestAwait(t *testing.T) {
 func TestClosed(t *testing.T) {
 	for name, open := range kinds {
 		t.Run(name, func(t *testing.T) {
-			c, ours := reader(t, open)
+			c, ours := startProgram(t, open)
 			p := newPeeker()
 			defer p.close()
 			p.reopen(c)
@@ -121,7 +121,7 @@ func TestClosed(t *testing.T) {
 }
 
 // awaitEvent goes on after the looks whether the program still has its stdin.
-func awaitEvent(p *peeker, c *candidate) (what arrival) {
+func awaitEvent(p *peeker, c *program) (what arrival) {
 	for what == nothingArrived {
 		what = p.await(c.pidfd, -1, time.Time{})
 	}
@@ -149,7 +149,7 @@ func TestProgramClosesItsStdin(t *testing.T) {
 				_ = cmd.Wait()         // killed
 			}()
 			_ = theirs.Close() // the child has it
-			c := &candidate{pid: cmd.Process.Pid, stdin: fileAt(cmd.Process.Pid, 0)}
+			c := &program{pid: cmd.Process.Pid, stdin: fileAt(cmd.Process.Pid, 0)}
 			if c.pidfd, err = unix.PidfdOpen(c.pid, 0); err != nil {
 				t.Fatal(err)
 			}
@@ -174,7 +174,7 @@ func TestProgramClosesItsStdin(t *testing.T) {
 }
 
 // takeByte reads a byte of a candidate's stdin, as that would.
-func takeByte(t *testing.T, c *candidate) {
+func takeByte(t *testing.T, c *program) {
 	t.Helper()
 	fd := c.openStdin()
 	defer closeAll(fd)
@@ -184,11 +184,11 @@ func takeByte(t *testing.T, c *candidate) {
 }
 
 // blocking calls f with each kind of stdin, which the program has made non-blocking or not.
-func blocking(t *testing.T, f func(t *testing.T, c *candidate, ours *os.File, blocks bool)) {
+func blocking(t *testing.T, f func(t *testing.T, c *program, ours *os.File, blocks bool)) {
 	for name, open := range kinds {
 		for _, blocks := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, blocks: %v", name, blocks), func(t *testing.T) {
-				c, ours := reader(t, open)
+				c, ours := startProgram(t, open)
 				if fd := c.openStdin(); !blocks {
 					if err := unix.SetNonblock(fd, true); err != nil {
 						t.Fatal(err)
@@ -206,11 +206,11 @@ func blocking(t *testing.T, f func(t *testing.T, c *candidate, ours *os.File, bl
 // The thread waits in the call that copies. A socket that the program has made non-blocking is polled: the
 // watcher has no other.
 func TestTapWaitsInTheCall(t *testing.T) {
-	blocking(t, func(t *testing.T, c *candidate, _ *os.File, blocks bool) {
+	blocking(t, func(t *testing.T, c *program, _ *os.File, blocks bool) {
 		p := newPeeker()
 		defer p.close()
 		p.reopen(c)
-		p.tap.ask()
+		p.tap.requestCopy()
 		want := unix.SYS_TEE
 		switch {
 		case p.tap.socket && blocks:
@@ -233,14 +233,14 @@ func TestTapWaitsInTheCall(t *testing.T) {
 func TestReadMeanwhile(t *testing.T) {
 	for name, open := range kinds {
 		t.Run(name, func(t *testing.T) {
-			c, ours := reader(t, open)
+			c, ours := startProgram(t, open)
 			p := newPeeker()
 			defer p.close()
 			p.reopen(c)
 			theirs := c.openStdin()
 			defer closeAll(theirs)
 			for range 20_000 {
-				p.tap.ask()
+				p.tap.requestCopy()
 				if _, err := ours.WriteString("x"); err != nil {
 					t.Fatal(err)
 				}
@@ -257,7 +257,7 @@ func TestReadMeanwhile(t *testing.T) {
 
 // A thread that copies runs before the program, if the watcher may have that.
 func TestTapPriority(t *testing.T) {
-	c, _ := reader(t, kinds["pipe"])
+	c, _ := startProgram(t, kinds["pipe"])
 	p := newPeeker()
 	defer p.close()
 	p.reopen(c)
@@ -279,13 +279,13 @@ func TestTapPriority(t *testing.T) {
 // A thread that waits for input ends at once, also while the client writes, and when there is no room for
 // another descriptor. It leaves none.
 func TestTapEnds(t *testing.T) {
-	blocking(t, func(t *testing.T, c *candidate, ours *os.File, _ bool) {
+	blocking(t, func(t *testing.T, c *program, ours *os.File, _ bool) {
 		p := newPeeker()
 		defer p.close()
 		for i := range 200 {
 			before := descriptors(t)
 			p.reopen(c)
-			p.tap.ask()
+			p.tap.requestCopy()
 			if i%2 == 1 {
 				if _, err := ours.WriteString("x"); err != nil {
 					t.Fatal(err)
@@ -341,7 +341,7 @@ func descriptors(t *testing.T) int {
 // An answer is found at the client, whether that is the gateway or a process below it, and stays unread. No
 // copy of the client's end is kept.
 func TestAnswer(t *testing.T) {
-	for name, program := range map[string][]string{
+	for name, command := range map[string][]string{
 		"by a child":              {"sh", "-c", "echo answer; read line"},
 		"by a child of its shell": {"sh", "-c", `(echo answer; read line); :`},
 	} {
@@ -353,7 +353,7 @@ func TestAnswer(t *testing.T) {
 			theirs := os.NewFile(uintptr(stdout[0]), "theirs")
 			ours := os.NewFile(uintptr(stdout[1]), "ours")
 			defer ours.Close()
-			cmd := exec.Command(program[0], program[1:]...)
+			cmd := exec.Command(command[0], command[1:]...)
 			cmd.Stdout = theirs
 			stdin, err := cmd.StdinPipe() // the program lives until it is closed
 			if err == nil {
@@ -374,7 +374,7 @@ func TestAnswer(t *testing.T) {
 				if gateway != os.Getpid() {
 					p.peer.close() // it is searched anew
 				}
-				p.openAnswer(&candidate{pid: pid}, gateway)
+				p.openAnswer(&program{pid: pid}, gateway)
 				if got := p.peekAnswer(); string(got) != "answer\n" {
 					t.Errorf("%q", got)
 				}
@@ -392,7 +392,7 @@ func TestAnswer(t *testing.T) {
 func TestUnread(t *testing.T) {
 	for name, open := range kinds {
 		t.Run(name, func(t *testing.T) {
-			c, ours := reader(t, open)
+			c, ours := startProgram(t, open)
 			if got := c.unread(); len(got) > 0 {
 				t.Errorf("before anything is written: %q", got)
 			}

@@ -3,12 +3,9 @@
 package gateway
 
 import (
-	"bytes"
-	"cmp"
 	"fmt"
 	"os"
-	"slices"
-	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,25 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/cgroup"
-	"github.com/mcpscope/mcpscope/internal/gateway/notify"
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
-	"github.com/mcpscope/mcpscope/internal/kernel/loop"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
-	"github.com/mcpscope/mcpscope/internal/name"
+	"github.com/mcpscope/mcpscope/internal/server/client"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
-
-// The servers of a gateway end with it. But some agents start processes that outlive them and have servers
-// of their own: the daemon of Codex or of Claude Code, and each background session of that. To stop those
-// servers with the agent would take them from sessions that live on. So below a gateway there can be other
-// starters:
-//
-//   - a process in which `mcpscope gateway` was executed once more, which calls the watcher (notify.Call);
-//   - a daemon: it leads a session of its own, and is called as the gateway is.
-//
-// The client of a server is the nearest starter above it. The watcher stays while one of them lives.
 
 // starter is a process that starts servers, and so is their client.
 type starter struct {
@@ -45,7 +30,22 @@ type starter struct {
 	service           *cgroup.Group // in which it was when this watcher began, or nil
 	isDaemon          bool
 	endedAt           atomic.Int64 // in ns since the boot; 0 until then
-	ends              ends
+	ends              endsCache
+}
+
+// newGateway returns the gateway as a starter, which may have ended. given is its name, or "". Its pidfd is
+// on the page.
+func newGateway(pid int, given string) *starter {
+	gateway := &starter{given: nameOf(pid, given)}
+	gateway.PID = pid
+	self, err := group.Identify(pid)
+	if err != nil {
+		return gateway // it has ended
+	}
+	gateway.Identity = self
+	gateway.stdin = fileAt(pid, 0)
+	gateway.service = serviceOf(pid)
+	return gateway
 }
 
 // newStarter is for a process that lives.
@@ -55,6 +55,15 @@ func newStarter(pid, pidfd int) (*starter, error) {
 		err = unix.ESRCH
 	}
 	return &starter{Identity: self, pidfd: pidfd, stdin: fileAt(pid, 0)}, err
+}
+
+// newEndedStarter returns the client of a server that the watcher before had, for one that has ended.
+func newEndedStarter(facts protocol.ClientFacts) *starter {
+	ended := &starter{given: facts.Name}
+	ended.PID = facts.PID
+	// As the pidfd of an ended process, it is readable. -1 without a free descriptor shows no end.
+	ended.pidfd, _ = unix.Eventfd(1, unix.EFD_CLOEXEC)
+	return ended
 }
 
 // name may change: a process can execute another program.
@@ -71,270 +80,86 @@ func (s *starter) exits() bool {
 	return s.ended() || err == nil && st.Exiting
 }
 
-// starters are those of one watcher.
-type starters struct {
-	gateway *starter
-	session int // of the gateway
-	mu      sync.Mutex
-	called  string           // the gateway's name when it was last seen, "" if it had ended
-	image   []byte           // of the gateway at that time
-	leaders map[int]bool     // pids of those that executed a program below it, in a session of their own
-	others  map[int]*starter // by pid; the pidfd of one that has ended stays open, for servers may have it
+// recordEnd records that the starter ends now.
+func (s *starter) recordEnd() {
+	var now unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) // it can't fail
+	s.endedAt.Store(now.Nano())
 }
 
-// above returns the nearest starter above a process, at least the gateway.
-func (w *watcher) above(pid int) *starter {
-	session, err := unix.Getsid(pid)
-	if err != nil || session == w.starters.session && !w.starters.any() {
-		return w.starters.gateway // no process can enter the session again that it has left
-	}
-	for range ancestorsMost {
-		st, err := proc.ReadStat(pid)
-		if err != nil || st.PPID <= 1 || st.PPID == w.starters.gateway.PID {
-			break
-		}
-		pid = st.PPID
-		if found := w.starters.living(pid); found != nil {
-			return found
-		}
-		if w.isDaemon(pid) {
-			if found := w.addStarter(pid, true); found != nil {
-				return found
-			}
-		}
-	}
-	return w.starters.gateway
-}
-
-// isDaemon reports whether a process looks like a daemon of the gateway, or of another starter. Its session
-// is its own, or that of a parent which has ended.
-func (w *watcher) isDaemon(pid int) bool {
-	session, err := unix.Getsid(pid)
-	if err != nil || session == w.starters.session || session != pid && !hasEnded(session) {
+// hasEndedBefore reports whether a process is younger than the end of a starter, which so never was its
+// client: a script that the starter has left has started it. The kernel counts starts in ticks. In the tick
+// of the end, the process has a parent below the gateway that made its stdin.
+func (s *starter) hasEndedBefore(pid int) bool {
+	const tick = int64(time.Second / 100) // USER_HZ
+	st, err := proc.ReadStat(pid)
+	if err != nil {
 		return false
 	}
-	status, err := proc.ReadStatus(pid)
-	isCalled := err == nil && status.Filtered && w.starters.isCalled(name.Derive(arguments(pid)))
-	return isCalled && w.groupOf(pid) != ofServer
+	started := int64(st.StartTime)
+	ended := s.endedAt.Load() / tick // 0, if the watcher has not noticed it yet
+	if ended != 0 && started != ended {
+		return started > ended
+	}
+	parent, err := proc.ReadStatus(st.PPID)
+	isBelow := err == nil && parent.Filtered // init and managers, which adopt orphans, have no filter
+	return isBelow && fileAt(st.PPID, 0) != fileAt(pid, 0)
 }
 
-// hasEnded reports whether a process has ended, even if its parent has not waited for it yet.
-func hasEnded(pid int) bool {
-	st, err := proc.ReadStat(pid)
-	return proc.Exited(pid) || err == nil && st.State == 'Z'
-}
-
-// addStarter makes a process a starter. It returns nil for one that has ended.
-func (w *watcher) addStarter(pid int, isDaemon bool) *starter {
-	pidfd, err := unix.PidfdOpen(pid, 0)
-	if err != nil {
+// serviceOf opens the control group of the service that a process is in; it is nil in a scope, and in no
+// unit.
+func serviceOf(pid int) *cgroup.Group {
+	path, _ := proc.ReadCgroup(pid) // no unit, if it has ended
+	unit, _, ok := systemd.UnitOf(path, os.Getuid())
+	if !ok || !strings.HasSuffix(unit, ".service") {
 		return nil
 	}
-	s, err := newStarter(pid, pidfd)
-	if err != nil {
-		closeAll(pidfd)
-		return nil
-	}
-	s.isDaemon = isDaemon
-	if known := w.starters.enter(s); known != s {
-		closeAll(pidfd)
-		return known
-	}
-	go w.awaitEnd(s)
-	w.sayStarters()
-	if isDaemon {
-		w.logDaemon(s)
-	}
-	return s
+	dir, _ := openGroupOf(pid) // nil, if it has ended
+	return dir
 }
 
-func (w *watcher) awaitEnd(s *starter) {
-	events := w.hub.Loop() // a thread for each would be one of the user's processes
-	defer events.Close()
-	if events.Add(s.pidfd, loop.TokenClient) == nil {
-		events.Next(time.Time{})
-	} else {
-		linux.AwaitUntil(time.Time{}, s.pidfd, unix.POLLIN)
-	}
-	s.endedAt.Store(sinceBoot())
-	w.starters.forget(s)
-	w.sayStarters()
-}
+// A service's processes get SIGKILL as soon as its main process has ended (KillMode=mixed). No event reports
+// that this will not happen.
+const (
+	serviceLookEvery = 20 * time.Millisecond
+	serviceLooks     = 100
+)
 
-// followCaller answers the call of a process that is about to become a gateway below the watched one. That
-// can be the gateway itself: `mcpscope gateway -- mcpscope gateway -- claude`.
-func (w *watcher) followCaller(r *notify.Request) {
-	status, err := proc.ReadStatus(int(r.TID)) // a thread may call
-	if err == nil && w.listener.Valid(r) && status.Tgid != w.starters.gateway.PID {
-		w.addStarter(status.Tgid, false)
+// serviceIsGone reports whether the service in which a starter was has no process left soon after its end.
+// systemd kills all processes of a service then, and would have killed a program that was moved out of it,
+// too. It does not do so in a scope.
+func (s *starter) serviceIsGone() bool {
+	if s.service == nil {
+		return false
 	}
-	w.listener.Answer(r)
-}
-
-// saw records the leader of a session that executes a program. The filter of a process does not show which
-// gateway it is from, but only the watcher of its own gateway receives its calls.
-func (all *starters) saw(pid int) {
-	session, err := unix.Getsid(pid)
-	if err != nil || session != pid || session == all.session {
-		return
-	}
-	called := nameOf(all.gateway.PID, "")
-	image := imageOf(all.gateway.PID)
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	if called != "" {
-		all.called = called
-		all.image = image
-	}
-	for known := range all.leaders {
-		if len(all.leaders) >= leadersMost && proc.Exited(known) {
-			delete(all.leaders, known)
+	for range serviceLooks {
+		state, err := s.service.State()
+		if err == nil && !state.Populated {
+			return true
 		}
+		time.Sleep(serviceLookEvery)
 	}
-	if len(all.leaders) < leadersMost {
-		all.leaders[pid] = true
+	return false
+}
+
+// endsCache caches the pipes and sockets that a starter holds. For a starter with many servers it takes long
+// to read them.
+type endsCache struct {
+	mu    sync.Mutex
+	last  client.Ends
+	until time.Time
+}
+
+// read reads the ends anew when it has spent less than a 20th of the time on that.
+func (e *endsCache) read(pid int) client.Ends {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	began := time.Now()
+	if began.Before(e.until) {
+		return e.last
 	}
-}
-
-// leadersMost is more than a gateway has daemons and servers.
-const leadersMost = 4096
-
-// isFrom reports whether a process that may be a daemon is from this gateway: it was seen, or is a copy of
-// the gateway that has executed nothing yet. Another gateway can have the same command line.
-func (all *starters) isFrom(pid int) bool {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	return all.leaders[pid] || len(all.image) > 0 && bytes.Equal(imageOf(pid), all.image)
-}
-
-// imageOf is the same for a process and its copies until one executes a program: the addresses in the
-// auxiliary vector are random. It is empty if it can't be read.
-func imageOf(pid int) []byte {
-	vector, _ := os.ReadFile(fmt.Sprintf("/proc/%d/auxv", pid)) // as it says
-	return vector
-}
-
-// followDaemons looks for daemons that have started no server yet.
-func (w *watcher) followDaemons() {
-	_ = proc.Each(func(pid int) bool { // none, without /proc
-		if w.starters.living(pid) == nil && w.isDaemon(pid) && w.starters.isFrom(pid) {
-			w.addStarter(pid, true)
-		}
-		return true
-	})
-}
-
-// awaitOthers returns when no starter but the gateway is left.
-func (w *watcher) awaitOthers() {
-	for {
-		w.followDaemons()
-		one := w.starters.one()
-		if one == nil {
-			return
-		}
-		linux.AwaitUntil(time.Time{}, one.pidfd, unix.POLLIN)
-		w.starters.forget(one)
-	}
-}
-
-// client finds the starter of a server that the watcher before had.
-func (w *watcher) client(facts protocol.ClientFacts) *starter {
-	gateway := w.starters.gateway
-	if facts.PID == gateway.PID {
-		return gateway
-	}
-	if found := w.starters.living(facts.PID); found != nil && found.Start == facts.Start {
-		return found
-	}
-	gone := &starter{given: facts.Name, pidfd: -1}
-	gone.PID = facts.PID
-	gone.pidfd, _ = unix.Eventfd(1, unix.EFD_CLOEXEC) // as the pidfd of an ended process, it is readable
-	return gone
-}
-
-func (all *starters) any() bool {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	return len(all.others) > 0
-}
-
-// one returns any that lives, or nil.
-func (all *starters) one() *starter {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	for _, s := range all.others {
-		return s
-	}
-	return nil
-}
-
-// living returns the starter that a process is, or nil.
-func (all *starters) living(pid int) *starter {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	s := all.others[pid]
-	if s == nil || s.ended() {
-		return nil
-	}
-	return s
-}
-
-// enter returns the starter that this process is: s, unless it was known.
-func (all *starters) enter(s *starter) *starter {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	if known := all.others[s.PID]; known != nil && !known.ended() {
-		return known
-	}
-	all.others[s.PID] = s
-	return s
-}
-
-func (all *starters) forget(s *starter) {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	if all.others[s.PID] == s {
-		delete(all.others, s.PID)
-	}
-}
-
-// list has the starters but the gateway, by their pids.
-func (all *starters) list() (listed []*starter) {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	for _, s := range all.others {
-		listed = append(listed, s)
-	}
-	slices.SortFunc(listed, func(a, b *starter) int { return cmp.Compare(a.PID, b.PID) })
-	return listed
-}
-
-// isCalled reports whether the gateway, or another starter, has that name.
-func (all *starters) isCalled(called string) bool {
-	all.mu.Lock()
-	own := all.called
-	all.mu.Unlock()
-	if own == called || own == "" {
-		return true
-	}
-	return slices.ContainsFunc(all.list(), func(s *starter) bool { return s.name() == called })
-}
-
-// hasStdin reports whether a starter's own stdin is that file.
-func (all *starters) hasStdin(stdin file) bool {
-	isTheirs := func(s *starter) bool { return s.stdin == stdin }
-	return isTheirs(all.gateway) || slices.ContainsFunc(all.list(), isTheirs)
-}
-
-func (w *watcher) logDaemon(s *starter) {
-	gateway := w.starters.gateway
-	text := fmt.Sprintf("%s, a daemon of %s, is watched as well: its servers are contained, and end with it",
-		s.text(), gateway.text())
-	_ = systemd.SendJournal(systemd.Info, []systemd.JournalField{ // there may be no journal
-		{Name: "MESSAGE", Value: text},
-		{Name: "MESSAGE_ID", Value: protocol.MessageIDs()[protocol.EventDaemon]},
-		{Name: "SYSLOG_IDENTIFIER", Value: "mcpscope"},
-		protocol.Field("event", string(protocol.EventDaemon)), protocol.Field("name", s.name()),
-		protocol.Field("client", gateway.name()), protocol.Field("client_pid", strconv.Itoa(gateway.PID)),
-	}...)
+	e.last, _ = client.EndsOf(pid) // a part is better than none
+	now := time.Now()
+	e.until = now.Add(20 * now.Sub(began))
+	return e.last
 }

@@ -55,8 +55,8 @@ func openTap(fd int, socket bool) (t *tap, err error) {
 	return t, nil
 }
 
-// ask has the next copy made.
-func (t *tap) ask() {
+// requestCopy has the next copy made.
+func (t *tap) requestCopy() {
 	if !t.isAsked {
 		t.isAsked = true
 		t.wanted <- struct{}{}

@@ -14,15 +14,10 @@ import (
 	"time"
 	"unsafe"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/gateway/notify"
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/loop"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
-	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
-	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/launcher"
 	"github.com/mcpscope/mcpscope/internal/server/page"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
@@ -39,258 +34,243 @@ type Watching struct {
 	FindTool func() (string, error)
 }
 
-// watcher judges the programs that the gateway executes.
+// watcher judges the programs that the gateway executes: it reads facts, judges by them, and acts.
 type watcher struct {
-	*config
-	Watching
-	starters   starters
-	cgroup     string // in which the gateway was when this watcher began
+	functions  Watching
+	config     *config
 	page       *page.Page
-	guard      *page.Guard
-	held       int // the listener's descriptor
-	explainTo  int // descriptor, or -1
-	env        []string
+	listenerFD int
 	listener   *notify.Listener
-	candidates candidates
-	hub        *loop.Hub
-	mu         sync.Mutex // of those that follow
-	servers    map[int]*launcher.Taken
-	numbers    numbers
-	unwatched  []page.Kept // servers that this watcher failed to go on with
-	followed   sync.WaitGroup
-	resting    atomic.Bool // nothing becomes a server any more
-	saying     sync.Mutex  // of Said
-	unseen     sync.Once   // see sayUnseen
-	attended   atomic.Int64
+	starters   *starters
+	servers    *servers
+	groups     *groups
+	examiner   *examiner
+	reporter   *reporter
+	reader     *reader
+	actor      *actor
+	following  *sync.WaitGroup
+	isResting  atomic.Bool // nothing becomes a server any more
 }
+
+// statusAgain is the exit status of a watcher that failed: the guard answers, or starts the next one.
+const statusAgain = 125
 
 // Watch is the whole life of a watcher. The arguments are those of its command line.
 func Watch(args []string, by Watching) int {
-	w, err := attach(args, by)
+	line, err := parseArguments(args)
 	if err != nil {
-		return 125 // the guard answers
+		return statusAgain
+	}
+	w, err := newWatcher(line, by)
+	if err != nil {
+		return statusAgain
+	}
+	if err := w.takeOver(line.guardSocket); err != nil {
+		return statusAgain
 	}
 	if err := w.settle(); err != nil {
-		if linux.Ended(w.guard.PIDFD) {
-			_ = w.forkGuard() // what it gets is all that can be had
+		if linux.Ended(w.servers.guard.PIDFD) {
+			_ = w.replaceGuard() // the servers that the next guard gets are all that can be had
 		} else {
 			w.refuse(err)
 		}
-		return 125
+		return statusAgain
 	}
 	if err := w.watch(); err != nil {
-		return 125 // the guard starts the next one
+		return statusAgain
 	}
 	return 0
 }
 
-func attach(args []string, by Watching) (*watcher, error) {
-	var memory, sock int
-	gateway := &starter{}
-	w := &watcher{Watching: by, config: &config{}, servers: map[int]*launcher.Taken{}}
-	if _, err := fmt.Sscan(args[0]+" "+args[2]+" "+args[3], &gateway.PID, &memory, &sock); err != nil {
-		return nil, err
+// watcherLine is the command line of a watcher, behind the subcommand.
+type watcherLine struct {
+	gateway     int // its pid
+	name        string
+	page        int // descriptor
+	guardSocket int
+}
+
+func parseArguments(args []string) (line watcherLine, err error) {
+	line.name = args[1]
+	if line.gateway, err = strconv.Atoi(args[0]); err != nil {
+		return line, err
 	}
-	gateway.given = nameOf(gateway.PID, args[1]) // before the gateway sets its title
-	w.starters = starters{
-		gateway: gateway, called: gateway.given, image: imageOf(gateway.PID),
-		leaders: map[int]bool{}, others: map[int]*starter{},
+	if line.page, err = strconv.Atoi(args[2]); err != nil {
+		return line, err
 	}
-	if self, err := group.Identify(gateway.PID); err == nil { // or it has ended
-		gateway.Identity = self
-		gateway.stdin = fileAt(self.PID, 0)
-		gateway.service = serviceOf(self.PID)
-		w.starters.session, _ = unix.Getsid(self.PID) // as above
-		w.cgroup, _ = proc.ReadCgroup(self.PID)       // as above
-	}
-	w.candidates = candidates{
-		all: map[file]*candidate{}, spoken: map[string]bool{}, unproven: map[string]bool{},
-	}
-	var err error
-	if w.page, err = page.Open(memory); err != nil {
-		return nil, err
-	}
-	if w.env, err = proc.Environ(); err != nil { // not to be read any more when tracers are kept off
-		return nil, err
-	}
-	w.lowerOOMScore()
-	text, err := w.page.Config()
-	if err == nil && len(text) > 0 {
-		err = protocol.Decode(text, w.config)
-	}
+	line.guardSocket, err = strconv.Atoi(args[3])
+	return line, err
+}
+
+// newWatcher reads what the gateway and the watcher before have left.
+func newWatcher(line watcherLine, by Watching) (*watcher, error) {
+	gateway := newGateway(line.gateway, line.name) // before the gateway sets its title
+	leaders := newSessionLeaders(gateway)
+	candidates := newCandidates()
+	members := &memberships{gateway: line.gateway, candidates: candidates}
+	members.cgroup, _ = proc.ReadCgroup(line.gateway) // "", if it has ended
+	shared, err := page.Open(line.page)
 	if err != nil {
 		return nil, err
 	}
-	gateway.pidfd = int(w.page.FD.Client)
-	w.held = int(w.page.Gateway.Listener)
-	w.explainTo = int(w.page.FD.Keep)
-	if w.hub, err = loop.NewHub(); err != nil {
-		return nil, err
-	}
-	w.followAgain()
-	w.mu.Lock() // a server may end at once, before there is a guard to drop it
-	ended, err := w.retake()
+	env, err := proc.Environ() // before takeOver: without tracers it can't be read any more
 	if err != nil {
 		return nil, err
 	}
-	if w.guard, err = page.Attach(w.page, sock); err != nil { // it was killed
-		return nil, errors.Join(err, w.replaceGuard())
+	lowerOOMScore(os.Getpid())
+	lowerOOMScore(int(shared.ByGuard.GuardPID))
+	c, err := readConfig(shared)
+	if err != nil {
+		return nil, err
 	}
-	for _, number := range ended {
-		w.drop(number)
+	gateway.pidfd = int(shared.FD.Client)
+	hub, err := loop.NewHub()
+	if err != nil {
+		return nil, err
 	}
-	w.mu.Unlock()
+	w := &watcher{
+		functions: by, config: c, page: shared,
+		listenerFD: int(shared.Gateway.Listener), following: &sync.WaitGroup{},
+	}
+	w.reporter = &reporter{gateway: gateway, explanations: explanations{fd: int(shared.FD.Keep)}}
+	w.starters = &starters{
+		gateway: gateway, leaders: leaders, memberships: members, reporter: w.reporter, hub: hub,
+		below: map[int]*starter{},
+	}
+	w.servers = &servers{
+		page: shared, listenerFD: w.listenerFD, starters: w.starters, reporter: w.reporter, hub: hub,
+		guarding: guarding{gateway: gateway.PID, name: gateway.given, env: env, require: c.Require},
+		byNumber: map[int]*launcher.Taken{},
+	}
+	w.groups = &groups{
+		config: c, configure: by.Configure, env: env, starters: w.starters, servers: w.servers,
+		candidates: candidates, memberships: members, reporter: w.reporter, following: w.following,
+	}
+	w.examiner = &examiner{
+		candidates: candidates, groups: w.groups, servers: w.servers, reporter: w.reporter,
+		following: w.following,
+	}
+	w.reader = &reader{starters: w.starters, memberships: members, candidates: candidates}
+	w.actor = &actor{
+		memberships: members, groups: w.groups, examiner: w.examiner, reporter: w.reporter,
+	}
 	return w, nil
 }
 
-// lowerOOMScore: without guard and watcher no program could be executed below the gateway.
-func (w *watcher) lowerOOMScore() {
-	for _, pid := range []int{os.Getpid(), int(w.page.ByGuard.GuardPID)} {
-		for score := -1000; score < 1000; score += 100 {
-			text := []byte(strconv.Itoa(score))
-			if os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid), text, 0) == nil {
-				break // without privileges there is a least one
-			}
+// readConfig returns the zero value after an early start, which writes nothing.
+func readConfig(shared *page.Page) (*config, error) {
+	c := &config{}
+	text, err := shared.Config()
+	if err != nil || len(text) == 0 {
+		return c, err
+	}
+	return c, protocol.Decode(text, c)
+}
+
+// lowerOOMScore is for guard and watcher: without them no program could be executed below the gateway.
+func lowerOOMScore(pid int) {
+	file := fmt.Sprintf("/proc/%d/oom_score_adj", pid)
+	for score := -1000; score < 1000; score += 100 {
+		text := []byte(strconv.Itoa(score))
+		if os.WriteFile(file, text, 0) == nil {
+			return // without privileges there is a least one
 		}
 	}
+}
+
+// takeOver continues with the servers of the watcher before. If the guard was killed, this watcher forks
+// another one, which starts the next watcher. After an error the servers stay locked: this watcher exits.
+func (w *watcher) takeOver(guardSocket int) error {
+	w.starters.restore()
+	w.servers.mu.Lock() // a server may end at once, before there is a guard to drop it
+	found, err := w.servers.retake()
+	if err != nil {
+		return err
+	}
+	for _, t := range found.running {
+		if t.IsProven() {
+			w.following.Go(func() { w.servers.followUntilEnd(t) })
+		} else {
+			w.examiner.resume(t)
+		}
+	}
+	w.servers.guard, err = page.Attach(w.page, guardSocket)
+	if err != nil { // it was killed
+		return errors.Join(err, w.servers.replaceGuard())
+	}
+	for _, number := range found.ended {
+		w.servers.drop(number)
+	}
+	w.servers.mu.Unlock()
+	return nil
+}
+
+// replaceGuard is for a guard that was killed.
+func (w *watcher) replaceGuard() error {
+	w.servers.mu.Lock()
+	return w.servers.replaceGuard()
 }
 
 // settle moves guard and watcher out of the gateway's way, and reads what servers there are.
 func (w *watcher) settle() error {
 	if !w.page.Gateway.MovedOut {
-		s := w.server("", w.starters.gateway)
+		s := w.groups.newServer("", w.starters.gateway)
 		s.Client = 0 // we are where the gateway is, or was
 		if err := s.MoveOut(os.Getpid(), int(w.page.ByGuard.GuardPID)); err != nil {
 			return err
 		}
 		w.page.Gateway.MovedOut = true
 	}
-	return w.readConfigured()
-}
-
-// readConfigured asks a second program: the code that reads clients' files is large.
-func (w *watcher) readConfigured() error {
-	tool, err := w.FindTool()
-	var text []byte
+	configured, err := w.readConfigured()
 	if err == nil {
-		text, err = proc.Output(tool, append([]string{tool, ConfiguredCommand}, w.Configs...), w.env)
-	}
-	if err == nil && json.Unmarshal(text, &w.Configured) != nil {
-		err = errors.New(strings.TrimSpace(string(text)))
-	}
-	if err == nil {
+		w.config.Configured = configured
 		return nil
 	}
 	err = fmt.Errorf("cannot read configurations: %w", err)
-	if len(w.Configs) > 0 {
+	if len(w.config.Configs) > 0 {
 		return err
 	}
-	w.say(err.Error())
+	w.reporter.reportNote(err.Error())
 	return nil
 }
 
-// refuse: servers can't be contained. The guard answers from then on, or the gateway does not start.
+// readConfigured asks a second program: the code that reads clients' files is large.
+func (w *watcher) readConfigured() (servers []Configured, err error) {
+	tool, err := w.functions.FindTool()
+	if err != nil {
+		return nil, err
+	}
+	argv := append([]string{tool, ConfiguredCommand}, w.config.Configs...)
+	text, err := proc.Output(tool, argv, w.groups.env)
+	if err != nil {
+		return nil, err
+	}
+	if json.Unmarshal(text, &servers) != nil {
+		return nil, errors.New(strings.TrimSpace(string(text)))
+	}
+	return servers, nil
+}
+
+// refuse is for a gateway whose servers can't be contained. The guard answers from then on, or the gateway
+// does not start.
 func (w *watcher) refuse(why error) {
-	defer w.guard.Send(page.WordDone)
-	if !w.Require {
-		w.say("its servers are not contained: " + why.Error())
+	defer w.servers.guard.Send(page.WordDone)
+	if !w.config.Require {
+		w.reporter.reportNote("its servers are not contained: " + why.Error())
 		return
 	}
 	copy(w.page.Gateway.Refusal[:], why.Error())
 	w.page.Gateway.Refused = true
-	l, left := notify.Open(w.held, w.requests())
-	_ = l.Serve(left, func(r *notify.Request) {
+	listener, left := notify.Open(w.listenerFD, w.requests())
+	// An error ends this watcher, as the end of the last process with the filter does.
+	_ = listener.Serve(left, func(r *notify.Request) {
 		status, err := proc.ReadStatus(int(r.TID)) // the gateway may execute by any thread
 		if err == nil && status.Tgid == w.starters.gateway.PID {
-			l.Refuse(r)
+			listener.Refuse(r)
 		} else {
-			l.Continue(r)
+			listener.Continue(r)
 		}
 	})
-}
-
-// serviceOf opens the control group of the service that a process is in; it is nil in a scope, and in no
-// unit.
-func serviceOf(pid int) *cgroup.Group {
-	path, _ := proc.ReadCgroup(pid) // none, if it has ended
-	unit, _, ok := systemd.UnitOf(path, os.Getuid())
-	if !ok || !strings.HasSuffix(unit, ".service") {
-		return nil
-	}
-	dir, _ := openGroupOf(pid) // as above
-	return dir
-}
-
-// sinceBoot is the time in nanoseconds since the boot, as that of processes.
-func sinceBoot() int64 {
-	var now unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) // it can't fail
-	return now.Nano()
-}
-
-// watch answers until no process is left that has the filter, or only ones that no server needs.
-func (w *watcher) watch() error {
-	var left []*notify.Request
-	w.listener, left = notify.Open(w.held, w.requests())
-	w.guard.Send(page.WordReady)
-	silent := make(chan struct{})
-	idle := make(chan struct{})
-	alone := make(chan struct{})
-	ends, err := loop.New()
-	if err == nil {
-		gateway := w.starters.gateway.pidfd
-		err = errors.Join(ends.Add(gateway, loop.TokenClient), ends.Add(w.guard.PIDFD, loop.TokenGuard))
-	}
-	if err != nil {
-		return err
-	}
-	go func() {
-		err = w.listener.Serve(left, w.answer)
-		close(silent)
-	}()
-	go func() {
-		if ends.Next(time.Time{}) == loop.TokenClient {
-			w.starters.gateway.endedAt.Store(sinceBoot())
-			go func() { // what it has started may still be on the way to its execve
-				w.followDaemons()
-				select {
-				case <-silent:
-				case <-time.After(5 * time.Second):
-				}
-				w.awaitOthers()
-				w.resting.Store(true)
-				w.followed.Wait()
-				close(idle)
-			}()
-			ends.Next(time.Time{})
-		}
-		close(alone)
-	}()
-	select {
-	case <-silent:
-		if err != nil {
-			return err
-		}
-		<-idle // a server may have ended with it whose group is still to be removed
-	case <-idle: // a tool that is left has the filter, too: the guard lets that execute what it wants
-	case <-alone:
-		return w.forkGuard()
-	}
-	w.forgetSaid()
-	w.guard.Send(page.WordDone)
-	return nil
-}
-
-// live stops a server when it has to end.
-func (w *watcher) live(t *launcher.Taken) {
-	t.Live()
-	w.forget(t)
-	go t.Close() // it may wait for a manager that hangs
-}
-
-func (w *watcher) release(t *launcher.Taken) {
-	w.forget(t)
-	t.Release()
 }
 
 // requests are those of this watcher and of the ones before.
@@ -298,22 +278,124 @@ func (w *watcher) requests() []notify.Request {
 	return (*[page.HeldMost]notify.Request)(unsafe.Pointer(&w.page.Gateway.Held))[:]
 }
 
+// lingerMost is how long the watcher waits, after the gateway's end, for programs on the way to their execve.
+const lingerMost = 5 * time.Second
+
+// watch answers until no process is left that has the filter, or only ones that no server needs.
+func (w *watcher) watch() error {
+	var left []*notify.Request
+	w.listener, left = notify.Open(w.listenerFD, w.requests())
+	w.servers.guard.Send(page.WordReady)
+	ends, err := loop.New()
+	if err != nil {
+		return err
+	}
+	if err := ends.Add(w.starters.gateway.pidfd, loop.TokenClient); err != nil {
+		return err
+	}
+	if err := ends.Add(w.servers.guard.PIDFD, loop.TokenGuard); err != nil {
+		return err
+	}
+	serving := w.serve(left)
+	noServers := make(chan struct{})
+	guardDied := make(chan struct{})
+	go func() {
+		if ends.Next(time.Time{}) == loop.TokenClient {
+			w.starters.gateway.recordEnd()
+			go func() {
+				w.awaitServers(serving)
+				close(noServers)
+			}()
+			ends.Next(time.Time{}) // the guard's end is left
+		}
+		close(guardDied)
+	}()
+	select {
+	case <-serving.done:
+		if serving.err != nil {
+			return serving.err
+		}
+		<-noServers // a server may have ended with it whose group is still to be removed
+	case <-noServers: // a tool that is left has the filter, too: the guard lets that execute what it wants
+	case <-guardDied:
+		return w.replaceGuard()
+	}
+	w.reporter.removeNotices()
+	w.servers.guard.Send(page.WordDone)
+	return nil
+}
+
+// serving is the listener's loop. It is done when no process is left that has the filter, or after an error.
+type serving struct {
+	done chan struct{}
+	err  error // valid when done is closed
+}
+
+func (w *watcher) serve(left []*notify.Request) *serving {
+	s := &serving{done: make(chan struct{})}
+	go func() {
+		s.err = w.listener.Serve(left, w.answer)
+		close(s.done)
+	}()
+	return s
+}
+
+// awaitServers returns when the gateway has ended, and all daemons and servers with it.
+func (w *watcher) awaitServers(s *serving) {
+	w.starters.followDaemons()
+	select { // what the gateway has started may still be on the way to its execve
+	case <-s.done:
+	case <-time.After(lingerMost):
+	}
+	w.starters.awaitBelow()
+	w.isResting.Store(true)
+	w.following.Wait()
+}
+
 // answer continues calls at once that can't start a server.
 func (w *watcher) answer(r *notify.Request) {
-	find := fileOfCaller
-	if w.Blind { // yama would log that it refuses each
-		find = fileAt
-	}
 	if r.IsCall() {
 		w.followCaller(r)
 		return
 	}
-	w.starters.saw(int(r.TID))
-	stdin := find(int(r.TID), 0) // threads have the same
-	piped := stdin.piped() && fileAt(int(r.TID), 1).piped()
-	if w.resting.Load() || !piped && len(w.Rules.Match) == 0 && !w.listening() {
+	tid := int(r.TID) // threads have the same descriptors
+	w.starters.leaders.record(tid)
+	stdin := w.readStdin(tid)
+	stdio := stdin.mayHavePeer() && fileAt(tid, 1).mayHavePeer()
+	mayBeServer := stdio || len(w.config.Match) > 0 || w.config.listening()
+	if w.isResting.Load() || !mayBeServer {
 		w.listener.Continue(r)
 		return
 	}
-	w.followed.Go(func() { w.consider(r, stdin, piped) })
+	call := &heldCall{listener: w.listener, request: r, isBlind: w.config.Blind}
+	w.following.Go(func() { w.consider(call, stdin, stdio) })
+}
+
+func (w *watcher) readStdin(tid int) file {
+	if w.config.Blind { // yama would log that it refuses each
+		return fileAt(tid, 0)
+	}
+	return fileOfCaller(tid, 0)
+}
+
+// followCaller answers the call of a process that is about to become a gateway below the watched one. That
+// can be the gateway itself: `mcpscope gateway -- mcpscope gateway -- claude`.
+func (w *watcher) followCaller(r *notify.Request) {
+	status, err := proc.ReadStatus(int(r.TID)) // a thread may call
+	if err == nil && w.listener.Valid(r) && status.Tgid != w.starters.gateway.PID {
+		w.starters.add(status.Tgid, false)
+	}
+	w.listener.Answer(r)
+}
+
+// consider decides about one process before it goes on.
+func (w *watcher) consider(call *heldCall, stdin file, stdio bool) {
+	defer w.listener.Continue(call.request)
+	e := w.reader.readCommand(call, stdin, stdio)
+	defer e.close()
+	byCommand := w.config.judgeCommand(&e.facts)
+	if byCommand.verdict != Left {
+		w.reader.readSurroundings(e, byCommand.verdict)
+	}
+	w.actor.act(e, judge(&e.facts, byCommand))
 }

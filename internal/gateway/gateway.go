@@ -100,7 +100,8 @@ func (g *Gateway) watched() error {
 	if err != nil {
 		return err
 	}
-	watch, err := fork(shared, os.Getpid(), g.Name, g.Env, c.Require, c.Require)
+	guarding := guarding{gateway: os.Getpid(), name: g.Name, env: g.Env, require: c.Require}
+	watch, err := guarding.fork(shared, c.Require)
 	if err != nil {
 		return err
 	}
@@ -134,24 +135,25 @@ func (g *Gateway) prepare(c *config) (*page.Page, error) {
 }
 
 // fork starts the guard. It starts the first watcher at once, or when this process executes the gateway.
-func fork(on *page.Page, pid int, name string, env []string, require, start bool) (*page.Guard, error) {
-	line := []string{"mcpscope", early.WatchCommand, strconv.Itoa(pid), name}
+func (g *guarding) fork(on *page.Page, startsWatcher bool) (*page.Guard, error) {
+	line := []string{"mcpscope", early.WatchCommand, strconv.Itoa(g.gateway), g.name}
 	return guard.Fork(on, &guard.Options{
-		Name: early.GuardName, Argv: line, Env: env, Hide: hidden(),
-		Gate: guard.Gate{Wanted: true, Require: require, Start: start},
+		Name: early.GuardName, Argv: line, Env: g.env, Hide: hiddenArguments(),
+		Gate: guard.Gate{Wanted: true, Require: g.require, Start: startsWatcher},
 	})
 }
 
-// hidden is where all arguments of this process are but the first two.
-func hidden() (at [2]uintptr) {
+// hiddenArguments returns the addresses of all arguments of this process but the first two: where they begin
+// and end. The guard overwrites its copy of them.
+func hiddenArguments() (bounds [2]uintptr) {
 	if len(os.Args) <= 2 {
-		return at
+		return bounds
 	}
 	first := os.Args[2]
 	last := os.Args[len(os.Args)-1]
-	at[0] = uintptr(unsafe.Pointer(unsafe.StringData(first)))
-	at[1] = uintptr(unsafe.Pointer(unsafe.StringData(last))) + uintptr(len(last))
-	return at
+	bounds[0] = uintptr(unsafe.Pointer(unsafe.StringData(first)))
+	bounds[1] = uintptr(unsafe.Pointer(unsafe.StringData(last))) + uintptr(len(last))
+	return bounds
 }
 
 // exec executes a script without "#!" as execvp(3) does.

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gateway
+
+import (
+	"cmp"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/kernel/linux"
+	"github.com/mcpscope/mcpscope/internal/kernel/loop"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
+	"github.com/mcpscope/mcpscope/internal/name"
+	"github.com/mcpscope/mcpscope/internal/server/group"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
+)
+
+// starters are those of one watcher.
+//
+// The servers of a gateway end with it. But some agents start processes that outlive them and have servers
+// of their own: the daemon of Codex or of Claude Code, and each background session of that. To stop those
+// servers with the agent would take them from sessions that live on. So below a gateway there can be other
+// starters:
+//
+//   - a process in which `mcpscope gateway` was executed once more, which calls the watcher (notify.Call);
+//   - a daemon: it leads a session of its own, and is called as the gateway is.
+//
+// The client of a server is the nearest starter above it. The watcher stays while one of them lives.
+type starters struct {
+	gateway     *starter
+	leaders     *sessionLeaders
+	memberships *memberships
+	reporter    *reporter
+	hub         *loop.Hub
+
+	mu    sync.Mutex
+	below map[int]*starter // by pid; the pidfd of one that has ended stays open, for servers may have it
+}
+
+// clientOf returns the nearest starter above a process, at least the gateway. A daemon above it is followed
+// from now on.
+func (s *starters) clientOf(pid int) *starter {
+	session, err := unix.Getsid(pid)
+	if err != nil {
+		return s.gateway
+	}
+	if session == s.leaders.session && !s.hasBelow() {
+		return s.gateway // no process can enter the session again that it has left
+	}
+	for range ancestorsMost {
+		st, err := proc.ReadStat(pid)
+		if err != nil || st.PPID <= 1 || st.PPID == s.gateway.PID {
+			break
+		}
+		pid = st.PPID
+		if known := s.findLiving(pid); known != nil {
+			return known
+		}
+		if !s.isDaemon(pid) {
+			continue
+		}
+		if daemon := s.add(pid, true); daemon != nil {
+			return daemon
+		}
+	}
+	return s.gateway
+}
+
+// isDaemon reports whether a process looks like a daemon of the gateway, or of another starter. Its session
+// is its own, or that of a parent which has ended.
+func (s *starters) isDaemon(pid int) bool {
+	session, err := unix.Getsid(pid)
+	if err != nil || session == s.leaders.session {
+		return false
+	}
+	if session != pid && !hasEnded(session) {
+		return false
+	}
+	status, err := proc.ReadStatus(pid)
+	if err != nil || !status.Filtered {
+		return false
+	}
+	return s.haveName(name.Derive(arguments(pid))) && s.memberships.of(pid) != memberOfServer
+}
+
+// hasEnded reports whether a process has ended, even if its parent has not waited for it yet.
+func hasEnded(pid int) bool {
+	st, err := proc.ReadStat(pid)
+	return proc.Exited(pid) || err == nil && st.State == 'Z'
+}
+
+// add makes a process a starter, and follows it until its end. It returns nil for one that has ended.
+func (s *starters) add(pid int, isDaemon bool) *starter {
+	pidfd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return nil
+	}
+	added, err := newStarter(pid, pidfd)
+	if err != nil {
+		closeAll(pidfd)
+		return nil
+	}
+	added.isDaemon = isDaemon
+	if known := s.enter(added); known != added {
+		closeAll(pidfd)
+		return known
+	}
+	go s.awaitEnd(added)
+	s.report()
+	if isDaemon {
+		s.reporter.logDaemon(added)
+	}
+	return added
+}
+
+func (s *starters) awaitEnd(one *starter) {
+	events := s.hub.Loop() // a thread for each would be one of the user's processes
+	defer events.Close()
+	if events.Add(one.pidfd, loop.TokenClient) == nil {
+		events.Next(time.Time{})
+	} else {
+		linux.AwaitUntil(time.Time{}, one.pidfd, unix.POLLIN)
+	}
+	one.recordEnd()
+	s.remove(one)
+	s.report()
+}
+
+// restore follows the starters that the watcher before has recorded. Any process of the user may have written
+// that record, but only processes below this gateway have its filter.
+func (s *starters) restore() {
+	dir, err := openGroupOf(os.Getpid())
+	if err != nil {
+		return
+	}
+	defer dir.Close()
+	for _, recorded := range readNotices(dir, s.gateway.PID).Starters {
+		pid := recorded.Process.PID
+		status, err := proc.ReadStatus(pid)
+		if err == nil && status.Filtered && group.Alive(recorded.Process) {
+			s.add(pid, recorded.IsDaemon)
+		}
+	}
+}
+
+// report records which starters there are, for people and for the next watcher.
+func (s *starters) report() {
+	s.reporter.updateNotices(func(n *Notices) {
+		n.Starters = nil
+		for _, one := range s.list() {
+			n.Starters = append(n.Starters, Starter{Process: one.Identity, IsDaemon: one.isDaemon})
+		}
+	})
+}
+
+// followDaemons looks for daemons that have started no server yet.
+func (s *starters) followDaemons() {
+	_ = proc.Each(func(pid int) bool { // no process is found without /proc
+		if s.findLiving(pid) == nil && s.isDaemon(pid) && s.leaders.include(pid) {
+			s.add(pid, true)
+		}
+		return true
+	})
+}
+
+// awaitBelow returns when no starter but the gateway is left.
+func (s *starters) awaitBelow() {
+	for {
+		s.followDaemons()
+		listed := s.list()
+		if len(listed) == 0 {
+			return
+		}
+		one := listed[0]
+		linux.AwaitUntil(time.Time{}, one.pidfd, unix.POLLIN)
+		s.remove(one)
+	}
+}
+
+// find returns the starter of a server that the watcher before had.
+func (s *starters) find(facts protocol.ClientFacts) *starter {
+	if facts.PID == s.gateway.PID {
+		return s.gateway
+	}
+	if known := s.findLiving(facts.PID); known != nil && known.Start == facts.Start {
+		return known
+	}
+	return newEndedStarter(facts)
+}
+
+func (s *starters) hasBelow() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.below) > 0
+}
+
+// findLiving returns the starter below the gateway that a process is, or nil.
+func (s *starters) findLiving(pid int) *starter {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := s.below[pid]
+	if known == nil || known.ended() {
+		return nil
+	}
+	return known
+}
+
+// enter returns the starter that this process is: added, unless it was known.
+func (s *starters) enter(added *starter) *starter {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known := s.below[added.PID]; known != nil && !known.ended() {
+		return known
+	}
+	s.below[added.PID] = added
+	return added
+}
+
+func (s *starters) remove(one *starter) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.below[one.PID] == one {
+		delete(s.below, one.PID)
+	}
+}
+
+// list has the starters but the gateway, by their pids.
+func (s *starters) list() (listed []*starter) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, one := range s.below {
+		listed = append(listed, one)
+	}
+	slices.SortFunc(listed, func(a, b *starter) int { return cmp.Compare(a.PID, b.PID) })
+	return listed
+}
+
+// haveName reports whether the gateway, or another starter, has that name.
+func (s *starters) haveName(called string) bool {
+	gateway := s.leaders.lastGatewayName()
+	if gateway == called || gateway == "" {
+		return true
+	}
+	return slices.ContainsFunc(s.list(), func(one *starter) bool { return one.name() == called })
+}
+
+// haveStdin reports whether a starter's own stdin is that file.
+func (s *starters) haveStdin(stdin file) bool {
+	isTheirs := func(one *starter) bool { return one.stdin == stdin }
+	return isTheirs(s.gateway) || slices.ContainsFunc(s.list(), isTheirs)
+}
