@@ -14,32 +14,80 @@ import (
 
 // abi is one way to call the kernel.
 type abi struct {
-	audit          uint32
-	execve, begins [4]call
-	watcher        uint32 // the number of prctl, for calls of the watcher; 0 without them
+	audit   uint32
+	execves [4]call
+	// begins are calls that almost every program makes once, before main, and its threads do not.
+	begins [4]call
+	// watcher is the call by which a process calls the watcher: see Call.
+	watcher call
 }
 
-// call is a system call, and unless value is 0, one value of one argument.
+// call is a system call, and unless value is 0, one value of one argument. The zero value is no call.
 type call struct{ number, argument, value uint32 }
 
-// Programs of 32 bits run on both machines, and x32 has numbers of its own under the same name as amd64.
-// begins are calls that almost every program makes once, before main, and its threads do not:
-// arch_prctl(ARCH_SET_FS), set_thread_area; on arm64 set_tid_address, and for Go sched_getaffinity with the
-// runtime's own size.
-var (
-	amd64 = [2]abi{
-		{unix.AUDIT_ARCH_X86_64, [4]call{{59, 0, 0}, {322, 0, 0}, {x32 + 520, 0, 0}, {x32 + 545, 0, 0}},
-			[4]call{{158, 0, 0x1002}}, 157},
-		{unix.AUDIT_ARCH_I386, [4]call{{11, 0, 0}, {358, 0, 0}}, [4]call{{243, 0, 0}}, 0},
-	}
-	arm64 = [2]abi{
-		{unix.AUDIT_ARCH_AARCH64, [4]call{{221, 0, 0}, {281, 0, 0}},
-			[4]call{{96, 0, 0}, {123, 1, 8192}}, 167},
-		{unix.AUDIT_ARCH_ARM, [4]call{{11, 0, 0}, {387, 0, 0}}, [4]call{}, 0},
-	}
+// Numbers of calls, as in syscall_64.tbl, syscall_32.tbl, asm-generic/unistd.h and arm's syscall.tbl. x32 has
+// numbers of its own under the same audit name as amd64.
+const (
+	amd64Execve           = 59
+	amd64Execveat         = 322
+	amd64ArchPrctl        = 158
+	amd64Prctl            = 157
+	x32Bit                = 0x40000000 // __X32_SYSCALL_BIT
+	x32Execve             = x32Bit + 520
+	x32Execveat           = x32Bit + 545
+	i386Execve            = 11
+	i386Execveat          = 358
+	i386SetThreadArea     = 243
+	arm64Execve           = 221
+	arm64Execveat         = 281
+	arm64SetTIDAddress    = 96
+	arm64SchedGetaffinity = 123
+	arm64Prctl            = 167
+	armExecve             = 11
+	armExecveat           = 387
 )
 
-const x32 = 0x40000000
+// Arguments of calls.
+const (
+	firstArgument  = 0
+	secondArgument = 1
+	archSetFS      = 0x1002 // ARCH_SET_FS
+	goMaskSize     = 8192   // with which the Go runtime calls sched_getaffinity when it begins
+)
+
+// Programs of 32 bits run on both machines.
+var (
+	amd64 = [2]abi{
+		{
+			audit: unix.AUDIT_ARCH_X86_64,
+			execves: [4]call{
+				{number: amd64Execve}, {number: amd64Execveat}, {number: x32Execve}, {number: x32Execveat},
+			},
+			begins:  [4]call{{number: amd64ArchPrctl, argument: firstArgument, value: archSetFS}},
+			watcher: call{number: amd64Prctl, argument: firstArgument, value: callOption},
+		},
+		{
+			audit:   unix.AUDIT_ARCH_I386,
+			execves: [4]call{{number: i386Execve}, {number: i386Execveat}},
+			begins:  [4]call{{number: i386SetThreadArea}},
+		},
+	}
+	arm64 = [2]abi{
+		{
+			audit:   unix.AUDIT_ARCH_AARCH64,
+			execves: [4]call{{number: arm64Execve}, {number: arm64Execveat}},
+			begins: [4]call{
+				{number: arm64SetTIDAddress},
+				{number: arm64SchedGetaffinity, argument: secondArgument, value: goMaskSize},
+			},
+			watcher: call{number: arm64Prctl, argument: firstArgument, value: callOption},
+		},
+		{
+			audit:   unix.AUDIT_ARCH_ARM,
+			execves: [4]call{{number: armExecve}, {number: armExecveat}},
+		},
+	}
+)
 
 // Offsets in struct seccomp_data.
 const (
@@ -66,7 +114,7 @@ func Install(unprivileged, begun bool) (listener int, errno unix.Errno) {
 		machine = &arm64
 	}
 	for i := range machine {
-		f.hold(&machine[i], begun)
+		f.holdAll(&machine[i], begun)
 	}
 	f.add(ret, unix.SECCOMP_RET_ALLOW)
 	prog := unix.SockFprog{Len: uint16(f.length), Filter: &f.code[0]}
@@ -104,7 +152,7 @@ func seccomp(flags uintptr, prog *unix.SockFprog) (int, unix.Errno) {
 	return int(fd), errno
 }
 
-// filter lets everything pass but the calls in question.
+// filter is a BPF program that lets all calls pass but those of its abis.
 type filter struct {
 	code   [64]unix.SockFilter
 	length int
@@ -116,43 +164,54 @@ const (
 	ret    = unix.BPF_RET | unix.BPF_K
 )
 
-func (f *filter) add(code uint16, k uint32) (at *unix.SockFilter) {
-	at = &f.code[f.length%len(f.code)]
-	at.Code = code
-	at.K = k
+// add appends an instruction. The remainder takes the place of a bounds check, whose panic needs the runtime.
+func (f *filter) add(code uint16, k uint32) *unix.SockFilter {
+	added := &f.code[f.length%len(f.code)]
+	added.Code = code
+	added.K = k
 	f.length++
-	return at
+	return added
 }
 
-// hold adds the calls of one abi.
-func (f *filter) hold(a *abi, begun bool) {
+// unless begins instructions that are skipped if the loaded word is not k. endUnless ends them.
+func (f *filter) unless(k uint32) (jump *unix.SockFilter, first int) {
+	return f.add(equals, k), f.length
+}
+
+func (f *filter) endUnless(jump *unix.SockFilter, first int) { jump.Jf = uint8(f.length - first) }
+
+// holdAll holds the calls of one abi, and lets all others pass. begun is as in Install.
+func (f *filter) holdAll(a *abi, begun bool) {
 	f.add(load, offsetArch)
-	other := f.add(equals, a.audit)
-	start := f.length
+	jump, first := f.unless(a.audit)
 	f.add(load, offsetCall)
-	calls := &a.execve
+	calls := &a.execves
 	if begun {
 		calls = &a.begins
 	}
 	for i := range calls {
-		f.holdOne(&calls[i])
+		f.hold(&calls[i])
 	}
-	f.holdOne(&call{a.watcher, 0, callOption})
+	f.hold(&a.watcher)
 	f.add(ret, unix.SECCOMP_RET_ALLOW)
-	other.Jf = uint8(f.length - start)
+	f.endUnless(jump, first)
 }
 
-func (f *filter) holdOne(c *call) {
-	switch {
-	case c.number == 0:
-	case c.value == 0:
-		f.add(equals, c.number).Jf = 1
-		f.add(ret, unix.SECCOMP_RET_USER_NOTIF)
-	default:
-		f.add(equals, c.number).Jf = 4
-		f.add(load, offsetArgs+8*c.argument) // both machines are little-endian
-		f.add(equals, c.value).Jf = 1
-		f.add(ret, unix.SECCOMP_RET_USER_NOTIF)
-		f.add(load, offsetCall)
+// hold holds a call. The number of the call is loaded before, and afterwards.
+func (f *filter) hold(c *call) {
+	if c.number == 0 {
+		return
 	}
+	jump, first := f.unless(c.number)
+	if c.value == 0 {
+		f.add(ret, unix.SECCOMP_RET_USER_NOTIF)
+		f.endUnless(jump, first)
+		return
+	}
+	f.add(load, offsetArgs+8*c.argument) // both machines are little-endian
+	otherValue, inner := f.unless(c.value)
+	f.add(ret, unix.SECCOMP_RET_USER_NOTIF)
+	f.endUnless(otherValue, inner)
+	f.add(load, offsetCall)
+	f.endUnless(jump, first)
 }
