@@ -50,5 +50,5 @@ type Conditions struct {
 
 // OwnConditions returns those of the calling process.
 func OwnConditions() Conditions {
-	return Conditions{NoNewPrivs: !notify.Capable(unix.CAP_SYS_ADMIN), Blind: !notify.MayRead()}
+	return Conditions{NoNewPrivs: !notify.Capable(unix.CAP_SYS_ADMIN), Blind: !notify.MayReadMemory()}
 }

@@ -61,7 +61,7 @@ var ErrExec = errors.New("execute")
 // Exec turns the calling process into the gateway: so that keeps the pid, the parent, the session and the
 // unit of the caller. It returns only if it can't.
 func (g *Gateway) Exec() error {
-	if notify.Call() { // the gateway around it contains the servers
+	if notify.CallWatcher() { // the gateway around it contains the servers
 		return g.exec()
 	}
 	err := g.canContain()
@@ -95,7 +95,7 @@ func NeedsNoNewPrivs() bool { return !notify.Capable(unix.CAP_SYS_ADMIN) }
 // watched forks the guard, installs the filter and executes. The guard answers that call, and starts the
 // watcher afterwards.
 func (g *Gateway) watched() error {
-	c := &config{protocol.ProtocolVersion, g.Options, !notify.MayRead()}
+	c := &config{protocol.ProtocolVersion, g.Options, !notify.MayReadMemory()}
 	shared, err := g.prepare(c)
 	if err != nil {
 		return err

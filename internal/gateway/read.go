@@ -38,8 +38,8 @@ func (h *heldCall) environment(pid int) []string {
 // stillWaits reports whether the facts that were read before are those of the caller.
 func (h *heldCall) stillWaits() bool { return h.listener.Valid(h.request) }
 
-func (h *heldCall) replaceDescriptor(fd, from int) error {
-	return h.listener.Replace(h.request, fd, from)
+func (h *heldCall) replaceDescriptor(fd, source int) error {
+	return h.listener.ReplaceDescriptor(h.request, fd, source)
 }
 
 // execution is a process that waits in its execve. judge reads the facts alone, and act uses the rest.

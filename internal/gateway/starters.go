@@ -26,7 +26,7 @@ import (
 // servers with the agent would take them from sessions that live on. So below a gateway there can be other
 // starters:
 //
-//   - a process in which `mcpscope gateway` was executed once more, which calls the watcher (notify.Call);
+//   - a process in which `mcpscope gateway` was executed once more (notify.CallWatcher);
 //   - a daemon: it leads a session of its own, and is called as the gateway is.
 //
 // The client of a server is the nearest starter above it. The watcher stays while one of them lives.

@@ -354,7 +354,7 @@ func (w *watcher) awaitServers(s *serving) {
 
 // answer continues calls at once that can't start a server.
 func (w *watcher) answer(r *notify.Request) {
-	if r.IsCall() {
+	if r.CallsWatcher() {
 		w.followCaller(r)
 		return
 	}
@@ -385,7 +385,7 @@ func (w *watcher) followCaller(r *notify.Request) {
 	if err == nil && w.listener.Valid(r) && status.Tgid != w.starters.gateway.PID {
 		w.starters.add(status.Tgid, false)
 	}
-	w.listener.Answer(r)
+	w.listener.AnswerCall(r)
 }
 
 // consider decides about one process before it goes on.

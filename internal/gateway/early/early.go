@@ -15,17 +15,17 @@ import (
 
 // Names for each gateway and its watcher, however the gateway is started.
 const (
-	Executable   = "/proc/self/exe" // our own, whatever has become of its file
-	WatchCommand = "watch"          // the subcommand that is the watcher
-	GuardName    = page.GatewayGuard
+	Executable   = "/proc/self/exe"  // our own, whatever has become of its file
+	WatchCommand = "watch"           // the subcommand that is the watcher
+	GuardName    = page.GatewayGuard // the comm of the guard
 )
 
 // Gateway is one without flags and settings.
 type Gateway struct {
 	Args, Env []uintptr // as the kernel has put them, each with a 0 behind the last one
 	Path      uintptr   // the file to execute
-	Name      uintptr
-	End       uintptr // of the texts of Args
+	Name      uintptr   // of the gateway
+	End       uintptr   // of the texts of Args
 }
 
 // Page makes the page of a gateway that is the calling process.
@@ -34,45 +34,37 @@ func Page() (*page.Page, unix.Errno) {
 	if errno != 0 {
 		return nil, errno
 	}
-	self, _, errno := unix.RawSyscall(unix.SYS_PIDFD_OPEN, uintptr(unix.Getpid()), 0, 0)
+	pidfd, _, errno := unix.RawSyscall(unix.SYS_PIDFD_OPEN, uintptr(unix.Getpid()), 0, 0)
 	if errno != 0 {
 		return nil, errno
 	}
 	const how = unix.O_PATH | unix.O_CLOEXEC
 	here := unix.AT_FDCWD
-	exe := address(Executable + "\x00")
-	program, _, errno := unix.RawSyscall6(unix.SYS_OPENAT, uintptr(here), exe, how, 0, 0, 0)
-	shared.FD.Client = int32(self)
+	executable := address(Executable + "\x00")
+	program, _, errno := unix.RawSyscall6(unix.SYS_OPENAT, uintptr(here), executable, how, 0, 0, 0)
+	shared.FD.Client = int32(pidfd)
 	shared.FD.Program = int32(program)
 	return shared, errno
 }
 
 // Exec turns the calling process into the gateway. It returns if it can't, for main to try.
 func (g *Gateway) Exec() {
-	was, _, _ := unix.RawSyscall(unix.SYS_PRCTL, unix.PR_GET_DUMPABLE, 0, 0)
+	dumpable, _, _ := unix.RawSyscall(unix.SYS_PRCTL, unix.PR_GET_DUMPABLE, 0, 0) // it can't fail
 	g.exec()
-	_, _, _ = unix.RawSyscall(unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, was, 0) // main reads its environment
+	// A process that is not dumpable can't read its environment from /proc, which main does.
+	_, _, _ = unix.RawSyscall(unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, dumpable, 0)
 }
 
 func (g *Gateway) exec() {
 	if !mayContain() || needsNote() {
 		return // main writes to stderr, which is the gateway's own afterwards
 	}
-	for _, limit := range [...]uintptr{unix.RLIMIT_FSIZE, unix.RLIMIT_AS, unix.RLIMIT_DATA} {
-		var most unix.Rlimit
-		at := uintptr(unsafe.Pointer(&most))
-		_, _, errno := unix.RawSyscall6(unix.SYS_PRLIMIT64, 0, limit, 0, at, 0, 0)
-		if errno != 0 || most.Cur < 4<<30 { // SIGXFSZ would end us, and a watcher could not start
-			return
-		}
-	}
-	scheduler, _, _ := unix.RawSyscall(unix.SYS_SCHED_GETSCHEDULER, 0, 0, 0)
-	const resetOnFork = 0x40000000 // for the thread, too
-	if scheduler&resetOnFork != 0 || !notify.MayRead() {
+	if !limitsSuffice() || resetsOnFork() || !notify.MayReadMemory() {
 		return
 	}
-	var death int32 // which a new thread does not inherit
-	_, _, _ = unix.RawSyscall(unix.SYS_PRCTL, unix.PR_GET_PDEATHSIG, uintptr(unsafe.Pointer(&death)), 0)
+	var deathSignal int32 // a new thread does not inherit it; 0 after an error
+	deathAddress := uintptr(unsafe.Pointer(&deathSignal))
+	_, _, _ = unix.RawSyscall(unix.SYS_PRCTL, unix.PR_GET_PDEATHSIG, deathAddress, 0)
 	shared, errno := Page()
 	if errno != 0 {
 		return
@@ -89,14 +81,38 @@ func (g *Gateway) exec() {
 			return
 		}
 		errno = watch.Go(listener, -1)
-		_, _, _ = unix.RawSyscall(unix.SYS_CLOSE, uintptr(listener), 0, 0)
-		if errno == 0 {
-			_, _, _ = unix.RawSyscall(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(death), 0)
-			_, _, _ = unix.RawSyscall(unix.SYS_EXECVE, g.Path, uintptr(unsafe.Pointer(&g.Args[0])), env)
-			watch.SendWord(page.WordDone) // no watcher for it
+		_, _, _ = unix.RawSyscall(unix.SYS_CLOSE, uintptr(listener), 0, 0) // the guard has it
+		if errno != 0 {
+			return
 		}
+		// The kernel accepts its own value.
+		_, _, _ = unix.RawSyscall(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(deathSignal), 0)
+		args := uintptr(unsafe.Pointer(&g.Args[0]))
+		_, _, _ = unix.RawSyscall(unix.SYS_EXECVE, g.Path, args, env) // it returns only after an error
+		watch.SendWord(page.WordDone)                                 // no watcher is needed then
 	})
 	_, _, _ = unix.RawSyscall(unix.SYS_CLOSE, uintptr(watch.Sock), 0, 0) // the guard ends with it
+}
+
+// limitsSuffice reports whether a watcher could start. Its runtime reserves much address space. A low limit
+// of a file's size would end this process by SIGXFSZ when it writes the page.
+func limitsSuffice() bool {
+	for _, limit := range [...]uintptr{unix.RLIMIT_FSIZE, unix.RLIMIT_AS, unix.RLIMIT_DATA} {
+		var most unix.Rlimit
+		result := uintptr(unsafe.Pointer(&most))
+		_, _, errno := unix.RawSyscall6(unix.SYS_PRLIMIT64, 0, limit, 0, result, 0, 0)
+		if errno != 0 || most.Cur < 4<<30 {
+			return false
+		}
+	}
+	return true
+}
+
+// resetsOnFork reports whether a new thread, which executes the gateway, would lose the scheduling policy.
+func resetsOnFork() bool {
+	const resetOnFork = 0x40000000 // SCHED_RESET_ON_FORK
+	policy, _, _ := unix.RawSyscall(unix.SYS_SCHED_GETSCHEDULER, 0, 0, 0)
+	return policy&resetOnFork != 0 // also after an error, which is negative
 }
 
 // mayContain finds out, as cheaply as that can be, whether servers can be contained: main checks more, and
@@ -121,17 +137,19 @@ func mayContain() bool {
 	return reaches(managerOf(uid)) || uid == 0 && exists(writable, unix.W_OK)
 }
 
-// procIsOurs is proc.Ours.
+// procIsOurs reports whether /proc is that of our pid namespace, as proc.Ours does.
 func procIsOurs() bool {
-	var text [16]byte
+	var target [16]byte
 	here := unix.AT_FDCWD
 	link := address("/proc/self\x00")
-	at := uintptr(unsafe.Pointer(&text))
-	n, _, errno := unix.RawSyscall6(unix.SYS_READLINKAT, uintptr(here), link, at, unsafe.Sizeof(text), 0, 0)
-	own, first := decimal(unix.Getpid())
-	return errno == 0 && string(text[:n]) == string(own[first:])
+	buffer := uintptr(unsafe.Pointer(&target))
+	size := unsafe.Sizeof(target)
+	n, _, errno := unix.RawSyscall6(unix.SYS_READLINKAT, uintptr(here), link, buffer, size, 0, 0)
+	pid, first := decimal(unix.Getpid())
+	return errno == 0 && string(target[:n]) == string(pid[first:])
 }
 
+// exists reports whether there is a file that this process may access in that mode.
 func exists(path uintptr, mode uintptr) bool {
 	here := unix.AT_FDCWD
 	_, _, errno := unix.RawSyscall(unix.SYS_FACCESSAT, uintptr(here), path, mode)
@@ -144,7 +162,7 @@ type socketAddress struct {
 	path   [108]byte
 }
 
-// managerAddress is written by managerOf.
+// managerAddress is written by managerOf: there is no heap yet.
 var managerAddress socketAddress
 
 // managerOf is the address of the manager of a user.
@@ -180,26 +198,28 @@ func reaches(manager *socketAddress) bool {
 	if errno != 0 {
 		return false
 	}
-	at := uintptr(unsafe.Pointer(manager))
-	_, _, errno = unix.RawSyscall(unix.SYS_CONNECT, fd, at, unsafe.Sizeof(*manager))
+	socketName := uintptr(unsafe.Pointer(manager))
+	_, _, errno = unix.RawSyscall(unix.SYS_CONNECT, fd, socketName, unsafe.Sizeof(*manager))
 	var peer unix.Ucred
 	size := uint32(unsafe.Sizeof(peer))
-	to := uintptr(unsafe.Pointer(&peer))
-	with := uintptr(unsafe.Pointer(&size))
+	peerAddress := uintptr(unsafe.Pointer(&peer))
+	sizeAddress := uintptr(unsafe.Pointer(&size))
 	if errno == 0 {
-		const what = unix.SO_PEERCRED
-		_, _, errno = unix.RawSyscall6(unix.SYS_GETSOCKOPT, fd, unix.SOL_SOCKET, what, to, with, 0)
+		const option = unix.SO_PEERCRED
+		_, _, errno = unix.RawSyscall6(
+			unix.SYS_GETSOCKOPT, fd, unix.SOL_SOCKET, option, peerAddress, sizeAddress, 0)
 	}
-	_, _, _ = unix.RawSyscall(unix.SYS_CLOSE, fd, 0, 0)
+	_, _, _ = unix.RawSyscall(unix.SYS_CLOSE, fd, 0, 0) // nothing was written
 	return errno == 0 && peer.Pid != 0 && int(peer.Uid) == unix.Geteuid()
 }
 
 // needsNote reports whether main has to say on a terminal that setuid programs do not work.
 func needsNote() bool {
 	var term unix.Termios
-	at := uintptr(unsafe.Pointer(&term))
-	_, _, errno := unix.RawSyscall(unix.SYS_IOCTL, 2, unix.TCGETS, at)
+	result := uintptr(unsafe.Pointer(&term))
+	_, _, errno := unix.RawSyscall(unix.SYS_IOCTL, 2, unix.TCGETS, result)
 	return errno == 0 && !notify.Capable(unix.CAP_SYS_ADMIN)
 }
 
+// address returns the address of a text that ends with a 0.
 func address(text string) uintptr { return uintptr(unsafe.Pointer(unsafe.StringData(text))) }

@@ -11,14 +11,15 @@ const (
 	answered   = unix.EALREADY // of the watcher; the kernel's is EINVAL
 )
 
-// Call calls the watcher of the gateway that this process is below. It is false if none has answered.
-func Call() bool {
+// CallWatcher calls the watcher of the gateway that this process is below. It returns false if no watcher has
+// answered.
+func CallWatcher() bool {
 	_, _, errno := unix.RawSyscall6(unix.SYS_PRCTL, callOption, 0, 0, 0, 0, 0)
 	return errno == answered
 }
 
-// IsCall reports whether it is such a call.
-func (r *Request) IsCall() bool { return r.isNative() && r.Call == unix.SYS_PRCTL }
+// CallsWatcher reports whether the request is a call by CallWatcher.
+func (r *Request) CallsWatcher() bool { return r.isNative() && r.Call == unix.SYS_PRCTL }
 
-// Answer ends a call. r is not to be used any more.
-func (l *Listener) Answer(r *Request) { l.answer(r, response{errno: -int32(answered)}) }
+// AnswerCall ends a call by CallWatcher. r is not to be used any more.
+func (l *Listener) AnswerCall(r *Request) { l.answer(r, response{errno: -int32(answered)}) }

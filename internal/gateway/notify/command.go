@@ -20,23 +20,23 @@ const BytesMost = 16 << 10
 const (
 	argsMost        = 1024 // and variables
 	environmentMost = 256 << 10
-	page            = 4096
+	pageSize        = 4096
 )
 
 // Command reads what a process is about to execute. It takes the right to ptrace, without which argv is
 // nil; so it is for programs of 32 bits and x32. missing: there is no such file, as in most directories of a
 // search path.
 func (r *Request) Command(pid int) (argv []string, missing bool) {
-	at := r.Call == unix.SYS_EXECVEAT // its first argument is a directory
-	if !r.isNative() || !at && r.Call != unix.SYS_EXECVE {
+	isExecveat := r.Call == unix.SYS_EXECVEAT
+	if !r.isNative() || !isExecveat && r.Call != unix.SYS_EXECVE {
 		return nil, false
 	}
 	address := r.Args[1]
-	if at {
+	if isExecveat { // its first argument is a directory
 		address = r.Args[2]
 	}
 	argv, err := stringsAt(pid, address, BytesMost)
-	if err != nil || at {
+	if err != nil || isExecveat {
 		return argv, false
 	}
 	name, err := stringAt(pid, r.Args[0])
@@ -69,8 +69,8 @@ func isMissing(pid int, name string) bool {
 		from = "root"
 		how.Resolve = unix.RESOLVE_IN_ROOT // links in it lead to where they lead for the caller
 	}
-	const above = unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC
-	dir, err := unix.Open(fmt.Sprintf("/proc/%d/%s", pid, from), above, 0)
+	const openDirectory = unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC
+	dir, err := unix.Open(fmt.Sprintf("/proc/%d/%s", pid, from), openDirectory, 0)
 	if err != nil {
 		return false
 	}
@@ -88,16 +88,16 @@ type memory struct {
 	pid   int
 	first uint64 // the address of bytes
 	bytes []byte
-	room  [page]byte
+	page  [pageSize]byte
 }
 
-// at returns the bytes from an address to the end of its page: the page behind it may not be there.
-func (m *memory) at(address uint64) ([]byte, error) {
+// bytesAt returns the bytes from an address to the end of its page: the page behind it may not be there.
+func (m *memory) bytesAt(address uint64) ([]byte, error) {
 	offset := address - m.first
 	if address >= m.first && offset < uint64(len(m.bytes)) {
 		return m.bytes[offset:], nil
 	}
-	b := m.room[:page-address%page]
+	b := m.page[:pageSize-address%pageSize]
 	local := []unix.Iovec{{Base: &b[0]}}
 	local[0].SetLen(len(b))
 	remote := []unix.RemoteIovec{{Base: uintptr(address), Len: len(b)}}
@@ -113,25 +113,25 @@ func (m *memory) at(address uint64) ([]byte, error) {
 
 // stringAt reads a text that ends with a 0.
 func (m *memory) stringAt(address uint64) (string, error) {
-	var all []byte
-	for len(all) < BytesMost {
-		b, err := m.at(address)
+	var text []byte
+	for len(text) < BytesMost {
+		b, err := m.bytesAt(address)
 		if err != nil {
 			return "", err
 		}
 		if i := bytes.IndexByte(b, 0); i >= 0 {
-			return string(append(all, b[:i]...)), nil
+			return string(append(text, b[:i]...)), nil
 		}
-		all = append(all, b...)
+		text = append(text, b...)
 		address += uint64(len(b))
 	}
-	return string(all), nil
+	return string(text), nil
 }
 
 // pointersAt reads pointers, up to the one that is nil. Each is aligned, so none is in two pages.
-func (m *memory) pointersAt(address uint64) (all []uint64, err error) {
-	for address != 0 && len(all) < argsMost {
-		b, err := m.at(address)
+func (m *memory) pointersAt(address uint64) (pointers []uint64, err error) {
+	for address != 0 && len(pointers) < argsMost {
+		b, err := m.bytesAt(address)
 		if err != nil || len(b) < 8 {
 			return nil, err
 		}
@@ -139,10 +139,10 @@ func (m *memory) pointersAt(address uint64) (all []uint64, err error) {
 		if pointer == 0 {
 			break
 		}
-		all = append(all, pointer)
+		pointers = append(pointers, pointer)
 		address += 8
 	}
-	return all, nil
+	return pointers, nil
 }
 
 func stringAt(pid int, address uint64) (string, error) {
@@ -158,31 +158,31 @@ func stringsAt(pid int, address uint64, most int) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	var all []string
+	var texts []string
 	size := 0
 	for _, pointer := range pointers {
-		s, err := m.stringAt(pointer)
+		text, err := m.stringAt(pointer)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, s)
-		size += len(s)
+		texts = append(texts, text)
+		size += len(text)
 		if size >= most {
 			break
 		}
 	}
-	return all, nil
+	return texts, nil
 }
 
-// MayRead reports whether a watcher can read memory of a gateway's processes. Yama lets a process read that
-// of its descendants alone, which those are not. Where seccomp refuses it, our own can't be read either.
-// Neither this nor Capable needs a Go runtime.
-func MayRead() bool {
+// MayReadMemory reports whether a watcher can read memory of a gateway's processes. Yama lets a process
+// read that of its descendants alone, which those are not. Where seccomp refuses it, our own can't be read
+// either. Neither this nor Capable needs a Go runtime.
+func MayReadMemory() bool {
 	const file = "/proc/sys/kernel/yama/ptrace_scope\x00"
 	here := unix.AT_FDCWD
-	at := uintptr(unsafe.Pointer(unsafe.StringData(file)))
+	path := uintptr(unsafe.Pointer(unsafe.StringData(file)))
 	scope := byte('0') // without yama
-	fd, _, errno := unix.RawSyscall6(unix.SYS_OPENAT, uintptr(here), at, unix.O_CLOEXEC, 0, 0, 0)
+	fd, _, errno := unix.RawSyscall6(unix.SYS_OPENAT, uintptr(here), path, unix.O_CLOEXEC, 0, 0, 0)
 	if errno == 0 {
 		_, _, _ = unix.RawSyscall(unix.SYS_READ, fd, uintptr(unsafe.Pointer(&scope)), 1)
 		_, _, _ = unix.RawSyscall(unix.SYS_CLOSE, fd, 0, 0)
@@ -192,12 +192,12 @@ func MayRead() bool {
 	return errno != unix.EPERM && (scope == '0' || Capable(unix.CAP_SYS_PTRACE))
 }
 
-// Capable reports whether this process has a capability in force.
-func Capable(of uint) bool {
+// Capable reports whether the calling thread has a capability.
+func Capable(capability uint) bool {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
-	at := uintptr(unsafe.Pointer(&header))
-	to := uintptr(unsafe.Pointer(&data))
-	_, _, errno := unix.RawSyscall(unix.SYS_CAPGET, at, to, 0)
-	return errno == 0 && data[0].Effective&(1<<of) != 0
+	headerAddress := uintptr(unsafe.Pointer(&header))
+	dataAddress := uintptr(unsafe.Pointer(&data))
+	_, _, errno := unix.RawSyscall(unix.SYS_CAPGET, headerAddress, dataAddress, 0)
+	return errno == 0 && data[0].Effective&(1<<capability) != 0
 }

@@ -16,7 +16,7 @@ type Request struct {
 	id    uint64
 	TID   uint32 // of the caller, 0 if it is in no pid namespace that we see
 	Flags uint32
-	Call  int32
+	Call  int32 // its number
 	Arch  uint32
 	IP    uint64
 	Args  [6]uint64
@@ -36,16 +36,16 @@ type Listener struct {
 	free chan *Request
 }
 
-// Open takes over a listener. left are the requests that a predecessor has received and not answered; they
-// have to be answered like any others.
-func Open(fd int, held []Request) (l *Listener, left []*Request) {
+// Open takes over a listener, and memory for its requests. left are the requests there that a predecessor has
+// received and not answered; they have to be answered like any others.
+func Open(fd int, requests []Request) (l *Listener, left []*Request) {
 	// Caller and answerer take turns, so one processor serves both better than two (Linux 6.6;
 	// before, it is slower).
 	_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(fd),
-		unix.SECCOMP_IOCTL_NOTIF_SET_FLAGS, unix.SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP)
-	l = &Listener{fd: fd, free: make(chan *Request, len(held))}
-	for i := range held {
-		r := &held[i]
+		unix.SECCOMP_IOCTL_NOTIF_SET_FLAGS, unix.SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP) // EINVAL before 6.6
+	l = &Listener{fd: fd, free: make(chan *Request, len(requests))}
+	for i := range requests {
+		r := &requests[i]
 		if l.Valid(r) {
 			left = append(left, r)
 		} else {
@@ -59,7 +59,7 @@ func Open(fd int, held []Request) (l *Listener, left []*Request) {
 func (l *Listener) Receive() (*Request, error) {
 	r := <-l.free
 	for {
-		if err := l.await(); err != nil {
+		if err := l.awaitRequest(); err != nil {
 			return nil, err
 		}
 		*r = Request{} // the kernel insists
@@ -74,19 +74,20 @@ func (l *Listener) Receive() (*Request, error) {
 	}
 }
 
-// await asks before it receives: the receiving call is not woken when the last process with
-// the filter has exited (before Linux 6.12).
+// awaitRequest polls before Receive does: the receiving call is not woken when the last process with the
+// filter has exited (before Linux 6.12).
 //
 // Programs are often executed one after the other. So for a moment it waits without a word to the runtime,
 // which would start a thread for the processor that it takes for idle: that is more than all else here. Not
 // while others judge, who may need the only processor.
-func (l *Listener) await() error {
+func (l *Listener) awaitRequest() error {
 	fds := []unix.PollFd{{Fd: int32(l.fd), Events: unix.POLLIN}}
 	if len(l.free) == cap(l.free)-1 {
 		ts := unix.Timespec{Nsec: 3e6}
-		at := uintptr(unsafe.Pointer(&fds[0]))
+		polls := uintptr(unsafe.Pointer(&fds[0]))
 		limit := uintptr(unsafe.Pointer(&ts))
-		_, _, _ = unix.RawSyscall6(unix.SYS_PPOLL, at, 1, limit, 0, 0, 0) // without an event it waits below
+		// After an error, too, it waits below.
+		_, _, _ = unix.RawSyscall6(unix.SYS_PPOLL, polls, 1, limit, 0, 0, 0)
 	}
 	for fds[0].Revents == 0 {
 		if _, err := unix.Poll(fds, -1); err != nil && !errors.Is(err, unix.EINTR) {
@@ -107,20 +108,20 @@ func (l *Listener) Valid(r *Request) bool {
 
 // addition is struct seccomp_notif_addfd.
 type addition struct {
-	id          uint64
-	flags       uint32
-	from        uint32
-	descriptor  uint32
-	ofTheirKind uint32 // O_CLOEXEC or 0
+	id              uint64
+	flags           uint32
+	source          uint32
+	descriptor      uint32
+	descriptorFlags uint32 // O_CLOEXEC or 0
 }
 
-// Replace gives the caller, which still waits, a copy of from in the place of its descriptor fd, whether that
-// is open or not. The copy is kept over execve.
-func (l *Listener) Replace(r *Request, fd, from int) error {
+// ReplaceDescriptor gives the caller, which still waits, a copy of source in the place of its descriptor fd,
+// whether that is open or not. The copy stays open over execve.
+func (l *Listener) ReplaceDescriptor(r *Request, fd, source int) error {
 	const set = unix.SECCOMP_ADDFD_FLAG_SETFD
-	what := addition{id: r.id, flags: set, from: uint32(from), descriptor: uint32(fd)}
+	added := addition{id: r.id, flags: set, source: uint32(source), descriptor: uint32(fd)}
 	for {
-		err := l.ioctl(unix.SECCOMP_IOCTL_NOTIF_ADDFD, unsafe.Pointer(&what))
+		err := l.ioctl(unix.SECCOMP_IOCTL_NOTIF_ADDFD, unsafe.Pointer(&added))
 		if !errors.Is(err, unix.EINTR) {
 			return err
 		}
@@ -147,8 +148,9 @@ func (l *Listener) answer(r *Request, with response) {
 	l.free <- r
 }
 
-func (l *Listener) ioctl(what uintptr, arg unsafe.Pointer) error {
-	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(l.fd), what, uintptr(arg)); errno != 0 {
+func (l *Listener) ioctl(command uintptr, arg unsafe.Pointer) error {
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(l.fd), command, uintptr(arg))
+	if errno != 0 {
 		return errno
 	}
 	return nil

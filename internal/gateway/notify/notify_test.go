@@ -114,7 +114,7 @@ func TestTakeOver(t *testing.T) {
 	if catches(t, cmd.Process.Pid, unix.SIGURG) {
 		t.Error("SIGURG, by which Go preempts threads, aborts the execve that waits")
 	}
-	if err := first.Replace(r, 2, fd); err != nil {
+	if err := first.ReplaceDescriptor(r, 2, fd); err != nil {
 		t.Errorf("replace its stderr: %v", err)
 	}
 	if to, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/2", r.TID)); !strings.HasPrefix(to, "anon_inode:seccomp") {
@@ -191,7 +191,7 @@ func TestCallerKilled(t *testing.T) {
 	if l.Valid(r) {
 		t.Error("it is valid without a caller")
 	}
-	if err := l.Replace(r, 2, fd); !errors.Is(err, unix.ENOENT) {
+	if err := l.ReplaceDescriptor(r, 2, fd); !errors.Is(err, unix.ENOENT) {
 		t.Errorf("replace the stderr of nobody: %v", err)
 	}
 	open(t, fd, held, 0)
@@ -203,7 +203,7 @@ func TestCallerKilled(t *testing.T) {
 
 // The texts of a caller may be anything, and be anywhere.
 func TestMemory(t *testing.T) {
-	long := append([]byte(strings.Repeat("x", 5*page)), 0)
+	long := append([]byte(strings.Repeat("x", 5*pageSize)), 0)
 	got, err := stringAt(os.Getpid(), uint64(uintptr(unsafe.Pointer(&long[0]))))
 	if err != nil || len(got) < BytesMost || len(got) >= len(long) {
 		t.Errorf("%d bytes of a long string (%v)", len(got), err)
