@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package containment looks whether the servers of running gateways are contained. It reads /proc, and
+// Package containment finds out whether the servers of running gateways are contained. It reads /proc, and
 // changes nothing.
 //
 // A gateway has a guard and a watcher. If a group can be made for a server, the watcher moves both out of the
@@ -25,9 +25,12 @@ import (
 type State string
 
 const (
-	Contained   State = "contained"     // each server that it starts gets a group
-	Uncontained State = "not contained" // no server gets a group
-	Undecided   State = "undecided"     // mcpscope is about to find out
+	// Contained is a gateway whose servers each get a group.
+	Contained State = "contained"
+	// Uncontained is a gateway whose servers get no group.
+	Uncontained State = "not contained"
+	// Undecided is a gateway about which mcpscope is about to find out.
+	Undecided State = "undecided"
 )
 
 // process is a process in /proc that is of interest here.
@@ -45,9 +48,9 @@ type snapshot struct{ watchers, guards []process }
 // argumentBytes is enough for the command line of a watcher, whose gateway's name may be long.
 const argumentBytes = 8 << 10
 
-// Look finds the state of the gateway that is the main process pid of a unit. group is the unit's control
-// group.
-func Look(pid int, group string) State {
+// FindState finds the state of the gateway that is the main process pid of a unit. group is the unit's
+// control group.
+func FindState(pid int, group string) State {
 	// Before the snapshot: a process that has executed the gateway has its guard already.
 	before := beforeGateway(pid)
 	state := takeSnapshot().judge(group)
@@ -113,7 +116,7 @@ func (s snapshot) judge(group string) State {
 // has found that no server can get a group. A gateway that could not have a guard is not found.
 func UncontainedGroups(uid int) (groups []string) {
 	for _, group := range takeSnapshot().uncontained(uid) {
-		if takeSnapshot().judge(group) == Uncontained { // see Look
+		if takeSnapshot().judge(group) == Uncontained { // see FindState
 			groups = append(groups, group)
 		}
 	}
@@ -151,35 +154,40 @@ func isWithin(group, above string) bool {
 }
 
 func takeSnapshot() (s snapshot) {
-	_ = proc.Each(func(pid int) bool { // none, without /proc
-		argv := proc.Arguments(pid, argumentBytes)
-		if len(argv) < 2 {
-			return true
-		}
-		isWatcher := len(argv) == 6 && argv[0] == programs.Runner && argv[1] == early.WatchCommand
-		comm, _ := proc.Comm(pid) // "", if it has exited
-		isGuard := comm == early.GuardName && argv[1] == "gateway"
-		if !isWatcher && !isGuard {
-			return true
-		}
-		stat, errStat := proc.ReadStat(pid)
-		status, errStatus := proc.ReadStatus(pid)
-		group, errGroup := proc.ReadCgroup(pid)
-		if errStat != nil || errStatus != nil || errGroup != nil { // it has exited
-			return true
-		}
-		p := process{UID: status.UID[0], Group: group, ReapedChild: stat.ChildFaults > 0}
-		if isGuard {
-			s.guards = append(s.guards, p)
-			return true
-		}
-		gateway, _ := strconv.Atoi(argv[2]) // 0 is no process
-		p.GatewayGroup, _ = proc.ReadCgroup(gateway)
-		p.ReadOnly = cgroupsAreReadOnly(pid)
-		s.watchers = append(s.watchers, p)
+	_ = proc.Each(func(pid int) bool { // no process is found without /proc
+		s.add(pid)
 		return true
 	})
 	return s
+}
+
+// add adds a process if that is a watcher or a guard of a gateway.
+func (s *snapshot) add(pid int) {
+	argv := proc.Arguments(pid, argumentBytes)
+	if len(argv) < 2 {
+		return
+	}
+	isWatcher := len(argv) == 6 && argv[0] == programs.Runner && argv[1] == early.WatchCommand
+	comm, _ := proc.Comm(pid) // "", if it has exited
+	isGuard := comm == early.GuardName && argv[1] == "gateway"
+	if !isWatcher && !isGuard {
+		return
+	}
+	stat, errStat := proc.ReadStat(pid)
+	status, errStatus := proc.ReadStatus(pid)
+	group, errGroup := proc.ReadCgroup(pid)
+	if errStat != nil || errStatus != nil || errGroup != nil { // it has exited
+		return
+	}
+	p := process{UID: status.UID[0], Group: group, ReapedChild: stat.ChildFaults > 0}
+	if isGuard {
+		s.guards = append(s.guards, p)
+		return
+	}
+	gateway, _ := strconv.Atoi(argv[2])          // 0 is no process
+	p.GatewayGroup, _ = proc.ReadCgroup(gateway) // "", if the gateway has ended
+	p.ReadOnly = cgroupsAreReadOnly(pid)
+	s.watchers = append(s.watchers, p)
 }
 
 // cgroupsAreReadOnly reports whether all cgroup2 mounts of a process are read-only, and there is one

@@ -39,7 +39,7 @@ func TestJudge(t *testing.T) {
 
 // A process that is mcpscope itself has yet to become the gateway; a gateway in a unit of the machine that has
 // neither guard nor watcher is not contained.
-func TestLook(t *testing.T) {
+func TestFindState(t *testing.T) {
 	sleep, err := exec.LookPath("sleep")
 	if err != nil {
 		t.Fatal(err)
@@ -57,7 +57,7 @@ func TestLook(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		if got := Look(cmd.Process.Pid, "/nowhere"); got != want {
+		if got := FindState(cmd.Process.Pid, "/nowhere"); got != want {
 			t.Errorf("%s: %s, want %s", program, got, want)
 		}
 		_ = cmd.Process.Kill() // not reaped yet

@@ -26,24 +26,31 @@ func DaemonLines(servers []*fleet.Listed) (lines []string) {
 		if !slices.Contains(withDaemon, s.Name) {
 			continue
 		}
-		pids, _ := s.Processes() // none, if it has ended
-		for _, pid := range pids {
-			session, err := unix.Getsid(pid)
-			if err != nil || session != pid {
-				continue
-			}
-			if name.Derive(proc.Arguments(pid, protocol.CommandMost)) != s.Name {
-				continue
-			}
-			const text = "%s (%s): its daemon [%d] is in its group, and ends with it; " +
-				"other sessions that use the daemon would stop working"
-			line := fmt.Sprintf(text, s.Name, s.ID, pid)
-			if s.Name == "codex" {
-				line += ": mcpscope run -- codex --no-daemon"
-			}
-			lines = append(lines, cli.OneLine(line))
-			break
+		pid, found := findDaemon(s)
+		if !found {
+			continue
 		}
+		const text = "%s (%s): its daemon [%d] is in its group, and ends with it; " +
+			"other sessions that use the daemon would stop working"
+		line := fmt.Sprintf(text, s.Name, s.ID, pid)
+		if s.Name == "codex" {
+			line += ": mcpscope run -- codex --no-daemon"
+		}
+		lines = append(lines, cli.OneLine(line))
 	}
 	return lines
+}
+
+func findDaemon(agent *fleet.Listed) (pid int, found bool) {
+	pids, _ := agent.Processes() // none, if it has ended
+	for _, pid := range pids {
+		session, err := unix.Getsid(pid)
+		if err != nil || session != pid {
+			continue
+		}
+		if name.Derive(proc.Arguments(pid, protocol.CommandMost)) == agent.Name {
+			return pid, true
+		}
+	}
+	return 0, false
 }

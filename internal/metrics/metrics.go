@@ -37,7 +37,7 @@ func sourceOf(f *selection.Filter) source {
 	return source{
 		servers:     func() ([]render.Server, error) { return measure(f) },
 		leaks:       func() (int, error) { return leaks.Count(uid) },
-		uncontained: func() int { return containment.Servers(uid) },
+		uncontained: func() int { return containment.CountUncontained(uid) },
 		gateways:    func() int { return len(units.UncontainedGateways()) },
 		ends:        countEnds(),
 	}

@@ -107,7 +107,7 @@ func lookAtContainment(manager systemd.Kind, unit string) (Containment, error) {
 		}
 		return Containment{}, notRunning(s)
 	}
-	c := Containment{State: containment.Look(s.MainPID, s.Group)}
+	c := Containment{State: containment.FindState(s.MainPID, s.Group)}
 	switch c.State {
 	case containment.Undecided:
 		c.Reason = "mcpscope has not found out yet"

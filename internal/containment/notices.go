@@ -10,8 +10,9 @@ import (
 	"github.com/mcpscope/mcpscope/internal/gateway"
 )
 
-// Servers counts the servers of a user's gateways, or of group.Everyone's, that run and are not contained.
-func Servers(uid int) (count int) {
+// CountUncontained counts the servers of a user's gateways, or of group.Everyone's, that run and are not
+// contained.
+func CountUncontained(uid int) (count int) {
 	for _, g := range gateway.List(uid) {
 		count += len(g.Notices.Living())
 	}
@@ -22,24 +23,24 @@ func Servers(uid int) (count int) {
 // contained, and why. The texts may be anything.
 func Lines(uid int) (lines []string) {
 	for _, g := range gateway.List(uid) {
-		who := fmt.Sprintf("%s[%d]", g.Name, g.PID)
+		label := fmt.Sprintf("%s[%d]", g.Name, g.PID)
 		if outside := g.Notices.Living(); len(outside) > 0 {
-			lines = append(lines, outsideLine(who, outside, g.Notices.More))
+			lines = append(lines, outsideLine(label, outside, g.Notices.More))
 		}
 		for _, note := range g.Notices.Notes {
-			lines = append(lines, cli.OneLine(who+": "+note))
+			lines = append(lines, cli.OneLine(label+": "+note))
 		}
 		if daemons := g.Daemons(); len(daemons) > 0 {
 			const text = "%s: its daemon %s goes on without it; its servers are contained " +
 				"(mcpscope ls --client %s)"
-			all := strings.Join(daemons, ", ")
-			lines = append(lines, cli.OneLine(fmt.Sprintf(text, who, all, g.Name)))
+			line := fmt.Sprintf(text, label, strings.Join(daemons, ", "), g.Name)
+			lines = append(lines, cli.OneLine(line))
 		}
 	}
 	return lines
 }
 
-func outsideLine(who string, outside []gateway.Outside, more int) string {
+func outsideLine(gateway string, outside []gateway.Outside, more int) string {
 	var commands []string
 	for _, o := range outside {
 		commands = append(commands, fmt.Sprintf("%s[%d]", o.Command, o.Process.PID))
@@ -49,6 +50,6 @@ func outsideLine(who string, outside []gateway.Outside, more int) string {
 		count = fmt.Sprintf("%d servers or more", len(outside))
 	}
 	last := outside[len(outside)-1]
-	text := fmt.Sprintf("%s of %s not contained: %s (%s)", count, who, strings.Join(commands, ", "), last.Why)
-	return cli.OneLine(text)
+	listed := strings.Join(commands, ", ")
+	return cli.OneLine(fmt.Sprintf("%s of %s not contained: %s (%s)", count, gateway, listed, last.Why))
 }
