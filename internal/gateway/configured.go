@@ -23,34 +23,40 @@ type Configured struct {
 	Argv []string
 	// Env are the variables that the file sets, with their text.
 	Env map[string]string
-	// Listens: its clients use HTTP, so its stdin may be anything.
+	// Listens reports that its clients use HTTP, so its stdin may be anything.
 	Listens bool
 }
 
-// listening: clients of one of them use HTTP.
-func (r Rules) listening() bool {
+// haveListening reports whether one of the configured servers has clients that use HTTP.
+func (r Rules) haveListening() bool {
 	return slices.ContainsFunc(r.Configured, func(c Configured) bool { return c.Listens })
 }
 
-// Server finds the configured server that a command line is of, nil for none.
+// Server returns the configured server that a command line is of, or nil.
 func (r Rules) Server(argv []string) *Configured {
 	for i := range r.Configured {
-		if c := &r.Configured[i]; c.is(argv) || c.is(withoutInterpreter(argv, len(c.Argv))) {
+		c := &r.Configured[i]
+		if c.isStartedBy(argv) {
 			return c
 		}
 	}
 	return nil
 }
 
-// is compares the command by its base name: clients look for it in PATH. The line for a shell has to be
-// the same word by word, since another line would be another program.
-func (c *Configured) is(argv []string) bool {
+// isStartedBy reports whether a command line starts the server, also with the interpreter of a script.
+func (c *Configured) isStartedBy(argv []string) bool {
+	return c.hasCommand(argv) || c.hasCommand(withoutInterpreter(argv, len(c.Argv)))
+}
+
+// hasCommand compares the command by its base name: clients look for it in PATH. The line for a shell has
+// to be the same word by word, since another line would be another program.
+func (c *Configured) hasCommand(argv []string) bool {
 	if len(argv) == 0 || len(argv) != len(c.Argv) || path.Base(argv[0]) != path.Base(c.Argv[0]) {
 		return false
 	}
-	exact := name.KindOf(argv[0]) == name.Shell
+	isShell := name.KindOf(argv[0]) == name.Shell
 	for i, arg := range c.Argv[1:] {
-		if arg != argv[i+1] && (exact || !mayBe(arg, argv[i+1])) {
+		if arg != argv[i+1] && (isShell || !canBecome(arg, argv[i+1])) {
 			return false
 		}
 	}
@@ -73,41 +79,42 @@ func withoutInterpreter(argv []string, length int) []string {
 // pattern is a glob for a text with variables: these match anything, and all else matches itself. It is ""
 // for a text without variables.
 func pattern(text string) string {
-	var glob strings.Builder
-	found := false
-	if rest, home := strings.CutPrefix(text, "~/"); home {
-		found = true
-		glob.WriteString("*/")
-		text = rest
+	var built strings.Builder
+	hasVariable := false
+	rest, isInHome := strings.CutPrefix(text, "~/")
+	if isInHome {
+		hasVariable = true
+		built.WriteString("*/")
 	}
-	for text != "" {
-		if n := variable(text); n > 0 {
-			found = true
-			glob.WriteByte('*')
-			text = text[n:]
+	for rest != "" {
+		length := variableLength(rest)
+		if length == 0 {
+			built.WriteByte(rest[0])
+			rest = rest[1:]
 			continue
 		}
-		glob.WriteByte(text[0])
-		text = text[1:]
+		hasVariable = true
+		built.WriteByte('*')
+		rest = rest[length:]
 	}
-	if !found {
+	if !hasVariable {
 		return ""
 	}
-	return glob.String()
+	return built.String()
 }
 
-// variable returns the length of a variable at the beginning of a text, 0 without one: ${NAME}, ${env:NAME},
-// ${input:NAME}, $NAME, or opencode's {env:NAME} and {file:NAME}.
-func variable(text string) int {
+// variableLength returns the length of a variable at the beginning of a text, 0 without one: ${NAME},
+// ${env:NAME}, ${input:NAME}, $NAME, or opencode's {env:NAME} and {file:NAME}.
+func variableLength(text string) int {
 	for _, begin := range []string{"${", "{env:", "{file:"} {
 		end := strings.IndexByte(text, '}')
 		if strings.HasPrefix(text, begin) && end > 0 {
 			return end + 1
 		}
 	}
-	name, is := strings.CutPrefix(text, "$")
+	name, hasDollar := strings.CutPrefix(text, "$")
 	letters := len(name) - len(strings.TrimLeftFunc(name, isNameLetter))
-	if !is || letters == 0 {
+	if !hasDollar || letters == 0 {
 		return 0
 	}
 	return 1 + letters
@@ -117,7 +124,7 @@ func isNameLetter(r rune) bool {
 	return r == '_' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z'
 }
 
-// mayBe reports whether a client can have made a text of that text in its configuration.
-func mayBe(configured, text string) bool {
+// canBecome reports whether a client can have made a text of a configured one.
+func canBecome(configured, text string) bool {
 	return configured == text || glob.Matches(pattern(configured), text)
 }

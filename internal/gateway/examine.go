@@ -61,7 +61,7 @@ func (x *examiner) attend(c *candidate, p *peeker) {
 		if !p.reopen(&c.program) {
 			x.reporter.reportUnseen("too many open files (ulimit -n)")
 		}
-		arrived := p.await(c.program.pidfd, c.program.client.pidfd, c.lookForHolder())
+		arrived := p.awaitArrival(c.program.pidfd, c.program.client.pidfd, c.lookForHolder())
 		if arrived != nothingArrived {
 			count++
 		}

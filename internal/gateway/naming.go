@@ -3,6 +3,7 @@
 package gateway
 
 import (
+	"cmp"
 	"hash/fnv"
 	"maps"
 	"path"
@@ -20,9 +21,9 @@ type recipe struct {
 	variables map[string]string
 }
 
-// passing are variables that differ from start to start of the same server: a shell's own, and the ids of
-// sessions that agents give to their servers.
-func passing(variable string) bool {
+// isPassing is true for variables that differ from start to start of the same server: a shell's own, and the
+// ids of sessions that agents give to their servers.
+func isPassing(variable string) bool {
 	switch variable {
 	case "_", "PWD", "OLDPWD", "SHLVL", "TRACEPARENT", "TRACESTATE":
 		return true
@@ -36,7 +37,7 @@ func difference(env, base []string) map[string]string {
 	differing := map[string]string{}
 	for _, entry := range env {
 		key, value, _ := strings.Cut(entry, "=")
-		if !passing(key) && !slices.Contains(base, entry) {
+		if !isPassing(key) && !slices.Contains(base, entry) {
 			differing[key] = value
 		}
 	}
@@ -66,32 +67,29 @@ func (r recipe) number() uint64 {
 // several entries the variables decide. An entry of another client is that of the server only if it sets the
 // very variables in which the server differs from the gateway. Where no single name is left the command names
 // the server.
-func (r Rules) serverName(of recipe, gateway string) string {
-	called := name.Derive(of.argv)
-	same := r.entries(func(c *Configured) bool {
-		return c.is(of.argv) || c.is(withoutInterpreter(of.argv, len(c.Argv)))
-	})
-	if len(same) == 0 { // a client starts a program in a runner's cache by another command line
-		same = r.entries(func(c *Configured) bool { return name.Derive(c.Argv) == called })
+func (r Rules) serverName(made recipe, gateway string) string {
+	derived := name.Derive(made.argv)
+	entries := r.namedEntries(func(c *Configured) bool { return c.isStartedBy(made.argv) })
+	if len(entries) == 0 { // a client starts a program in a runner's cache by another command line
+		entries = r.namedEntries(func(c *Configured) bool { return name.Derive(c.Argv) == derived })
 	}
-	isOwn := func(c *Configured) bool { return c.Client != "" && c.Client == clientOf(gateway) }
-	if slices.ContainsFunc(same, isOwn) {
-		same = slices.DeleteFunc(same, func(c *Configured) bool { return !isOwn(c) || !c.sets(of.variables) })
-	} else {
-		same = slices.DeleteFunc(same, func(c *Configured) bool {
-			return len(c.Env) != len(of.variables) || !c.sets(of.variables)
-		})
+	client := clientOf(gateway)
+	isOfClient := func(c *Configured) bool { return c.Client != "" && c.Client == client }
+	isRefuted := func(c *Configured) bool {
+		return len(c.Env) != len(made.variables) || !c.sets(made.variables)
 	}
-	if found := mostSpecific(same); found != "" {
-		return found
+	if slices.ContainsFunc(entries, isOfClient) {
+		isRefuted = func(c *Configured) bool { return !isOfClient(c) || !c.sets(made.variables) }
 	}
-	return called
+	entries = slices.DeleteFunc(entries, isRefuted)
+	return cmp.Or(mostSpecificName(entries), derived)
 }
 
-func (r Rules) entries(are func(*Configured) bool) (found []*Configured) {
+// namedEntries returns the configured servers with a name that match.
+func (r Rules) namedEntries(matches func(*Configured) bool) (found []*Configured) {
 	for i := range r.Configured {
 		c := &r.Configured[i]
-		if c.Name != "" && are(c) {
+		if c.Name != "" && matches(c) {
 			found = append(found, c)
 		}
 	}
@@ -101,16 +99,17 @@ func (r Rules) entries(are func(*Configured) bool) (found []*Configured) {
 // sets reports whether a server with these variables can have got them from the entry.
 func (c *Configured) sets(variables map[string]string) bool {
 	for key, text := range c.Env {
-		value, is := variables[key]
-		if !is || !mayBe(text, value) {
+		value, isSet := variables[key]
+		if !isSet || !canBecome(text, value) {
 			return false
 		}
 	}
 	return true
 }
 
-// mostSpecific returns the name of the entries that set the most variables, "" if they have several names.
-func mostSpecific(entries []*Configured) string {
+// mostSpecificName returns the name of the entries that set the most variables, "" if they have several
+// names.
+func mostSpecificName(entries []*Configured) string {
 	most := -1
 	found := ""
 	for _, c := range entries {

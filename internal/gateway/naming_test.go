@@ -31,7 +31,7 @@ func TestPattern(t *testing.T) {
 		{"100%{x}", "100%y", false},
 		{"$", "x", false},
 	} {
-		if got := mayBe(c.configured, c.text); got != c.want {
+		if got := canBecome(c.configured, c.text); got != c.want {
 			t.Errorf("%q may be %q: %v, want %v", c.text, c.configured, got, c.want)
 		}
 	}

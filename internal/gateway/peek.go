@@ -131,7 +131,7 @@ func copyNow(fd int, socket bool, pipe [2]int) []byte {
 	return buf[:max(read, 0)]
 }
 
-// arrival is the event that ended await.
+// arrival is the event that ended awaitArrival.
 type arrival int
 
 const (
@@ -143,9 +143,9 @@ const (
 	gatewayEnded
 )
 
-// await waits for the client's next write, for the program's answer, or for an exit; until is the zero time,
-// or that of the candidate's next look.
-func (p *peeker) await(program, gateway int, until time.Time) arrival {
+// awaitArrival waits for the client's next write, for the program's answer, or for an exit; until is the
+// zero time, or that of the candidate's next look.
+func (p *peeker) awaitArrival(program, gateway int, until time.Time) arrival {
 	until = earlier(until, p.nextLook())
 	if p.answer >= 0 {
 		until = earlier(until, p.answerUntil)

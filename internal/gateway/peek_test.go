@@ -123,7 +123,7 @@ func TestClosed(t *testing.T) {
 // awaitEvent goes on after the looks whether the program still has its stdin.
 func awaitEvent(p *peeker, c *program) (what arrival) {
 	for what == nothingArrived {
-		what = p.await(c.pidfd, -1, time.Time{})
+		what = p.awaitArrival(c.pidfd, -1, time.Time{})
 	}
 	return what
 }
@@ -161,7 +161,7 @@ func TestProgramClosesItsStdin(t *testing.T) {
 				t.Fatal(err)
 			}
 			for p.tap != nil {
-				if p.await(c.pidfd, -1, time.Time{}) == inputArrived {
+				if p.awaitArrival(c.pidfd, -1, time.Time{}) == inputArrived {
 					p.tap.receive()
 				}
 				p.reopen(c)

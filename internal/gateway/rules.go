@@ -14,22 +14,25 @@ import (
 
 // Caller is a process that is about to execute a program.
 type Caller struct {
-	// Stdio: its stdin and stdout are both pipes or sockets.
+	// Stdio reports that its stdin and stdout are both pipes or sockets.
 	Stdio bool
-	// Inherited: its stdin is the gateway's own.
+	// Inherited reports that its stdin is the gateway's own.
 	Inherited bool
 	Argv      []string
 }
 
-// Verdict says what a caller is.
+// Verdict is the decision about a caller by its command line and its descriptors.
 type Verdict int
 
 const (
-	Left      Verdict = iota // no server
-	Taken                    // a server
-	Candidate                // its input shows whether it is a server
-	// Named: its name alone says so. It is contained at once, and nothing stops it before its client wrote
-	// MCP: tools of people who develop servers have such names, too.
+	// Left is a program that is no server.
+	Left Verdict = iota
+	// Taken is a server.
+	Taken
+	// Candidate is a program whose input shows whether it is a server.
+	Candidate
+	// Named is a program that only its name shows to be a server. It is contained at once, and nothing stops
+	// it before its client wrote MCP: tools of people who develop servers have such names, too.
 	Named
 )
 
@@ -47,7 +50,7 @@ type Rules struct {
 // Decide errs on the side of leaving: when a server's main process has ended, so has all that it has started,
 // which must not happen to processes that a tool leaves running on purpose.
 func (r Rules) Decide(c Caller) (v Verdict, why string) {
-	if isRun(c.Argv) {
+	if isMcpscope(c.Argv) {
 		return Left, "mcpscope run contains it"
 	}
 	if pattern := glob.Find(r.Except, c.Argv); pattern != "" {
@@ -144,11 +147,11 @@ func givesProgram(kind name.Kind, flag string) bool {
 }
 
 // runsServer reports whether a program is mcpscope run.
-func runsServer(argv []string) bool { return isRun(argv) && argv[1] == "run" }
+func runsServer(argv []string) bool { return isMcpscope(argv) && argv[1] == "run" }
 
-// isRun: it makes a group itself, and its server needs no other. That holds for its guard too, which
-// is re-parented to a gateway that is a subreaper.
-func isRun(argv []string) bool {
+// isMcpscope reports whether a program is mcpscope, and no gateway. It makes a group itself, and its server
+// needs no other. That holds for its guard too, which is re-parented to a gateway that is a subreaper.
+func isMcpscope(argv []string) bool {
 	if len(argv) < 2 || argv[1] == "gateway" {
 		return false
 	}

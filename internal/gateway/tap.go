@@ -20,19 +20,19 @@ type tap struct {
 	socket bool
 	pipe   [2]int // for tee(2)
 
-	thread  int           // its id
-	wanted  chan struct{} // a copy is; closed at the end
-	copied  chan unread   // has room for one
-	arrived int           // an eventfd: there is one in copied
-	isAsked bool          // there is, or will be
-	stopped atomic.Bool
-	ended   chan struct{}
+	thread      int           // its id
+	wanted      chan struct{} // a request for a copy; closed at the end
+	copied      chan unread   // has room for one
+	arrived     int           // an eventfd that is readable when copied has a copy
+	isRequested bool          // a copy is wanted, or has arrived
+	stopped     atomic.Bool
+	ended       chan struct{}
 }
 
-// unread is the unread input at some moment. closed: nothing was, and no process can write any more.
+// unread is the unread input at some moment.
 type unread struct {
 	text   []byte
-	closed bool
+	closed bool // nothing was unread, and no process can write any more
 }
 
 // openTap starts the thread. The tap has its own fd from then on, if err is nil.
@@ -57,8 +57,8 @@ func openTap(fd int, socket bool) (t *tap, err error) {
 
 // requestCopy has the next copy made.
 func (t *tap) requestCopy() {
-	if !t.isAsked {
-		t.isAsked = true
+	if !t.isRequested {
+		t.isRequested = true
 		t.wanted <- struct{}{}
 	}
 }
@@ -66,8 +66,8 @@ func (t *tap) requestCopy() {
 // receive returns the copy that has arrived.
 func (t *tap) receive() unread {
 	var count [8]byte
-	_, _ = unix.Read(t.arrived, count[:]) // one
-	t.isAsked = false
+	_, _ = unix.Read(t.arrived, count[:]) // it is readable
+	t.isRequested = false
 	return <-t.copied
 }
 
@@ -91,7 +91,7 @@ func (t *tap) setArrived() {
 func (t *tap) run(started chan<- int) {
 	defer close(t.ended)
 	runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
-	hasten()
+	raisePriority()
 	buf := make([]byte, mcp.LineMost)
 	started <- unix.Gettid()
 	for range t.wanted {
@@ -114,10 +114,10 @@ func (t *tap) copy(buf []byte) unread {
 		n, err := copyUnread(t.fd, t.socket, t.pipe[1], buf)
 		switch {
 		case n > 0 && t.socket:
-			return unread{buf[:n], false}
+			return unread{text: buf[:n]}
 		case n > 0:
-			n, _ = unix.Read(t.pipe[0], buf) // what is in it
-			return unread{buf[:max(n, 0)], false}
+			n, _ = unix.Read(t.pipe[0], buf) // tee(2) has filled it
+			return unread{text: buf[:max(n, 0)]}
 		case err == unix.EAGAIN: // the program has made its socket non-blocking, for all that have it
 			wait = true
 		case err == unix.EINTR:
@@ -126,7 +126,7 @@ func (t *tap) copy(buf []byte) unread {
 			// the same at once.
 			wait = !wait
 		default: // or there is an error, of which a socket has one (ECONNRESET)
-			return unread{nil, true}
+			return unread{closed: true}
 		}
 	}
 	return unread{}
@@ -160,13 +160,13 @@ func peekSocket(fd int, buf []byte, flags int) (n int, err error) {
 	return int(r), nil
 }
 
-// hasten has the calling thread run as soon as it is woken. It runs for some microseconds at a time.
-func hasten() {
+// raisePriority has the calling thread run as soon as it is woken. It runs for some microseconds at a time.
+func raisePriority() {
 	attr := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}
 	if unix.SchedSetAttr(0, &attr, 0) == nil {
 		return
 	}
 	// Linux 6.12: a task with a short slice preempts one with a longer slice
 	short := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_NORMAL, Runtime: 100_000}
-	_ = unix.SchedSetAttr(0, &short, 0)
+	_ = unix.SchedSetAttr(0, &short, 0) // the thread is slower without it
 }

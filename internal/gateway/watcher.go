@@ -362,7 +362,7 @@ func (w *watcher) answer(r *notify.Request) {
 	w.starters.leaders.record(tid)
 	stdin := w.readStdin(tid)
 	stdio := stdin.mayHavePeer() && fileAt(tid, 1).mayHavePeer()
-	mayBeServer := stdio || len(w.config.Match) > 0 || w.config.listening()
+	mayBeServer := stdio || len(w.config.Match) > 0 || w.config.haveListening()
 	if w.isResting.Load() || !mayBeServer {
 		w.listener.Continue(r)
 		return
