@@ -45,7 +45,6 @@ var large = map[string]string{
 	"internal/server/backend.Wanted":      "a request with the configuration that it is for",
 	"cmd/mcpscope.gatewayRun":             "a table of flags",
 	"internal/kernel/systemd.Service":     "properties that a manager sends",
-	"internal/gateway.watcher":            "it is being cut into types",
 	"internal/units.service":              "the same, with what is derived from them",
 }
 
