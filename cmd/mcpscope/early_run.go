@@ -46,7 +46,7 @@ func beginRun(args, env []uintptr) bool {
 	if len(args) < 4 || unix.Getuid() != unix.Geteuid() {
 		return false
 	}
-	plain.Policy.EOFGrace = 1200e6 // protocol.DefaultPolicy
+	plain.Policy.EOFGrace = 1200e6 // policy.Default
 	plain.Policy.TermGrace = 1000e6
 	given, command := splitRun(args[2:])
 	if len(command) == 0 {

@@ -18,6 +18,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/gateway"
 	"github.com/mcpscope/mcpscope/internal/name"
 	"github.com/mcpscope/mcpscope/internal/programs"
+	"github.com/mcpscope/mcpscope/internal/server/names"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
@@ -29,7 +30,7 @@ func gatewayCommand(args []string, io cli.Stdio) int {
 		fmt.Fprint(io.Out, settings.Help(settings.Gateway))
 		return cli.ExitOK
 	}
-	if err == nil && g.Backend == protocol.Tree { // its servers run already when they are found
+	if err == nil && g.Backend == names.Tree { // its servers run already when they are found
 		err = errors.New("a tree can't take in a process that runs already: --backend auto")
 	}
 	if err != nil {
@@ -114,7 +115,7 @@ func configureServer(flags []string, name string) *gateway.Server {
 // warnUncontained is before the gateway runs: then its stderr is its own.
 func (v *gatewayRun) warnUncontained(command string, why error) {
 	v.note(cli.NotContained(command, why))
-	v.Hint(advice.Hint(protocol.Auto, why))
+	v.Hint(advice.Hint(names.Auto, why))
 }
 
 // note prints on stderr, which is the log of a gateway.
@@ -124,7 +125,7 @@ func (v *gatewayRun) note(text string) {
 
 func (v *gatewayRun) fail(operands []string, err error) int {
 	text := fmt.Sprintf("cannot contain the servers of %q: %v", operands[0], err)
-	hint := advice.Hint(protocol.Auto, err)
+	hint := advice.Hint(names.Auto, err)
 	if errors.Is(err, unix.EBUSY) { // of seccomp(2)
 		hint = "start it outside of mcpscope gateway, LXD and other programs with a seccomp listener"
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/programs"
 	"github.com/mcpscope/mcpscope/internal/server/guard"
 	"github.com/mcpscope/mcpscope/internal/server/launcher"
+	"github.com/mcpscope/mcpscope/internal/server/names"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/server/report"
 	"github.com/mcpscope/mcpscope/internal/settings"
@@ -173,7 +174,7 @@ func (v *invocation) failRun(err error, reported bool) int {
 }
 
 // writeFailure reports a server that could not be started.
-func writeFailure(of string, b protocol.Backend, to int, err error, hint string) {
+func writeFailure(of string, b names.Backend, to int, err error, hint string) {
 	c := protocol.NewConfig()
 	c.Name = of
 	c.Group.Backend = b

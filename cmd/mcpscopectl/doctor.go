@@ -12,7 +12,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/doctor"
 	"github.com/mcpscope/mcpscope/internal/render"
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/server/names"
 )
 
 type doctorFlags struct {
@@ -57,14 +57,14 @@ func (f *doctorFlags) run(stdio cli.Stdio) int {
 		return cli.ExitOwnFailure
 	}
 	facts := doctor.Collect(programs)
-	return f.report(facts, stdio, func(b protocol.Backend) []doctor.TestCase {
+	return f.report(facts, stdio, func(b names.Backend) []doctor.TestCase {
 		return doctor.Selftest(programs, b)
 	})
 }
 
 // report prints the diagnosis, and returns the exit status.
 func (f *doctorFlags) report(
-	facts doctor.Facts, stdio cli.Stdio, selftest func(protocol.Backend) []doctor.TestCase,
+	facts doctor.Facts, stdio cli.Stdio, selftest func(names.Backend) []doctor.TestCase,
 ) int {
 	d := doctor.Judge(facts)
 	if !f.json {

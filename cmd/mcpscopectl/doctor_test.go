@@ -15,7 +15,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/doctor"
 	"github.com/mcpscope/mcpscope/internal/programs"
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/server/names"
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
@@ -45,18 +45,18 @@ func replaceRunner(t *testing.T, text string) {
 }
 
 // examined are facts of a host on which that backend works, or no backend for "".
-func examined(b protocol.Backend) doctor.Facts {
+func examined(b names.Backend) doctor.Facts {
 	f := doctor.Facts{Mcpscope: "v1", UID: 1000, Defaults: settings.Defaults()}
 	f.Host.Kernel = "6.1.0"
 	f.Host.Init.Reaps = true
 	f.Host.Swap = "disk"
 	f.Host.Cgroup = doctor.Cgroup{Mount: "/sys/fs/cgroup", Path: "/a\x1b"}
 	if b == "" {
-		f.Trials = []doctor.Trial{{Backend: protocol.Tree, Reason: "no fork", Remedy: "raise the limit"}}
+		f.Trials = []doctor.Trial{{Backend: names.Tree, Reason: "no fork", Remedy: "raise the limit"}}
 		return f
 	}
 	position := doctor.Position{Cgroup: "/mcp.slice", Controllers: []string{"cpu", "memory", "pids"}}
-	f.Trials = []doctor.Trial{{Backend: b, Works: true, Milliseconds: 12, Group: b != protocol.Tree, Position: position}}
+	f.Trials = []doctor.Trial{{Backend: b, Works: true, Milliseconds: 12, Group: b != names.Tree, Position: position}}
 	return f
 }
 
@@ -87,21 +87,21 @@ func TestDoctor(t *testing.T) {
 		want   string
 		status int
 	}{
-		{"a good host", doctorFlags{}, examined(protocol.Cgroup), failed, good, cli.ExitOK},
-		{"no group", doctorFlags{}, examined(protocol.Tree), nil, `mcpscope run uses tree: no control group, which is weaker; --require refuses it
+		{"a good host", doctorFlags{}, examined(names.Cgroup), failed, good, cli.ExitOK},
+		{"no group", doctorFlags{}, examined(names.Tree), nil, `mcpscope run uses tree: no control group, which is weaker; --require refuses it
 
   tree            works, in 12 ms
 ` + host, cli.ExitFailure},
 		{"no backend", doctorFlags{}, examined(""), nil, none, cli.ExitFailure},
-		{"a selftest", doctorFlags{selftest: true}, examined(protocol.Cgroup), passed,
+		{"a selftest", doctorFlags{selftest: true}, examined(names.Cgroup), passed,
 			good + "\nselftest on cgroup\n  child           sigterm         nothing left\n", cli.ExitOK},
-		{"a selftest that fails", doctorFlags{selftest: true}, examined(protocol.Cgroup), failed,
+		{"a selftest that fails", doctorFlags{selftest: true}, examined(names.Cgroup), failed,
 			good + "\nselftest on cgroup\n  setsid          stdin-closed    FAIL: a process is left after 1m0s\n", cli.ExitFailure},
 		{"a selftest without a backend", doctorFlags{selftest: true}, examined(""), failed, none, cli.ExitFailure},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			var out bytes.Buffer
-			selftest := func(protocol.Backend) []doctor.TestCase { return c.cases }
+			selftest := func(names.Backend) []doctor.TestCase { return c.cases }
 			status := c.flags.report(c.facts, cli.Stdio{Out: &out}, selftest)
 			if out.String() != c.want || status != c.status {
 				t.Errorf("status %d, want %d:\n%s\nwant\n%s", status, c.status, out.String(), c.want)
@@ -158,12 +158,12 @@ func TestDoctorJSON(t *testing.T) {
   ]
 }
 `
-	facts := examined(protocol.Cgroup)
+	facts := examined(names.Cgroup)
 	facts.Findings.Leaks = 2
 	facts.Findings.Settings = []string{"/f:5: unknown key"}
 	f := doctorFlags{json: true, selftest: true}
 	var out bytes.Buffer
-	status := f.report(facts, cli.Stdio{Out: &out}, func(protocol.Backend) []doctor.TestCase {
+	status := f.report(facts, cli.Stdio{Out: &out}, func(names.Backend) []doctor.TestCase {
 		return []doctor.TestCase{{Child: "child", End: "sigterm", Passed: true}}
 	})
 	if out.String() != want || status != cli.ExitFailure {

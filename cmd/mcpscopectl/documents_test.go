@@ -20,7 +20,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/leaks"
 	"github.com/mcpscope/mcpscope/internal/render"
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/server/causes"
 	"github.com/mcpscope/mcpscope/internal/server/report"
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
@@ -173,12 +173,12 @@ func TestSchemas(t *testing.T) {
 			t.Errorf("%s: the manual has %q, JSON %q", title, got, want)
 		}
 	}
-	var causes []string
-	for _, c := range protocol.Causes() {
-		causes = append(causes, string(c))
+	var want []string
+	for _, c := range causes.All() {
+		want = append(want, string(c))
 	}
-	slices.Sort(causes)
-	if got := documented(section(t, "troubleshooting.md", "Causes")); !slices.Equal(got, causes) {
-		t.Errorf("the manual has the causes %q, there are %q", got, causes)
+	slices.Sort(want)
+	if got := documented(section(t, "troubleshooting.md", "Causes")); !slices.Equal(got, want) {
+		t.Errorf("the manual has the causes %q, there are %q", got, want)
 	}
 }

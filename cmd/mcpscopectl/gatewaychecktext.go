@@ -15,6 +15,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/gateway"
 	"github.com/mcpscope/mcpscope/internal/name"
 	"github.com/mcpscope/mcpscope/internal/programs"
+	"github.com/mcpscope/mcpscope/internal/server/policy"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
@@ -117,7 +118,7 @@ func (c *gatewayCheck) settingsOf(server string) string {
 	v := settings.Defaults()
 	_, _, _ = v.Parse(settings.Gateway, c.flags) // as for the gateway
 	v.FromFile(c.files.ForBelowGateway(server))
-	usual := strings.Fields(protocol.DefaultPolicy().String())
+	usual := strings.Fields(policy.Default().String())
 	words := slices.DeleteFunc(strings.Fields(v.Policy.String()), func(word string) bool {
 		return slices.Contains(usual, word)
 	})

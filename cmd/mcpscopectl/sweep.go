@@ -16,7 +16,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/remedy"
 	"github.com/mcpscope/mcpscope/internal/render"
 	"github.com/mcpscope/mcpscope/internal/selection"
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/server/names"
 	"github.com/mcpscope/mcpscope/internal/server/sweep"
 )
 
@@ -91,7 +91,7 @@ func (f *sweepFlags) sweepOrphans(stdio cli.Stdio) int {
 	case f.DryRun:
 		return stdio.Cannot("look for orphans", err)
 	}
-	return stdio.Cannot("sweep", remedy.With(err, advice.Hint(protocol.Auto, err)))
+	return stdio.Cannot("sweep", remedy.With(err, advice.Hint(names.Auto, err)))
 }
 
 // printOrphan prints an orphan that is stuck as an error.

@@ -12,7 +12,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/leaks"
 	"github.com/mcpscope/mcpscope/internal/render"
 	"github.com/mcpscope/mcpscope/internal/selection"
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/server/policy"
 )
 
 // sweepLeaks lists leaks, and stops them after a question.
@@ -66,7 +66,7 @@ func (f *sweepFlags) printLeaksJSON(stdio cli.Stdio, found []*leaks.Leak) int {
 	return status
 }
 
-func stopLeak(l *leaks.Leak) error { return l.Stop(protocol.DefaultPolicy().TermGrace) }
+func stopLeak(l *leaks.Leak) error { return l.Stop(policy.Default().TermGrace) }
 
 func printStopped(stdio cli.Stdio, l *leaks.Leak, err error) int {
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/doctor"
 	"github.com/mcpscope/mcpscope/internal/leaks"
 	"github.com/mcpscope/mcpscope/internal/render"
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/server/policy"
 )
 
 type wrapFlags struct {
@@ -119,8 +119,8 @@ func (f *wrapFlags) flagsOfRun(stdio cli.Stdio) ([]wrapping.Flag, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--idle-freeze: %w", err)
 	}
-	if after > 0 && after < protocol.IdleFreezeLeast {
-		stdio.Note("an idle-freeze below " + protocol.IdleFreezeLeast.String() +
+	if after > 0 && after < policy.IdleFreezeLeast {
+		stdio.Note("an idle-freeze below " + policy.IdleFreezeLeast.String() +
 			" can freeze a server during a call, and delay the answer by a minute")
 	}
 	return []wrapping.Flag{{Name: "idle-freeze", Value: f.idleFreeze}}, nil

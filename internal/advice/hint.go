@@ -16,6 +16,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
 	"github.com/mcpscope/mcpscope/internal/server/group"
+	"github.com/mcpscope/mcpscope/internal/server/names"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
@@ -23,11 +24,11 @@ import (
 const inFrontOfSandbox = "put mcpscope in front of the sandbox, as in: mcpscope run -- bwrap …"
 
 // Hint returns a remedy for an error of a backend or of auto, or "".
-func Hint(b protocol.Backend, err error) string {
+func Hint(b names.Backend, err error) string {
 	var limit *protocol.LimitError
 	uid := os.Getuid()
-	user := b == protocol.SystemdUser
-	system := b == protocol.SystemdSystem
+	user := b == names.SystemdUser
+	system := b == names.SystemdSystem
 	is := func(targets ...error) bool {
 		return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
 	}
@@ -44,7 +45,7 @@ func Hint(b protocol.Backend, err error) string {
 		return "provide systemd, a delegated cgroup (Delegate=yes), or a writable cgroup2 hierarchy"
 	case is(backend.ErrNoBackend) && unix.Access("/run/systemd/system", unix.F_OK) == nil: // sd_booted(3)
 		if err := systemd.Reach(systemd.User); err != nil {
-			return Hint(protocol.SystemdUser, err)
+			return Hint(names.SystemdUser, err)
 		}
 		return inFrontOfSandbox
 	case is(backend.ErrNoBackend):
@@ -82,9 +83,9 @@ func Hint(b protocol.Backend, err error) string {
 		return "repair the system manager until systemctl is-system-running answers"
 	case system && uid != 0:
 		return "run it as root, or use your own manager (systemd-user)"
-	case b == protocol.Delegated:
+	case b == names.Delegated:
 		return delegateHint()
-	case b == protocol.Cgroup && is(unix.EACCES, unix.EPERM):
+	case b == names.Cgroup && is(unix.EACCES, unix.EPERM):
 		return "run it as root of the host: root of a user namespace is not enough"
 	}
 	return ""

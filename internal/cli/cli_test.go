@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mcpscope/mcpscope/freeze"
+	"github.com/mcpscope/mcpscope/internal/server/policy"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
@@ -19,7 +20,7 @@ func TestOneLine(t *testing.T) {
 // Graces of any length make no bound that is over at once.
 func TestLongGraces(t *testing.T) {
 	long, err := ParseGrace("60000d")
-	c := &protocol.Config{Facts: protocol.Facts{Policy: protocol.Policy{TermGrace: long}, Engine: "podman"}}
+	c := &protocol.Config{Facts: protocol.Facts{Policy: policy.Policy{TermGrace: long}, Engine: "podman"}}
 	if err != nil || long < 60*365*24*time.Hour || protocol.EndWithin(c) < long {
 		t.Errorf("%v, %v: %v for the end", long, err, protocol.EndWithin(c))
 	}

@@ -2,7 +2,7 @@
 
 package cli
 
-import "github.com/mcpscope/mcpscope/internal/server/protocol"
+import "github.com/mcpscope/mcpscope/internal/text"
 
 // OneLine replaces characters that control the terminal in text from outside.
-func OneLine(s string) string { return protocol.Printable(s) }
+func OneLine(s string) string { return text.Printable(s) }

@@ -18,7 +18,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/gateway/early"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/programs"
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/server/names"
 )
 
 // State describes a gateway at this moment.
@@ -146,7 +146,7 @@ func (s snapshot) uncontained(uid int) (groups []string) {
 // movedOut reports whether the process is where a watcher moves itself and its guard.
 func (p process) movedOut() bool {
 	name := filepath.Base(p.Group)
-	return name == protocol.GuardsName || strings.HasPrefix(name, "mcpscope-gateway-")
+	return name == names.GuardsName || strings.HasPrefix(name, "mcpscope-gateway-")
 }
 
 func isWithin(group, above string) bool {

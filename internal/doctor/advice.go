@@ -6,7 +6,7 @@ import (
 	"cmp"
 
 	"github.com/mcpscope/mcpscope/internal/advice"
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/server/names"
 )
 
 // Advice improves the end of servers on a backend that works.
@@ -17,7 +17,7 @@ type Advice struct {
 }
 
 // advise returns the advice for servers on the backend of run.
-func advise(b protocol.Backend, f Facts) []Advice {
+func advise(b names.Backend, f Facts) []Advice {
 	var list []Advice
 	unit := f.Host.Unit
 	if unit != nil && unit.KillMode == "control-group" {
@@ -27,7 +27,7 @@ func advise(b protocol.Backend, f Facts) []Advice {
 			Command: unit.Edit(), DropIn: "[Service]\nKillMode=mixed\n",
 		})
 	}
-	if b == protocol.SystemdUser && !f.Host.Lingering {
+	if b == names.SystemdUser && !f.Host.Lingering {
 		list = append(list, Advice{
 			Reason:  "your user manager stops at your last logout, with all your servers",
 			Command: advice.EnableLinger(),
@@ -36,7 +36,7 @@ func advise(b protocol.Backend, f Facts) []Advice {
 	pidOne := f.Host.Init
 	if !pidOne.Reaps {
 		then := "the next sweep stops the server"
-		if b == protocol.Tree {
+		if b == names.Tree {
 			then = "nothing stops the rest of the server"
 		}
 		list = append(list, Advice{

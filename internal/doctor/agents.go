@@ -12,6 +12,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/gateway"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/name"
+	"github.com/mcpscope/mcpscope/internal/server/names"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
@@ -88,7 +89,7 @@ func agentName(argv []string) string {
 // isContained reports whether a process is in a group of mcpscope.
 func isContained(pid int) bool {
 	group, _ := proc.ReadCgroup(pid) // "", if it has ended
-	return slices.ContainsFunc(strings.Split(group, "/"), protocol.IsGroup)
+	return slices.ContainsFunc(strings.Split(group, "/"), names.IsGroup)
 }
 
 // withoutParts leaves out each process whose parent is an agent, too: an agent can have several processes.

@@ -15,20 +15,20 @@ import (
 	"time"
 
 	"github.com/mcpscope/mcpscope/internal/server/backend"
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/server/names"
 )
 
 // GatewayTrial is the result of a gateway that starts one server.
 type GatewayTrial struct {
-	Backend     protocol.Backend // of the server's group, or "" if it was not contained
-	Controllers []string         // for its limits
+	Backend     names.Backend // of the server's group, or "" if it was not contained
+	Controllers []string      // for its limits
 	Reason      string
 	Remedies    []string
 }
 
 // TryGateway runs a gateway with one server. Only that proves that a filter can be installed here, and that a
 // running process can be moved to a group. Gateway, server, watcher and guard have ended when it returns.
-func TryGateway(installed Programs, b protocol.Backend) GatewayTrial {
+func TryGateway(installed Programs, b names.Backend) GatewayTrial {
 	t := GatewayTrial{}
 	err := t.run(installed, b)
 	switch {
@@ -49,7 +49,7 @@ func TryGateway(installed Programs, b protocol.Backend) GatewayTrial {
 }
 
 // run starts the gateway, and follows its explanations.
-func (t *GatewayTrial) run(installed Programs, b protocol.Backend) error {
+func (t *GatewayTrial) run(installed Programs, b names.Backend) error {
 	output, err := newPipe()
 	if err != nil {
 		return err
@@ -117,7 +117,7 @@ func (t *GatewayTrial) read(line string) bool {
 	if ofServer == nil {
 		return false
 	}
-	t.Backend = protocol.Backend(ofServer[1])
+	t.Backend = names.Backend(ofServer[1])
 	t.Reason = ofServer[2]
 	return true
 }
@@ -134,14 +134,14 @@ func (t *GatewayTrial) readComplaint(isHint bool, text string) {
 
 // findRemedies returns the remedies of the backends that do not work. If one of them works, the reason is
 // another.
-func findRemedies(installed Programs, b protocol.Backend) []string {
-	candidates := []protocol.Backend{b}
-	if b == protocol.Auto {
+func findRemedies(installed Programs, b names.Backend) []string {
+	candidates := []names.Backend{b}
+	if b == names.Auto {
 		candidates = backend.Candidates()
 	}
 	var remedies []string
 	for _, candidate := range candidates {
-		if candidate == protocol.Tree { // it has no group
+		if candidate == names.Tree { // it has no group
 			continue
 		}
 		t := tryBackend(installed, candidate)

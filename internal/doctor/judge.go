@@ -5,20 +5,20 @@ package doctor
 import (
 	"slices"
 
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/server/names"
 	"github.com/mcpscope/mcpscope/internal/units"
 )
 
 // Diagnosis is the result of doctor, in JSON too; fields are only added.
 type Diagnosis struct {
-	Version  int              `json:"version"`
-	Mcpscope string           `json:"mcpscope"`
-	UID      int              `json:"uid"`
-	Backend  protocol.Backend `json:"backend"`  // of run, or ""
-	Group    bool             `json:"group"`    // the server has its own control group
-	Backends []Trial          `json:"backends"` // in the order of auto
-	Host     Host             `json:"host"`
-	Advice   []Advice         `json:"advice,omitempty"`
+	Version  int           `json:"version"`
+	Mcpscope string        `json:"mcpscope"`
+	UID      int           `json:"uid"`
+	Backend  names.Backend `json:"backend"`  // of run, or ""
+	Group    bool          `json:"group"`    // the server has its own control group
+	Backends []Trial       `json:"backends"` // in the order of auto
+	Host     Host          `json:"host"`
+	Advice   []Advice      `json:"advice,omitempty"`
 	Findings
 	Limits   []string   `json:"limits,omitempty"` // that cannot be applied
 	Selftest []TestCase `json:"selftest,omitempty"`

@@ -9,7 +9,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/advice"
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/server/names"
 	"github.com/mcpscope/mcpscope/internal/settings"
 	"github.com/mcpscope/mcpscope/internal/units"
 )
@@ -26,9 +26,9 @@ func goodFacts() Facts {
 			Lingering: true, Init: Init{Name: "systemd", Reaps: true}, Swap: "zram",
 		},
 		Trials: []Trial{
-			{Backend: protocol.SystemdUser, Works: true, Milliseconds: 12, Group: true, Position: Position{Controllers: allControllers}},
-			{Backend: protocol.Delegated, Reason: "not delegated", Remedy: "delegate it"},
-			{Backend: protocol.Tree, Works: true, Milliseconds: 4},
+			{Backend: names.SystemdUser, Works: true, Milliseconds: 12, Group: true, Position: Position{Controllers: allControllers}},
+			{Backend: names.Delegated, Reason: "not delegated", Remedy: "delegate it"},
+			{Backend: names.Tree, Works: true, Milliseconds: 4},
 		},
 		Defaults: settings.Defaults(),
 	}
@@ -59,7 +59,7 @@ func TestGoodHost(t *testing.T) {
 	if got := d.Text(); got != goodText {
 		t.Errorf("%s\nwant\n%s", got, goodText)
 	}
-	if !d.IsHealthy() || d.Backend != protocol.SystemdUser || !d.Group {
+	if !d.IsHealthy() || d.Backend != names.SystemdUser || !d.Group {
 		t.Errorf("%+v", d)
 	}
 }
@@ -73,7 +73,7 @@ func TestJudge(t *testing.T) {
 		want      string // lines that the good host has not
 	}{
 		{"no backend works", func(f *Facts) {
-			f.Trials = []Trial{{Backend: protocol.SystemdUser, Reason: "no bus", Remedy: "start it"}, {Backend: protocol.Tree, Reason: "no fork"}}
+			f.Trials = []Trial{{Backend: names.SystemdUser, Reason: "no bus", Remedy: "start it"}, {Backend: names.Tree, Reason: "no fork"}}
 			f.Host.Lingering = false // without a backend, nothing else is advised
 		}, false, `mcpscope run fails: no backend works here
   systemd-user    no: no bus
@@ -81,7 +81,7 @@ func TestJudge(t *testing.T) {
   tree            no: no fork
 `},
 		{"a worse backend", func(f *Facts) {
-			f.Trials[0] = Trial{Backend: protocol.SystemdUser, Reason: "no bus", Remedy: "start it"}
+			f.Trials[0] = Trial{Backend: names.SystemdUser, Reason: "no bus", Remedy: "start it"}
 		}, false, `mcpscope run uses tree: no control group, which is weaker; --require refuses it
   systemd-user    no: no bus
                   → start it
@@ -137,7 +137,7 @@ KillMode=control-group: systemd sends SIGTERM to the client and to all launchers
 			"your user manager stops at your last logout, with all your servers\n  → " + advice.EnableLinger() + "\n"},
 		{"no lingering, and another backend", func(f *Facts) {
 			f.Host.Lingering = false
-			f.Trials[0].Backend = protocol.Cgroup
+			f.Trials[0].Backend = names.Cgroup
 		}, true, `mcpscope run uses cgroup: a group below mcp.slice in the cgroup2 hierarchy
   cgroup          works, in 12 ms; limits possible: cpu, memory, pids
 `},
@@ -246,17 +246,17 @@ selftest on systemd-user
 // A server's missing controllers have a remedy, so that the step of a limit that fails (doctor) leads on.
 func TestRemedyForControllers(t *testing.T) {
 	for _, c := range []struct {
-		backend     protocol.Backend
+		backend     names.Backend
 		controllers []string
 		hybrid      bool
 		want        string // "" for no remedy
 	}{
-		{protocol.SystemdUser, []string{"memory", "pids"}, false, "for limits of cpu: sudo systemctl edit user@.service"},
-		{protocol.SystemdUser, allControllers, false, ""},
-		{protocol.SystemdSystem, nil, false, ""},
-		{protocol.Delegated, nil, false, "for limits of cpu, memory, pids: DelegateSubgroup="},
-		{protocol.Cgroup, []string{"cpu"}, false, "echo '+memory +pids' > /sys/fs/cgroup/cgroup.subtree_control"},
-		{protocol.Cgroup, nil, true, "systemd.unified_cgroup_hierarchy=1"},
+		{names.SystemdUser, []string{"memory", "pids"}, false, "for limits of cpu: sudo systemctl edit user@.service"},
+		{names.SystemdUser, allControllers, false, ""},
+		{names.SystemdSystem, nil, false, ""},
+		{names.Delegated, nil, false, "for limits of cpu, memory, pids: DelegateSubgroup="},
+		{names.Cgroup, []string{"cpu"}, false, "echo '+memory +pids' > /sys/fs/cgroup/cgroup.subtree_control"},
+		{names.Cgroup, nil, true, "systemd.unified_cgroup_hierarchy=1"},
 	} {
 		trial := Trial{Backend: c.backend, Group: true, Position: Position{Controllers: c.controllers}}
 		got := remedyForControllers(trial, Cgroup{Mount: "/sys/fs/cgroup", Hybrid: c.hybrid})
@@ -264,7 +264,7 @@ func TestRemedyForControllers(t *testing.T) {
 			t.Errorf("%s with %q, hybrid %v: %q, want %q", c.backend, c.controllers, c.hybrid, got, c.want)
 		}
 	}
-	if got := remedyForControllers(Trial{Backend: protocol.Tree}, Cgroup{Hybrid: true}); got != "" {
+	if got := remedyForControllers(Trial{Backend: names.Tree}, Cgroup{Hybrid: true}); got != "" {
 		t.Errorf("without a group: %q", got)
 	}
 }

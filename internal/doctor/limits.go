@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/server/names"
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
@@ -58,12 +58,12 @@ func remedyForControllers(t Trial, cgroup Cgroup) string {
 		return limits + "boot with systemd.unified_cgroup_hierarchy=1: now cgroup v1 has them"
 	}
 	switch t.Backend {
-	case protocol.SystemdUser:
+	case names.SystemdUser:
 		return limits + "sudo systemctl edit user@.service, " +
 			"with the lines [Service] and Delegate=cpu memory pids io; then reboot"
-	case protocol.Delegated:
+	case names.Delegated:
 		return limits + "DelegateSubgroup= in the unit (systemd 254), or limit the whole unit"
-	case protocol.Cgroup:
+	case names.Cgroup:
 		const enable = "as root, echo '+%s' > %s/cgroup.subtree_control"
 		return limits + fmt.Sprintf(enable, strings.Join(missing, " +"), cgroup.Mount)
 	}

@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/mcpscope/mcpscope/internal/programs"
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/server/names"
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
@@ -34,7 +34,7 @@ func FindPrograms() (Programs, error) {
 
 // start runs mcpscope run with flags that override settings files: require would refuse tree. A file that is
 // nil stands for /dev/null.
-func (p Programs) start(b protocol.Backend, files []*os.File, args ...string) (*os.Process, error) {
+func (p Programs) start(b names.Backend, files []*os.File, args ...string) (*os.Process, error) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func (p Programs) start(b protocol.Backend, files []*os.File, args ...string) (*
 
 // startGateway starts a gateway whose server is known by its name. Flags override settings files: limits
 // could be too low for the server of a trial, and exceptions could leave it alone.
-func (p Programs) startGateway(b protocol.Backend, files []*os.File) (*os.Process, error) {
+func (p Programs) startGateway(b names.Backend, files []*os.File) (*os.Process, error) {
 	argv := []string{
 		programs.Runner, "gateway", "--require", "--backend", string(b), "--match", probeName, "--except", "",
 		"--memory-max", "max", "--cpu-max", "max", "--pids-max", "max", "--explain", "fd:3",

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/server/names"
 )
 
 // TestCase is a server with a child, which both ignore SIGTERM, and one way to stop them.
@@ -41,7 +41,7 @@ var selftestEnds = map[string]func(launcher *os.Process, stdin *os.File) error{
 }
 
 // Selftest starts and stops six servers, one after the other.
-func Selftest(installed Programs, b protocol.Backend) []TestCase {
+func Selftest(installed Programs, b names.Backend) []TestCase {
 	var cases []TestCase
 	for _, end := range slices.Sorted(maps.Keys(selftestEnds)) {
 		for _, child := range slices.Sorted(maps.Keys(selftestChildren)) {
@@ -59,7 +59,7 @@ func Selftest(installed Programs, b protocol.Backend) []TestCase {
 
 // try starts a server and stops it. Each process holds the write end of the roll, so its end of file proves
 // that all are dead, without pids, which can be reused.
-func (c *TestCase) try(installed Programs, b protocol.Backend) error {
+func (c *TestCase) try(installed Programs, b names.Backend) error {
 	stdin, err := newPipe()
 	if err != nil {
 		return err

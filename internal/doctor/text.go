@@ -7,18 +7,18 @@ import (
 	"strings"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/server/names"
 )
 
 // Meaning describes the groups of a backend.
-func Meaning(b protocol.Backend) string { return meanings[b] }
+func Meaning(b names.Backend) string { return meanings[b] }
 
-var meanings = map[protocol.Backend]string{
-	protocol.SystemdUser:   "a scope of your own manager, in mcp.slice",
-	protocol.SystemdSystem: "a scope of the system manager, in mcp.slice",
-	protocol.Delegated:     "a group below the cgroup that is delegated to you",
-	protocol.Cgroup:        "a group below mcp.slice in the cgroup2 hierarchy",
-	protocol.Tree:          "no control group, which is weaker; --require refuses it",
+var meanings = map[names.Backend]string{
+	names.SystemdUser:   "a scope of your own manager, in mcp.slice",
+	names.SystemdSystem: "a scope of the system manager, in mcp.slice",
+	names.Delegated:     "a group below the cgroup that is delegated to you",
+	names.Cgroup:        "a group below mcp.slice in the cgroup2 hierarchy",
+	names.Tree:          "no control group, which is weaker; --require refuses it",
 }
 
 // line is a line of the text of a diagnosis. A remedy of the line before has no subject.

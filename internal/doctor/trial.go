@@ -11,15 +11,15 @@ import (
 	"time"
 
 	"github.com/mcpscope/mcpscope/internal/advice"
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/server/names"
 )
 
 // Trial is the result of one backend.
 type Trial struct {
-	Backend      protocol.Backend `json:"backend"`
-	Works        bool             `json:"works"`
-	Milliseconds int64            `json:"milliseconds"` // of run as a whole
-	Group        bool             `json:"group"`        // the server has its own control group
+	Backend      names.Backend `json:"backend"`
+	Works        bool          `json:"works"`
+	Milliseconds int64         `json:"milliseconds"` // of run as a whole
+	Group        bool          `json:"group"`        // the server has its own control group
 	Position
 	Reason string `json:"reason,omitempty"`
 	Remedy string `json:"remedy,omitempty"` // of the reason, or for missing controllers
@@ -30,7 +30,7 @@ const trialWithin = 10 * time.Second
 
 // tryBackend runs a server with the backend. To create only a group would be faster and prove less: the fork
 // into it, the lock or the removal can fail, too. run stops the server if doctor is killed.
-func tryBackend(installed Programs, b protocol.Backend) Trial {
+func tryBackend(installed Programs, b names.Backend) Trial {
 	t := Trial{Backend: b}
 	began := time.Now()
 	out, err := installed.runProbe(b)
@@ -49,7 +49,7 @@ func tryBackend(installed Programs, b protocol.Backend) Trial {
 
 // runProbe returns the line of the probe and the report. It uses one pipe for both, because descriptors may
 // be scarce.
-func (p Programs) runProbe(b protocol.Backend) ([]byte, error) {
+func (p Programs) runProbe(b names.Backend) ([]byte, error) {
 	output, err := newPipe()
 	if err != nil {
 		return nil, err

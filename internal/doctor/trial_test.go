@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/server/names"
 )
 
 // A trial reads the reason from the report, no matter which other lines server and run print.
@@ -38,14 +38,14 @@ func TestTrialReadsTheReport(t *testing.T) {
 // Without its programs, no backend works, and the reason is that of the operating system.
 func TestTrialsWithoutARunner(t *testing.T) {
 	programs := Programs{runner: "/no/such/mcpscope", server: "/no/such/mcpscopectl"}
-	if got := tryBackend(programs, protocol.Tree); got.Works || !strings.Contains(got.Reason, "no such file") {
+	if got := tryBackend(programs, names.Tree); got.Works || !strings.Contains(got.Reason, "no such file") {
 		t.Errorf("%+v", got)
 	}
-	got := TryGateway(programs, protocol.Tree)
+	got := TryGateway(programs, names.Tree)
 	if got.Backend != "" || !strings.Contains(got.Reason, "no such file") || len(got.Remedies) > 0 {
 		t.Errorf("%+v", got)
 	}
-	cases := Selftest(programs, protocol.Tree)
+	cases := Selftest(programs, names.Tree)
 	if len(cases) != len(selftestChildren)*len(selftestEnds) {
 		t.Errorf("%d cases", len(cases))
 	}
@@ -54,7 +54,7 @@ func TestTrialsWithoutARunner(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 	}
-	_, err := programs.runProbe(protocol.Tree)
+	_, err := programs.runProbe(names.Tree)
 	if !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
@@ -67,15 +67,15 @@ func TestTrialWithoutAReport(t *testing.T) {
 		t.Skip(err)
 	}
 	programs := Programs{runner: file}
-	got := tryBackend(programs, protocol.Tree)
+	got := tryBackend(programs, names.Tree)
 	if got.Works || got.Reason != "mcpscope run wrote no report" {
 		t.Errorf("%+v", got)
 	}
-	gateway := TryGateway(programs, protocol.Tree)
+	gateway := TryGateway(programs, names.Tree)
 	if gateway.Backend != "" || gateway.Reason != "mcpscope gateway ended without a server" {
 		t.Errorf("%+v", gateway)
 	}
-	for _, c := range Selftest(programs, protocol.Tree) {
+	for _, c := range Selftest(programs, names.Tree) {
 		if c.Passed || !strings.HasPrefix(c.Problem, "the server did not start: ") {
 			t.Errorf("%+v", c)
 		}

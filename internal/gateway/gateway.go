@@ -17,6 +17,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/gateway/notify"
 	"github.com/mcpscope/mcpscope/internal/server/guard"
 	"github.com/mcpscope/mcpscope/internal/server/launcher"
+	"github.com/mcpscope/mcpscope/internal/server/names"
 	"github.com/mcpscope/mcpscope/internal/server/page"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
@@ -31,7 +32,7 @@ type Gateway struct {
 	Options
 	// Explain is a descriptor for a line about each child, or -1.
 	Explain int
-	Backend protocol.Backend
+	Backend names.Backend
 	// Uncontained prints why no server is contained.
 	Uncontained func(why error)
 }

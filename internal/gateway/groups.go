@@ -16,7 +16,9 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/client"
 	"github.com/mcpscope/mcpscope/internal/server/launcher"
+	"github.com/mcpscope/mcpscope/internal/server/names"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/text"
 )
 
 // groups puts programs into groups of their own, and has the servers among them followed.
@@ -48,10 +50,10 @@ func (g *groups) contain(p program, call *heldCall, why string) {
 	g.reporter.reportUnlimited(t, s)
 	clientStderr := -1
 	if s.Stderr == protocol.StderrJournal {
-		identifier := protocol.DirectoryName(s.Name, t.ID())
+		identifier := names.DirectoryName(s.Name, t.ID())
 		clientStderr, err = giveJournal(&p, call, identifier)
 		if err != nil {
-			t.SetStderr(protocol.StderrInherit, "stderr is the client's: "+protocol.OneLine(err))
+			t.SetStderr(protocol.StderrInherit, "stderr is the client's: "+text.OneLine(err))
 		} else {
 			t.SetStderr(protocol.StderrJournal, "")
 		}

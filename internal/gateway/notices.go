@@ -14,8 +14,10 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/group"
+	"github.com/mcpscope/mcpscope/internal/server/journal"
 	"github.com/mcpscope/mcpscope/internal/server/launcher"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/text"
 )
 
 // A gateway's stderr is its own once it runs: a full-screen agent draws on it. So what people have to know
@@ -100,7 +102,7 @@ func (r *reporter) reportUnlimited(t *launcher.Taken, s *Server) {
 		return
 	}
 	for _, err := range t.Unlimited() {
-		r.reportNote("servers run without a limit: " + protocol.OneLine(err))
+		r.reportNote("servers run without a limit: " + text.OneLine(err))
 	}
 }
 
@@ -114,7 +116,7 @@ func (r *reporter) reportUnseen(why string) {
 
 // reportOutside reports that a server is not contained. client is the name of its client.
 func (r *reporter) reportOutside(pid int, argv []string, client string, why error) {
-	text := protocol.OneLine(why)
+	text := text.OneLine(why)
 	r.explanations.write(pid, "left", argv, "it can't be contained: "+text)
 	process, err := group.Identify(pid)
 	if err != nil || proc.IsGone(why) {
@@ -133,24 +135,24 @@ func (r *reporter) reportOutside(pid int, argv []string, client string, why erro
 
 // logUncontained writes to the journal. server is a command, "" for a note about the gateway.
 func (r *reporter) logUncontained(text, server string) {
-	r.sendJournal(systemd.Warning, protocol.EventUncontained, text, server)
+	r.sendJournal(systemd.Warning, journal.Uncontained, text, server)
 }
 
 func (r *reporter) logDaemon(daemon *starter) {
 	const text = "%s, a daemon of %s, is watched as well: its servers are contained, and end with it"
 	message := fmt.Sprintf(text, daemon.text(), r.gateway.text())
-	r.sendJournal(systemd.Info, protocol.EventDaemon, message, daemon.name())
+	r.sendJournal(systemd.Info, journal.Daemon, message, daemon.name())
 }
 
-func (r *reporter) sendJournal(level systemd.Priority, event protocol.Event, message, name string) {
+func (r *reporter) sendJournal(level systemd.Priority, event journal.Event, message, name string) {
 	fields := []systemd.JournalField{
 		{Name: "MESSAGE", Value: message},
-		{Name: "MESSAGE_ID", Value: protocol.MessageIDs()[event]},
+		{Name: "MESSAGE_ID", Value: journal.MessageIDs()[event]},
 		{Name: "SYSLOG_IDENTIFIER", Value: "mcpscope"},
-		protocol.Field("event", string(event)),
-		protocol.Field("name", name),
-		protocol.Field("client", r.gateway.name()),
-		protocol.Field("client_pid", strconv.Itoa(r.gateway.PID)),
+		journal.Field("event", string(event)),
+		journal.Field("name", name),
+		journal.Field("client", r.gateway.name()),
+		journal.Field("client_pid", strconv.Itoa(r.gateway.PID)),
 	}
 	_ = systemd.SendJournal(level, fields...) // there may be no journal
 }

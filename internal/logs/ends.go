@@ -10,36 +10,37 @@ import (
 	"os/exec"
 	"strings"
 
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/server/causes"
+	"github.com/mcpscope/mcpscope/internal/server/journal"
 )
 
 // LastEnd is the message of the last end of a server of that name or id, as the journal has it. It is "" for
 // none. Any process of the user can have written it.
 func LastEnd(called string) string {
-	journal, err := Open()
+	entries, err := Open()
 	if err != nil {
 		return ""
 	}
 	args := []string{"--quiet", "--output=short-iso", "--no-hostname", "--lines=1"}
-	args = append(args, (&Query{}).eventsCalled(journal.uid, called, protocol.EventEnded)...)
-	line, _ := exec.Command(journal.journalctl, args...).Output() // none, if the journal can't be read
+	args = append(args, (&Query{}).eventsCalled(entries.uid, called, journal.Ended)...)
+	line, _ := exec.Command(entries.journalctl, args...).Output() // none, if the journal can't be read
 	return strings.TrimSpace(string(line))
 }
 
 // Ends counts the ends of servers by their cause, from the boot on. Each Read continues where the last one
 // ended.
 type Ends struct {
-	counts map[protocol.Cause]int
+	counts map[causes.Cause]int
 	cursor string
 }
 
 // Read returns the counts of all causes. It fails if there is no journal, or none that can be read.
-func (e *Ends) Read() (map[protocol.Cause]int, error) {
-	journal, err := Open()
+func (e *Ends) Read() (map[causes.Cause]int, error) {
+	source, err := Open()
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(journal.journalctl, e.arguments(journal.uid)...)
+	cmd := exec.Command(source.journalctl, e.arguments(source.uid)...)
 	entries, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, fmt.Errorf("read the journal: %w", err)
@@ -61,14 +62,14 @@ func (e *Ends) arguments(uid int) []string {
 		from = "--after-cursor=" + e.cursor
 	}
 	args := []string{"--quiet", "--output=json", "--output-fields=MCPSCOPE_CAUSE", from}
-	return append(args, (&Query{}).eventsFor(uid, "", protocol.EventEnded)...)
+	return append(args, (&Query{}).eventsFor(uid, "", journal.Ended)...)
 }
 
 // count reads entries as long as there are any. A cause that is not known may be forged.
 func (e *Ends) count(entries io.Reader) {
 	if e.counts == nil {
-		e.counts = map[protocol.Cause]int{}
-		for _, cause := range protocol.Causes() {
+		e.counts = map[causes.Cause]int{}
+		for _, cause := range causes.All() {
 			e.counts[cause] = 0
 		}
 	}
@@ -88,7 +89,7 @@ func (e *Ends) count(entries io.Reader) {
 		}
 		e.cursor = entry.Cursor
 		text, _ := entry.Cause.(string) // "" is no cause
-		cause := protocol.Cause(text)
+		cause := causes.Cause(text)
 		if _, ok := e.counts[cause]; ok {
 			e.counts[cause]++
 		}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/server/causes"
 )
 
 func TestCountEnds(t *testing.T) {
@@ -17,10 +17,10 @@ func TestCountEnds(t *testing.T) {
 {"__CURSOR":"d","MCPSCOPE_CAUSE":"forged"}
 `))
 	e.count(strings.NewReader(`{"__CURSOR":"e","MCPSCOPE_CAUSE":"out-of-memory"}` + "\n" + `not JSON`))
-	if e.cursor != "e" || len(e.counts) != len(protocol.Causes()) {
+	if e.cursor != "e" || len(e.counts) != len(causes.All()) {
 		t.Errorf("%+v", e)
 	}
-	if e.counts[protocol.MemoryExhausted] != 2 || e.counts[protocol.StdinClosed] != 1 {
+	if e.counts[causes.MemoryExhausted] != 2 || e.counts[causes.StdinClosed] != 1 {
 		t.Errorf("%v", e.counts)
 	}
 }

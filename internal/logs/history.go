@@ -11,7 +11,8 @@ import (
 	"strconv"
 
 	"github.com/mcpscope/mcpscope/internal/selection"
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/server/journal"
+	"github.com/mcpscope/mcpscope/internal/server/names"
 )
 
 // Query selects entries, and how they are printed. The zero value selects all.
@@ -73,7 +74,7 @@ func (j *Journal) find(q *Query, called string) ([]server, error) {
 	if !errors.As(err, new(*selection.UnknownError)) {
 		return running, err
 	}
-	matches := q.eventsCalled(j.uid, called, protocol.EventStarted, protocol.EventEnded)
+	matches := q.eventsCalled(j.uid, called, journal.Started, journal.Ended)
 	ended, found, journalErr := j.newest(matches)
 	if journalErr != nil {
 		return nil, journalErr
@@ -106,8 +107,8 @@ func anyOf(lists ...[]string) (matches []string) {
 
 // eventsBy matches events of these kinds, or of all kinds, by these users. The journal records the uid of a
 // writer, which a process cannot forge.
-func eventsBy(uids []string, kinds ...protocol.Event) (matches []string) {
-	ids := protocol.MessageIDs()
+func eventsBy(uids []string, kinds ...journal.Event) (matches []string) {
+	ids := journal.MessageIDs()
 	if len(kinds) == 0 {
 		kinds = slices.Sorted(maps.Keys(ids))
 	}
@@ -121,7 +122,7 @@ func eventsBy(uids []string, kinds ...protocol.Event) (matches []string) {
 }
 
 // eventsFor matches events that a user may see, all of them for root; with another match, unless that is "".
-func (q *Query) eventsFor(uid int, match string, kinds ...protocol.Event) []string {
+func (q *Query) eventsFor(uid int, match string, kinds ...journal.Event) []string {
 	var uids []string
 	if uid != 0 {
 		uids = []string{strconv.Itoa(uid)}
@@ -140,7 +141,7 @@ func (q *Query) eventsFor(uid int, match string, kinds ...protocol.Event) []stri
 }
 
 // eventsCalled is eventsFor of the servers with that name or id.
-func (q *Query) eventsCalled(uid int, called string, kinds ...protocol.Event) []string {
+func (q *Query) eventsCalled(uid int, called string, kinds ...journal.Event) []string {
 	return anyOf(
 		q.eventsFor(uid, "MCPSCOPE_ID="+called, kinds...),
 		q.eventsFor(uid, "MCPSCOPE_NAME="+called, kinds...),
@@ -155,7 +156,7 @@ type server struct{ id, name, uid string }
 func (s server) matches() []string {
 	events := append(eventsBy([]string{s.uid, "0"}), "MCPSCOPE_ID="+s.id)
 	stderr := []string{
-		"_UID=" + s.uid, "_TRANSPORT=stdout", "SYSLOG_IDENTIFIER=" + protocol.DirectoryName(s.name, s.id),
+		"_UID=" + s.uid, "_TRANSPORT=stdout", "SYSLOG_IDENTIFIER=" + names.DirectoryName(s.name, s.id),
 	}
 	return anyOf(events, stderr)
 }

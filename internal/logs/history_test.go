@@ -11,7 +11,8 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/remedy"
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/server/journal"
+	"github.com/mcpscope/mcpscope/internal/server/names"
 )
 
 func TestOpenWithoutJournal(t *testing.T) {
@@ -55,7 +56,7 @@ func TestArgumentsForAllServers(t *testing.T) {
 			t.Fatal(err)
 		}
 		line := strings.Join(args, " ")
-		for kind, id := range protocol.MessageIDs() {
+		for kind, id := range journal.MessageIDs() {
 			if !strings.Contains(line, " MESSAGE_ID="+id) {
 				t.Errorf("uid %d: %s is not matched: %s", uid, kind, line)
 			}
@@ -68,8 +69,8 @@ func TestArgumentsForAllServers(t *testing.T) {
 }
 
 func TestEventsCalled(t *testing.T) {
-	ended := "MESSAGE_ID=" + protocol.MessageIDs()[protocol.EventEnded]
-	got := strings.Join((&Query{Project: "shop"}).eventsCalled(7, "time", protocol.EventEnded), " ")
+	ended := "MESSAGE_ID=" + journal.MessageIDs()[journal.Ended]
+	got := strings.Join((&Query{Project: "shop"}).eventsCalled(7, "time", journal.Ended), " ")
 	want := ended + " _UID=7 MCPSCOPE_PROJECT=shop MCPSCOPE_ID=time + " + ended + " _UID=7 MCPSCOPE_PROJECT=shop MCPSCOPE_NAME=time"
 	if got != want {
 		t.Errorf("%s\nwant %s", got, want)
@@ -80,7 +81,7 @@ func TestEventsCalled(t *testing.T) {
 func TestServerMatches(t *testing.T) {
 	s := server{id: "k3x9w2ab", name: "time", uid: "1000"}
 	got := strings.Join(anyOf(s.matches(), s.matches()), " ")
-	one := " _UID=1000 _UID=0 MCPSCOPE_ID=k3x9w2ab + _UID=1000 _TRANSPORT=stdout SYSLOG_IDENTIFIER=" + protocol.DirectoryName("time", "k3x9w2ab")
+	one := " _UID=1000 _UID=0 MCPSCOPE_ID=k3x9w2ab + _UID=1000 _TRANSPORT=stdout SYSLOG_IDENTIFIER=" + names.DirectoryName("time", "k3x9w2ab")
 	if strings.Count(got, one) != 2 || strings.Count(got, " + ") != 3 || strings.HasPrefix(got, "+") {
 		t.Errorf("%s", got)
 	}
@@ -112,7 +113,7 @@ func TestJournalctlError(t *testing.T) {
 
 // A second read continues after the last entry of the first.
 func TestEndsArguments(t *testing.T) {
-	ended := " MESSAGE_ID=" + protocol.MessageIDs()[protocol.EventEnded]
+	ended := " MESSAGE_ID=" + journal.MessageIDs()[journal.Ended]
 	const flags = "--quiet --output=json --output-fields=MCPSCOPE_CAUSE "
 	for want, e := range map[string]Ends{
 		flags + "--boot" + ended + " _UID=7":             {},

@@ -10,8 +10,8 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/render"
+	"github.com/mcpscope/mcpscope/internal/server/causes"
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
 // collector reads the figures anew for each scrape.
@@ -49,7 +49,7 @@ func sendGauge(sink chan<- prometheus.Metric, desc *prometheus.Desc, value float
 
 // sendEnds sends all causes, also those that never occurred: a counter that begins with its first event has
 // no increase.
-func sendEnds(sink chan<- prometheus.Metric, counts map[protocol.Cause]int) {
+func sendEnds(sink chan<- prometheus.Metric, counts map[causes.Cause]int) {
 	for cause, n := range counts {
 		sink <- prometheus.MustNewConstMetric(ended, prometheus.CounterValue, float64(n), string(cause))
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/logs"
 	"github.com/mcpscope/mcpscope/internal/render"
 	"github.com/mcpscope/mcpscope/internal/selection"
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/server/causes"
 	"github.com/mcpscope/mcpscope/internal/units"
 )
 
@@ -29,7 +29,7 @@ type source struct {
 	leaks       func() (int, error)
 	uncontained func() int
 	gateways    func() int // whose servers are not contained
-	ends        func() (map[protocol.Cause]int, error)
+	ends        func() (map[causes.Cause]int, error)
 }
 
 func sourceOf(f *selection.Filter) source {
@@ -51,10 +51,10 @@ func measure(f *selection.Filter) ([]render.Server, error) {
 }
 
 // countEnds returns a function that scrapes can call at the same time.
-func countEnds() func() (map[protocol.Cause]int, error) {
+func countEnds() func() (map[causes.Cause]int, error) {
 	var ends logs.Ends
 	var mu sync.Mutex
-	return func() (map[protocol.Cause]int, error) {
+	return func() (map[causes.Cause]int, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		counts, err := ends.Read()

@@ -14,8 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/render"
+	"github.com/mcpscope/mcpscope/internal/server/causes"
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/server/names"
 )
 
 func someViews() []render.Server {
@@ -24,7 +25,7 @@ func someViews() []render.Server {
 	return []render.Server{
 		{
 			Identity: render.Identity{
-				ID: "k3x9w2ab", Name: "time", Backend: protocol.SystemdUser, State: fleet.Running,
+				ID: "k3x9w2ab", Name: "time", Backend: names.SystemdUser, State: fleet.Running,
 				Client: render.Process{PID: 4711, Name: "hermes"},
 			},
 			Age: 3725, Started: &started, Role: "name time",
@@ -32,14 +33,14 @@ func someViews() []render.Server {
 		},
 		{
 			Identity: render.Identity{
-				ID: "p0vv3khv", Name: "evil\x1b[31m\n\"\\", UID: 1000, Backend: protocol.Tree, State: fleet.Orphaned,
+				ID: "p0vv3khv", Name: "evil\x1b[31m\n\"\\", UID: 1000, Backend: names.Tree, State: fleet.Orphaned,
 				Client: render.Process{PID: 12, Name: "\xff"},
 			},
 			Age:     200000,
 			Figures: render.Figures{Processes: 1, Memory: &sum, MemoryFrom: "members"},
 		},
 		{Identity: render.Identity{
-			ID: "zzzzzzzz", Name: "zombie", Backend: protocol.Cgroup, State: fleet.Terminating,
+			ID: "zzzzzzzz", Name: "zombie", Backend: names.Cgroup, State: fleet.Terminating,
 			Client: render.Process{PID: 12, Name: "x"},
 		}},
 	}
@@ -54,8 +55,8 @@ func TestMetrics(t *testing.T) {
 		leaks:       func() (int, error) { return 3, nil },
 		uncontained: func() int { return 2 },
 		gateways:    func() int { return 1 },
-		ends: func() (map[protocol.Cause]int, error) {
-			return map[protocol.Cause]int{protocol.MemoryExhausted: 4}, nil
+		ends: func() (map[causes.Cause]int, error) {
+			return map[causes.Cause]int{causes.MemoryExhausted: 4}, nil
 		},
 	})
 	if err != nil {
@@ -132,7 +133,7 @@ func TestMetricsServer(t *testing.T) {
 		leaks:       func() (int, error) { return 0, errors.New("unknown") },
 		uncontained: none,
 		gateways:    none,
-		ends:        func() (map[protocol.Cause]int, error) { return nil, errors.New("no journal") },
+		ends:        func() (map[causes.Cause]int, error) { return nil, errors.New("no journal") },
 	})
 	done := make(chan error)
 	go func() { done <- server.Serve(listener) }()

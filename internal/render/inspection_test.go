@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/mcpscope/mcpscope/internal/figures"
+	"github.com/mcpscope/mcpscope/internal/server/causes"
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
+	"github.com/mcpscope/mcpscope/internal/server/names"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
@@ -22,7 +24,7 @@ func TestInspectionText(t *testing.T) {
 	throttled, swapped := 1.5, uint64(1<<20)
 	server := Server{
 		Identity: Identity{
-			ID: "k3x9w2ab", Name: "time\n", Backend: protocol.SystemdUser, State: fleet.Idle, Cause: protocol.StdinClosed,
+			ID: "k3x9w2ab", Name: "time\n", Backend: names.SystemdUser, State: fleet.Idle, Cause: causes.StdinClosed,
 			Group: "/a/b", Unit: "mcp.scope", Client: Process{PID: 7, Name: "hermes"}, ClientUnit: "hermes.service",
 			Origin: protocol.Origin{Project: "shop", Session: "s1"},
 		},

@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
+	"github.com/mcpscope/mcpscope/internal/server/causes"
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
+	"github.com/mcpscope/mcpscope/internal/server/names"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
@@ -31,16 +33,16 @@ type Server struct {
 
 // Identity is a server, its state, and where it comes from.
 type Identity struct {
-	ID         string           `json:"id"`
-	Name       string           `json:"name"`
-	UID        int              `json:"uid"`
-	Backend    protocol.Backend `json:"backend"`
-	State      fleet.State      `json:"state"`
-	Cause      protocol.Cause   `json:"cause,omitempty"`
-	Group      string           `json:"group,omitempty"`
-	Unit       string           `json:"unit,omitempty"`
-	Client     Process          `json:"client,omitzero"`
-	ClientUnit string           `json:"client_unit,omitempty"`
+	ID         string        `json:"id"`
+	Name       string        `json:"name"`
+	UID        int           `json:"uid"`
+	Backend    names.Backend `json:"backend"`
+	State      fleet.State   `json:"state"`
+	Cause      causes.Cause  `json:"cause,omitempty"`
+	Group      string        `json:"group,omitempty"`
+	Unit       string        `json:"unit,omitempty"`
+	Client     Process       `json:"client,omitzero"`
+	ClientUnit string        `json:"client_unit,omitempty"`
 	protocol.Origin
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
+	"github.com/mcpscope/mcpscope/internal/server/names"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
@@ -18,7 +19,7 @@ func someViews() []Server {
 	return []Server{
 		{
 			Identity: Identity{
-				ID: "k3x9w2ab", Name: "time", Backend: protocol.SystemdUser, State: fleet.Running,
+				ID: "k3x9w2ab", Name: "time", Backend: names.SystemdUser, State: fleet.Running,
 				Client: Process{4711, "hermes"}, Origin: protocol.Origin{Project: "shop"},
 			},
 			Age: 3725, Started: &started,
@@ -26,14 +27,14 @@ func someViews() []Server {
 		},
 		{
 			Identity: Identity{
-				ID: "p0vv3khv", Name: "evil\x1b[31m\n\"\\", UID: 1000, Backend: protocol.Tree, State: fleet.Orphaned,
+				ID: "p0vv3khv", Name: "evil\x1b[31m\n\"\\", UID: 1000, Backend: names.Tree, State: fleet.Orphaned,
 				Client: Process{12, "\xff"},
 			},
 			Age:     200000,
 			Figures: Figures{Processes: 1, Memory: &sum, MemoryFrom: FromMembers},
 		},
 		{Identity: Identity{
-			ID: "zzzzzzzz", Name: "zombie", Backend: protocol.Cgroup, State: fleet.Terminating, Client: Process{12, "x"},
+			ID: "zzzzzzzz", Name: "zombie", Backend: names.Cgroup, State: fleet.Terminating, Client: Process{12, "x"},
 		}},
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 
 	"github.com/mcpscope/mcpscope/internal/glob"
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/server/names"
 )
 
 // FileValue is a setting in a file.
@@ -196,7 +196,7 @@ func (c *FileSettings) For(server string) map[string]FileValue {
 func (c *FileSettings) ForBelowGateway(server string) map[string]FileValue {
 	values := c.For(server)
 	delete(values, "on-client-death")
-	if slices.Contains(values["backend"].Texts, string(protocol.Tree)) {
+	if slices.Contains(values["backend"].Texts, string(names.Tree)) {
 		delete(values, "backend")
 	}
 	return values

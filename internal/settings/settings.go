@@ -15,6 +15,8 @@ import (
 	"strings"
 
 	"github.com/mcpscope/mcpscope/cgroup"
+	"github.com/mcpscope/mcpscope/internal/server/names"
+	"github.com/mcpscope/mcpscope/internal/server/policy"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
@@ -107,10 +109,10 @@ func find(of Command, name string) *Row {
 // Values are the settings of one call.
 type Values struct {
 	Name      string
-	Backend   protocol.Backend
+	Backend   names.Backend
 	Require   bool
 	Replace   bool
-	Policy    protocol.Policy
+	Policy    policy.Policy
 	Limits    cgroup.Limits
 	Stderr    protocol.Stderr
 	Report    string
@@ -129,7 +131,7 @@ type Values struct {
 // Defaults returns the values without any setting.
 func Defaults() *Values {
 	return &Values{
-		Backend: protocol.Auto, Policy: protocol.DefaultPolicy(), Stderr: protocol.StderrInherit,
+		Backend: names.Auto, Policy: policy.Default(), Stderr: protocol.StderrInherit,
 		given: map[string]bool{},
 	}
 }

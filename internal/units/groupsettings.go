@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/server/names"
 )
 
 // groupSettings act on the control group of a unit (systemd.resource-control(5)). A process in a scope of its
@@ -38,7 +38,7 @@ const backendFlag = "--backend="
 
 // usesDelegation reports whether flags of mcpscope gateway put its servers below the group of the unit.
 func usesDelegation(flags []string) bool {
-	return slices.Contains(flags, backendFlag+string(protocol.Delegated))
+	return slices.Contains(flags, backendFlag+string(names.Delegated))
 }
 
 // keepInGroup adds the flag for a service whose servers have to stay below its control group, and returns a
@@ -54,7 +54,7 @@ func (s service) keepInGroup(flags []string) (kept []string, about string) {
 		const text = "%s of %s will not act on its servers: with %s they are outside of its group"
 		return flags, fmt.Sprintf(text, list, s.Name, flags[i])
 	}
-	flag := backendFlag + string(protocol.Delegated)
+	flag := backendFlag + string(names.Delegated)
 	about = fmt.Sprintf("%s: servers get groups below that of the unit, on which its %s act", flag, list)
 	return append([]string{flag}, flags...), about
 }

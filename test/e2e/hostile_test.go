@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/internal/server/policy"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/test/facts"
 )
@@ -56,7 +57,7 @@ func TestHostileAttributes(t *testing.T) {
 	}
 	for _, value := range slices.Repeat(hostile, 5) { // each with each command, as 8 and 5 have no common divisor
 		facts.Set(t, s.group, func(f *protocol.Facts) {
-			f.Policy.OnClientDeath = protocol.ClientDeath(value)
+			f.Policy.OnClientDeath = policy.ClientDeath(value)
 			f.Name = value
 			f.Client.Name = value
 			f.Client.Unit = value

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/render"
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
+	"github.com/mcpscope/mcpscope/internal/server/names"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
@@ -52,7 +53,7 @@ func TestTopViewFollowsServers(t *testing.T) {
 func TestTopFilter(t *testing.T) {
 	git := render.Identity{
 		ID: "k3x9w2ab", Name: "my Git", Client: render.Process{PID: 1, Name: "hermes"}, State: fleet.Frozen,
-		Backend: protocol.Tree, Origin: protocol.Origin{Project: "shop"},
+		Backend: names.Tree, Origin: protocol.Origin{Project: "shop"},
 	}
 	v := view{readings: []reading{{Row: rowOf(git)}}, order: "c"}
 	for filter, want := range map[string]int{"k3x9": 1, "Y g": 1, "hermes": 1, "shop": 1, "frozen": 1, "tree": 1, "x y": 0} {

@@ -19,6 +19,8 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/group"
+	"github.com/mcpscope/mcpscope/internal/server/names"
+	"github.com/mcpscope/mcpscope/internal/server/policy"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
@@ -32,8 +34,8 @@ const (
 )
 
 // managers of the backends that have scopes for groups.
-var managers = map[protocol.Backend]systemd.Kind{
-	protocol.SystemdSystem: systemd.System, protocol.SystemdUser: systemd.User,
+var managers = map[names.Backend]systemd.Kind{
+	names.SystemdSystem: systemd.System, names.SystemdUser: systemd.User,
 }
 
 // kind is "" without a manager.
@@ -67,7 +69,7 @@ func (p Place) ownSlice() *cgroup.Group {
 	if !inside {
 		return nil
 	}
-	dir, _ := p.Root.Child(strings.TrimPrefix(path.Join(above, protocol.Slice), "/"))
+	dir, _ := p.Root.Child(strings.TrimPrefix(path.Join(above, names.Slice), "/"))
 	return dir
 }
 
@@ -83,7 +85,7 @@ func Adoption(c *protocol.Config, guard freeze.Root) func(*group.ControlGroup) {
 }
 
 func adopt(g *group.ControlGroup, kind systemd.Kind, c *protocol.Config, guard freeze.Root) {
-	ends := time.Now().Add(protocol.EndsWithin) // before a scope is worth a request
+	ends := time.Now().Add(policy.EndsWithin) // before a scope is worth a request
 	if empty, err := freeze.AwaitEmpty(g.Payload, ends); err == nil && empty {
 		return
 	}
@@ -159,12 +161,12 @@ func (p Place) startScope(w Wanted) (*group.ControlGroup, error) {
 }
 
 func scope(name string, kind systemd.Kind, c *protocol.Config, pids ...int) systemd.Scope {
-	signal := protocol.StopSignal // to the guard
+	signal := names.StopSignal // to the guard
 	if c.Taken {
 		signal = unix.SIGTERM // to the members: the scope has no guard
 	}
 	return systemd.Scope{
-		Name: name, Slice: protocol.Slice,
+		Name: name, Slice: names.Slice,
 		Description: "MCP server " + c.Name, PIDs: pids,
 		TimeoutStop: stopTimeout(c), KillSignal: int(signal), Client: clientUnit(c.Position, kind),
 	}
@@ -187,10 +189,10 @@ func stopTimeout(facts *protocol.Config) time.Duration {
 }
 
 // Attach has the manager move a process to the payload that its scope is from.
-func Attach(g *group.ControlGroup, pid int) error { return attach(g, protocol.PayloadName, pid) }
+func Attach(g *group.ControlGroup, pid int) error { return attach(g, names.PayloadName, pid) }
 
 // AttachGuard has the manager move a guard to the leaf of its scope.
-func AttachGuard(g *group.ControlGroup, pid int) error { return attach(g, protocol.GuardsName, pid) }
+func AttachGuard(g *group.ControlGroup, pid int) error { return attach(g, names.GuardsName, pid) }
 
 func attach(g *group.ControlGroup, leaf string, pid int) error {
 	conn, err := systemd.Dial(managers[g.Backend], busWithin)
@@ -209,8 +211,8 @@ func (p Place) moveToScope(pids []int) error {
 	}
 	defer conn.Close()
 	return conn.Start(systemd.Scope{
-		Name: "mcpscope-gateway-" + protocol.NewID() + protocol.ScopeSuffix, Slice: protocol.Slice,
-		Description: "mcpscope gateway", PIDs: pids, TimeoutStop: protocol.KillWithin,
+		Name: "mcpscope-gateway-" + names.NewID() + names.ScopeSuffix, Slice: names.Slice,
+		Description: "mcpscope gateway", PIDs: pids, TimeoutStop: policy.KillWithin,
 		KillSignal: int(unix.SIGWINCH), Client: clientUnit(p.Path, p.kind()), Outlives: true,
 	})
 }

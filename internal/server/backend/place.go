@@ -19,6 +19,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/group"
+	"github.com/mcpscope/mcpscope/internal/server/names"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
@@ -29,7 +30,7 @@ type Place struct {
 	Limits cgroup.Limits
 	Early  bool // the server may run before a manager has been asked for its scope
 	// On sets the others.
-	Backend protocol.Backend
+	Backend names.Backend
 	Above   *cgroup.Group // the directory of all groups that we make, or nil
 }
 
@@ -48,20 +49,20 @@ type Wanted struct {
 var ErrNoBackend = errors.New("no backend works here")
 
 // Candidates lists what auto tries for the calling user, the best first.
-func Candidates() []protocol.Backend {
-	manager := protocol.SystemdUser
+func Candidates() []names.Backend {
+	manager := names.SystemdUser
 	if os.Getuid() == 0 { // the nearer one
-		manager = protocol.SystemdSystem
+		manager = names.SystemdSystem
 	}
-	return []protocol.Backend{manager, protocol.Delegated, protocol.Cgroup, protocol.Tree}
+	return []names.Backend{manager, names.Delegated, names.Cgroup, names.Tree}
 }
 
 // On lists where a backend can get a group, the fastest first. It checks, as cheaply as it can, whether that
 // backend can be had.
-func (p Place) On(b protocol.Backend) (all []Place, err error) {
+func (p Place) On(b names.Backend) (all []Place, err error) {
 	p.Backend = b
 	switch b {
-	case protocol.SystemdSystem, protocol.SystemdUser:
+	case names.SystemdSystem, names.SystemdUser:
 		err = checkManager(p.kind())
 		if err != nil || !p.Early {
 			break
@@ -71,9 +72,9 @@ func (p Place) On(b protocol.Backend) (all []Place, err error) {
 		if early.Above != nil {
 			all = append(all, early)
 		}
-	case protocol.Delegated:
+	case names.Delegated:
 		p.Above, err = p.delegated()
-	case protocol.Tree:
+	case names.Tree:
 		err = p.checkTree()
 	default:
 		p.Above, err = p.userDirectory()
@@ -108,7 +109,7 @@ func (p Place) Group(w Wanted) (g *group.ControlGroup, err error) {
 // wait for the manager would take 6 to 16 ms, in which the kernel moves a process to the scope.
 func (p Place) makeGroup(w Wanted) (*group.ControlGroup, error) {
 	g := group.New(w.Config.Group.ID, w.Config, p.Backend, p.kind() != "")
-	err := w.Names(g.Dir+"/"+protocol.PayloadName, g.Dir+"/"+protocol.GuardsName, g.Dir)
+	err := w.Names(g.Dir+"/"+names.PayloadName, g.Dir+"/"+names.GuardsName, g.Dir)
 	if err == nil {
 		err = g.Make(p.Above, w.Config)
 	}
@@ -163,7 +164,7 @@ func (p Place) MoveOut(pids []int) error {
 // userDirectory is the user's directory of the cgroup backend, made where it is missing.
 // Nothing is ever written to a subtree_control here.
 func (p Place) userDirectory() (*cgroup.Group, error) {
-	slice, err := p.Root.MkdirOpen(protocol.Slice, 0o755)
+	slice, err := p.Root.MkdirOpen(names.Slice, 0o755)
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,9 @@ import (
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
+	"github.com/mcpscope/mcpscope/internal/server/causes"
 	"github.com/mcpscope/mcpscope/internal/server/group"
+	"github.com/mcpscope/mcpscope/internal/server/names"
 	"github.com/mcpscope/mcpscope/internal/server/page"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
@@ -25,7 +27,7 @@ type TreeGuard struct {
 	PID, UID int
 	PIDFD    int
 	Config   protocol.Config
-	Cause    protocol.Cause
+	Cause    causes.Cause
 	launcher int // pidfd; 0 before Tree
 }
 
@@ -33,7 +35,7 @@ type TreeGuard struct {
 // forged, so its descendants count only as far as its owner could signal them: see freeze.Tree.
 func OpenTree(pid, uid int) *TreeGuard {
 	comm, err := proc.Comm(pid) // which a process can choose
-	id := protocol.GuardedBy(comm)
+	id := names.GuardedBy(comm)
 	if err != nil || id == "" || group.TagOf(id) == 0 {
 		return nil
 	}
@@ -73,8 +75,8 @@ func (t *TreeGuard) readPage(id string) bool {
 		return false
 	}
 	defer entries.Close()
-	names, _ := entries.Readdirnames(filesMost) // none, if it has ended
-	for _, name := range names {
+	numbers, _ := entries.Readdirnames(filesMost) // none, if it has ended
+	for _, name := range numbers {
 		target, err := os.Readlink(dir + "/" + name)
 		if err != nil || !strings.HasPrefix(target, "/memfd:"+page.FileName) {
 			continue
@@ -82,13 +84,13 @@ func (t *TreeGuard) readPage(id string) bool {
 		fd := reopenMemoryFile(dir+"/"+name, t.UID)
 		defer unix.Close(fd)
 		text, cause, guard, err := page.Read(fd)
-		t.Cause = protocol.CauseOf(cause)
+		t.Cause = causes.Of(cause)
 		st, _ := proc.ReadStatus(t.PID) // zero, if it has ended
 		if st.Inside != guard {         // a brain is called like the guard until it executes its program
 			return false
 		}
 		return err == nil && protocol.Decode(text, &t.Config) == nil &&
-			t.Config.Group.Backend == protocol.Tree && t.Config.Group.ID == id
+			t.Config.Group.Backend == names.Tree && t.Config.Group.ID == id
 	}
 	return false
 }

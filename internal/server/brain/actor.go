@@ -13,7 +13,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/container"
 	"github.com/mcpscope/mcpscope/internal/server/idle"
 	"github.com/mcpscope/mcpscope/internal/server/lifecycle"
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/server/names"
 )
 
 // actor reports events to the lifecycle, and performs the actions that follow.
@@ -138,7 +138,7 @@ func (a *actor) signalMembers(sig unix.Signal, mainHas bool) {
 func (a *actor) killMembers() {
 	s := a.server
 	a.killer.record.recordOthers()
-	if container.EndsFirst(s.Config.Engine) && s.Config.Group.Backend != protocol.Tree {
+	if container.EndsFirst(s.Config.Engine) && s.Config.Group.Backend != names.Tree {
 		_ = s.Group.Members().Thaw() // the guard has frozen them for a later brain
 		a.killer.stopContainers(0)
 	}

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/kernel/loop"
+	"github.com/mcpscope/mcpscope/internal/server/causes"
 	"github.com/mcpscope/mcpscope/internal/server/lifecycle"
 	"github.com/mcpscope/mcpscope/internal/server/page"
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
 // Brain waits for the events of one server: those of its loop, and those on the page.
@@ -155,7 +155,7 @@ func (b *Brain) loseGuard() {
 
 // lookForRequest is the other side of ControlGroup.AskToStop.
 func (b *Brain) lookForRequest() {
-	if b.Server.Config.Taken && b.Server.Group.Cause() == protocol.StopRequested {
+	if b.Server.Config.Taken && b.Server.Group.Cause() == causes.StopRequested {
 		b.actor.report(lifecycle.StopRequested)
 	}
 }

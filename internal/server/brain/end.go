@@ -8,8 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
+	"github.com/mcpscope/mcpscope/internal/server/causes"
 	"github.com/mcpscope/mcpscope/internal/server/page"
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/server/policy"
 )
 
 // end reports the end of a server, and removes its empty group. The brain before may have done a part of
@@ -55,8 +56,8 @@ func (b *Brain) reportEnd() {
 	b.awaitStatus()
 	life := b.actor.life
 	k := b.actor.killer
-	if life.Cause == protocol.MainExited && k.record.killedForMemory() { // there was no status before
-		life.Cause = protocol.MemoryExhausted
+	if life.Cause == causes.MainExited && k.record.killedForMemory() { // there was no status before
+		life.Cause = causes.MemoryExhausted
 	}
 	k.stopContainers(b.Server.Config.Policy.TermGrace)
 	k.record.write(life.Cause, life.Signal, k.leftForPeople())
@@ -69,7 +70,7 @@ func (b *Brain) awaitStatus() {
 	if !isReapable {
 		return
 	}
-	deadline := time.Now().Add(protocol.ReactWithin)
+	deadline := time.Now().Add(policy.ReactWithin)
 	for !s.Page.Exited() && s.launcherLives() && time.Now().Before(deadline) {
 		hasNews := linux.AwaitEnd(s.Guard.Sock, unix.POLLIN, statusEvery)
 		if hasNews && s.Guard.Drain() {

@@ -9,7 +9,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/idle"
 	"github.com/mcpscope/mcpscope/internal/server/lifecycle"
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/server/policy"
 )
 
 // facts are for events before a stop alone, so there is a client's side.
@@ -50,7 +50,7 @@ func (f facts) Abandoned() bool {
 	case in.Stdin.Fired():
 		return true
 	case !in.Conveyed:
-		return s.Config.Policy.OnClientDeath == protocol.StopOnClientDeath
+		return s.Config.Policy.OnClientDeath == policy.StopOnClientDeath
 	}
 	ours := []int{s.Config.Launcher.PID, int(s.Page.ByGuard.GuardPID)}
 	return in.HeldByNobodyBut(s.Group.Members(), group.TagOf(s.Config.Group.ID), ours)

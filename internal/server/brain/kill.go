@@ -11,9 +11,10 @@ import (
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/container"
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/server/policy"
 	"github.com/mcpscope/mcpscope/internal/server/report"
 	"github.com/mcpscope/mcpscope/internal/server/sweep"
+	"github.com/mcpscope/mcpscope/internal/text"
 )
 
 // killer kills all of a server, and keeps what it could not kill.
@@ -38,7 +39,7 @@ func (k *killer) killAll(members freeze.Target, failed string) {
 	left, err := freeze.Stop{Target: members, Frozen: frozen}.Run()
 	k.stuck = freeze.AddStuck(k.stuck, left)
 	if err != nil {
-		k.server.Note(failed + protocol.OneLine(err))
+		k.server.Note(failed + text.OneLine(err))
 	}
 }
 
@@ -52,7 +53,7 @@ func (k *killer) takeOutLauncher(members freeze.Target) {
 		return
 	}
 	if err := s.Group.TakeOut(launcher); err != nil {
-		s.Note("the launcher is killed with the server, which has moved it: " + protocol.OneLine(err))
+		s.Note("the launcher is killed with the server, which has moved it: " + text.OneLine(err))
 	}
 }
 
@@ -144,6 +145,6 @@ func (k *killer) awaitStuck() {
 		if empty || proc.IsGone(err) {
 			return
 		}
-		time.Sleep(protocol.IdleWindow)
+		time.Sleep(policy.IdleWindow)
 	}
 }

@@ -8,9 +8,10 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/loop"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/idle"
+	"github.com/mcpscope/mcpscope/internal/server/journal"
 	"github.com/mcpscope/mcpscope/internal/server/lifecycle"
 	"github.com/mcpscope/mcpscope/internal/server/page"
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/server/policy"
 )
 
 // Between two looks there is no brain: the page has all that the next one needs.
@@ -97,13 +98,13 @@ func (a *actor) newRest(after time.Duration, isSaved bool) *idle.Rest {
 		s.Note("never frozen when idle: " + err.Error())
 		return nil
 	}
-	policy := idle.New(after, time.Now())
+	rule := idle.New(after, time.Now())
 	if isSaved {
-		policy = idle.Restore(after, &s.Page.Looks, fromMonotonic)
+		rule = idle.Restore(after, &s.Page.Looks, fromMonotonic)
 	}
-	rest := idle.NewRest(policy, s.Group, a.client)
-	if after < protocol.IdleFreezeLeast {
-		s.Note("an idle-freeze below " + protocol.IdleFreezeLeast.String() +
+	rest := idle.NewRest(rule, s.Group, a.client)
+	if after < policy.IdleFreezeLeast {
+		s.Note("an idle-freeze below " + policy.IdleFreezeLeast.String() +
 			" can freeze a server during a call, and delay the answer by a minute")
 	}
 	s.Note(rest.Policy.Note)
@@ -122,7 +123,7 @@ func (a *actor) checkIdle() {
 	switch a.rest.Policy.Look(a.rest, now) {
 	case idle.Frozen:
 		if a.rest.Policy.Used { // not after each ping
-			a.server.Config.Subject().Log(protocol.EventFrozen, systemd.Info, "frozen: idle")
+			journal.SubjectOf(a.server.Config).Log(journal.Frozen, systemd.Info, "frozen: idle")
 		}
 		a.rest.MarkFrozen(now)
 		a.report(lifecycle.MembersFrozen)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
+	"github.com/mcpscope/mcpscope/internal/server/causes"
 	"github.com/mcpscope/mcpscope/internal/server/page"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/server/report"
@@ -62,20 +63,20 @@ func (r *record) killedForMemory() bool {
 // causesSeen are the causes that a launcher finds on the page without a brain, by event. They have to be
 // those of the lifecycle. MainExited is missing: it is the cause if no other event came first.
 // LauncherDied is missing: then a brain stops the server.
-var causesSeen = [page.Events]protocol.Cause{
-	page.StdinClosed:   protocol.StdinClosed,
-	page.StdoutClosed:  protocol.StdoutClosed,
-	page.ClientDied:    protocol.ClientDied,
-	page.StopRequested: protocol.StopRequested,
+var causesSeen = [page.Events]causes.Cause{
+	page.StdinClosed:   causes.StdinClosed,
+	page.StdoutClosed:  causes.StdoutClosed,
+	page.ClientDied:    causes.ClientDied,
+	page.StopRequested: causes.StopRequested,
 }
 
 // causeSeen is the cause of a stop that needed no brain: the first event.
-func (r *record) causeSeen() (protocol.Cause, unix.Signal) {
+func (r *record) causeSeen() (causes.Cause, unix.Signal) {
 	p := r.server.Page
 	if p.ByBrain.Cause != 0 {
 		return causeOn(p)
 	}
-	cause := protocol.MainExited
+	cause := causes.MainExited
 	first := int64(0)
 	isFirst := func(at int64) bool { return at != 0 && (first == 0 || at < first) }
 	for event, why := range causesSeen {
@@ -86,10 +87,10 @@ func (r *record) causeSeen() (protocol.Cause, unix.Signal) {
 	}
 	signal := p.ByLauncher.Signals[0]
 	if p.ByLauncher.SignalsGot > 0 && isFirst(signal.At) {
-		return protocol.Signalled, unix.Signal(signal.Number)
+		return causes.Signalled, unix.Signal(signal.Number)
 	}
-	if cause == protocol.MainExited && r.killedForMemory() {
-		return protocol.MemoryExhausted, 0
+	if cause == causes.MainExited && r.killedForMemory() {
+		return causes.MemoryExhausted, 0
 	}
 	return cause, 0
 }
@@ -133,7 +134,7 @@ func (r *record) inspect(members freeze.Target) {
 
 // write describes the end in a report and the journal, if that is wanted. left are the members and
 // containers that may be left.
-func (r *record) write(why protocol.Cause, sig unix.Signal, left []string) {
+func (r *record) write(why causes.Cause, sig unix.Signal, left []string) {
 	if !r.server.isDescribed() {
 		return
 	}
@@ -144,7 +145,7 @@ func (r *record) write(why protocol.Cause, sig unix.Signal, left []string) {
 }
 
 // describe fills in a report. A server whose main process was waited for has a status.
-func (r *record) describe(why protocol.Cause, sig unix.Signal, left []string) *report.Report {
+func (r *record) describe(why causes.Cause, sig unix.Signal, left []string) *report.Report {
 	s := r.server
 	described := report.New(s.Config, why)
 	described.Signal = report.SignalName(sig) // "" for another cause

@@ -13,11 +13,15 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
+	"github.com/mcpscope/mcpscope/internal/server/causes"
 	"github.com/mcpscope/mcpscope/internal/server/client"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/lifecycle"
+	"github.com/mcpscope/mcpscope/internal/server/names"
 	"github.com/mcpscope/mcpscope/internal/server/page"
+	"github.com/mcpscope/mcpscope/internal/server/policy"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/text"
 )
 
 // Decide is the whole life of a brain that a guard has started. memory and sock are the descriptors of the
@@ -73,7 +77,7 @@ func (b *Brain) takeOverFromGuard() error {
 	p := s.Page
 	b.actor.client = clientOn(p, s.Config.Side)
 	if b.actor.life.State >= lifecycle.Terminating {
-		mainHas := b.actor.life.Cause == protocol.Signalled && p.ByLauncher.Signals[0].ToMain
+		mainHas := b.actor.life.Cause == causes.Signalled && p.ByLauncher.Signals[0].ToMain
 		b.actor.reportAs(lifecycle.BrainDied, mainHas)
 		return nil
 	}
@@ -91,7 +95,7 @@ func (b *Brain) takeOverFromGuard() error {
 	if p.ByGuard.Strayed {
 		p.ByGuard.Strayed = false
 		if err := backend.AttachGuard(s.Group, int(p.ByGuard.GuardPID)); err != nil {
-			s.Note("a stop of the scope does not reach the guard: " + protocol.OneLine(err))
+			s.Note("a stop of the scope does not reach the guard: " + text.OneLine(err))
 		}
 	}
 	if p.ByBrain.Settled {
@@ -163,7 +167,7 @@ func LoadRunning(p *page.Page, g *page.Guard, env []string, l *loop.Loop) (*Brai
 	left.Cause, left.Signal = causeOn(p)
 	left.UnreadUntil = fromMonotonic(p.ByGuard.Happened[page.StdinClosed])
 	if !left.UnreadUntil.IsZero() {
-		left.UnreadUntil = left.UnreadUntil.Add(protocol.UnreadWait)
+		left.UnreadUntil = left.UnreadUntil.Add(policy.UnreadWait)
 	}
 	b.actor.life.Resume(left)
 	return b, nil
@@ -188,7 +192,7 @@ func LoadServer(p *page.Page, g *page.Guard, payload int, env []string) (*Server
 	if p.Started.Mark == page.StartedMark {
 		s.completeConfig()
 	}
-	if c.Group.Backend == protocol.Tree {
+	if c.Group.Backend == names.Tree {
 		s.Group = group.NewTree(c.Group.ID, s.descendants(group.TagOf(c.Group.ID)))
 		return s, nil
 	}

@@ -13,11 +13,13 @@ import (
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
+	"github.com/mcpscope/mcpscope/internal/server/causes"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/page"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/server/report"
 	"github.com/mcpscope/mcpscope/internal/server/sweep"
+	"github.com/mcpscope/mcpscope/internal/text"
 )
 
 // Server is a server as its launcher and its brains have it.
@@ -63,21 +65,21 @@ func (s *Server) Outcome() (Outcome, error) {
 }
 
 // textIn reads lines for people from the page: see setText.
-func textIn(text []byte) string {
-	text, _, _ = bytes.Cut(text, []byte{0})
-	return string(text)
+func textIn(area []byte) string {
+	lines, _, _ := bytes.Cut(area, []byte{0})
+	return string(lines)
 }
 
 // setText writes lines for people to the page. It leaves out those for which there is no room.
-func setText(text []byte, prefix string, lines []string) {
-	clear(text)
+func setText(area []byte, prefix string, lines []string) {
+	clear(area)
 	n := 0
 	for _, line := range lines {
-		line = prefix + protocol.Printable(strings.ReplaceAll(line, "\n", ", ")) + "\n"
-		if n+len(line) >= len(text) { // a 0 ends the text
+		line = prefix + text.Printable(strings.ReplaceAll(line, "\n", ", ")) + "\n"
+		if n+len(line) >= len(area) { // a 0 ends the text
 			return
 		}
-		n += copy(text[n:], line)
+		n += copy(area[n:], line)
 	}
 }
 
@@ -110,8 +112,8 @@ func (s *Server) logStart() {
 func (s *Server) isDescribed() bool { return report.Wanted(s.Config.Report) || s.Config.Verbose }
 
 // causeOn reads the cause that a brain has written to the page.
-func causeOn(p *page.Page) (protocol.Cause, unix.Signal) {
-	return protocol.CauseOf(p.ByBrain.Cause & 0xffff), unix.Signal(p.ByBrain.Cause >> 16)
+func causeOn(p *page.Page) (causes.Cause, unix.Signal) {
+	return causes.Of(p.ByBrain.Cause & 0xffff), unix.Signal(p.ByBrain.Cause >> 16)
 }
 
 // descendants are those of the launcher, without its guard. A dead launcher does not count, also if a tracer

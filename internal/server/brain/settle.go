@@ -14,6 +14,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/loop"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
+	"github.com/mcpscope/mcpscope/internal/server/names"
 	"github.com/mcpscope/mcpscope/internal/server/page"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/server/sweep"
@@ -127,5 +128,5 @@ func (s *Server) stopAsOlder() {
 		_ = s.Group.AskToStop() // without it this server stays, as the newer one does
 		return
 	}
-	_ = unix.PidfdSendSignal(s.Guard.PIDFD, protocol.StopSignal, nil, 0) // it has ended
+	_ = unix.PidfdSendSignal(s.Guard.PIDFD, names.StopSignal, nil, 0) // it has ended
 }

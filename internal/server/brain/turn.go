@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/server/lifecycle"
 	"github.com/mcpscope/mcpscope/internal/server/page"
+	"github.com/mcpscope/mcpscope/internal/server/policy"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
@@ -113,11 +114,11 @@ func (t *turn) reactsBy(deadline, now time.Time) time.Time {
 	case t.life.State >= lifecycle.Terminating && graceEnds.IsZero(): // an endless grace
 		return time.Time{}
 	case t.life.State >= lifecycle.Terminating: // before that it only checks whether the group is empty
-		return graceEnds.Add(protocol.KillWithin)
+		return graceEnds.Add(policy.KillWithin)
 	case deadline.IsZero(): // the guard writes a deadline when it has news
 		return time.Time{}
 	default: // it measures an idle server, or checks whether a doubt or a grace is over
-		return deadline.Add(protocol.KillWithin)
+		return deadline.Add(policy.KillWithin)
 	}
 }
 

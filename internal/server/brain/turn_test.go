@@ -6,8 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcpscope/mcpscope/internal/server/causes"
 	"github.com/mcpscope/mcpscope/internal/server/lifecycle"
 	"github.com/mcpscope/mcpscope/internal/server/page"
+	"github.com/mcpscope/mcpscope/internal/server/policy"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
@@ -22,7 +24,7 @@ func (gone) Traffic() lifecycle.Traffic  { return lifecycle.Traffic{} }
 
 func newLifecycle() *lifecycle.Lifecycle {
 	at := time.Unix(1, 0)
-	return lifecycle.New(protocol.DefaultPolicy(), gone{}, at, at)
+	return lifecycle.New(policy.Default(), gone{}, at, at)
 }
 
 // A launcher of whose server nothing is left finds the cause that a brain would have found.
@@ -49,18 +51,18 @@ func TestCauseWithoutABrain(t *testing.T) {
 func TestCauseIsTheFirstEvent(t *testing.T) {
 	p := &page.Page{}
 	r := &record{server: &Server{Config: protocol.NewConfig(), Page: p}}
-	if got, _ := r.causeSeen(); got != protocol.MainExited {
-		t.Errorf("the cause is %q without an event, want %q", got, protocol.MainExited)
+	if got, _ := r.causeSeen(); got != causes.MainExited {
+		t.Errorf("the cause is %q without an event, want %q", got, causes.MainExited)
 	}
 	p.ByGuard.Happened[page.StdoutClosed] = 7
 	p.ByGuard.Happened[page.StdinClosed] = 8
 	p.AddSignal(page.Signal{At: 9, Number: 15})
-	if got, _ := r.causeSeen(); got != protocol.StdoutClosed {
-		t.Errorf("the cause is %q, want %q", got, protocol.StdoutClosed)
+	if got, _ := r.causeSeen(); got != causes.StdoutClosed {
+		t.Errorf("the cause is %q, want %q", got, causes.StdoutClosed)
 	}
 	p.ByLauncher.Signals[0].At = 6
-	if got, sig := r.causeSeen(); got != protocol.Signalled || sig != 15 {
-		t.Errorf("the cause is %q by signal %d, want %q by 15", got, sig, protocol.Signalled)
+	if got, sig := r.causeSeen(); got != causes.Signalled || sig != 15 {
+		t.Errorf("the cause is %q by signal %d, want %q by 15", got, sig, causes.Signalled)
 	}
 }
 
@@ -88,7 +90,7 @@ func TestPhaseForTheNextBrain(t *testing.T) {
 func TestReactsBy(t *testing.T) {
 	now := time.Unix(100, 0)
 	soon := now.Add(time.Second)
-	s := &Server{Config: &protocol.Config{Facts: protocol.Facts{Policy: protocol.DefaultPolicy()}}}
+	s := &Server{Config: &protocol.Config{Facts: protocol.Facts{Policy: policy.Default()}}}
 	grace := s.Config.Policy.TermGrace
 	for _, c := range []struct {
 		text     string
@@ -98,11 +100,11 @@ func TestReactsBy(t *testing.T) {
 		want     time.Time
 	}{
 		{"waits for an event alone", lifecycle.Running, time.Time{}, time.Time{}, time.Time{}},
-		{"looks at an idle server", lifecycle.Running, time.Time{}, soon, soon.Add(protocol.KillWithin)},
-		{"waits for a grace", lifecycle.Finishing, soon, soon, soon.Add(protocol.KillWithin)},
-		{"checks in a term grace", lifecycle.Terminating, soon, now, soon.Add(protocol.KillWithin)},
+		{"looks at an idle server", lifecycle.Running, time.Time{}, soon, soon.Add(policy.KillWithin)},
+		{"waits for a grace", lifecycle.Finishing, soon, soon, soon.Add(policy.KillWithin)},
+		{"checks in a term grace", lifecycle.Terminating, soon, now, soon.Add(policy.KillWithin)},
 		{"checks in an endless one", lifecycle.Terminating, time.Time{}, now, time.Time{}},
-		{"kills", lifecycle.Killing, time.Time{}, now, now.Add(5*protocol.KillWithin + grace)},
+		{"kills", lifecycle.Killing, time.Time{}, now, now.Add(5*policy.KillWithin + grace)},
 	} {
 		l := newLifecycle()
 		l.Resume(lifecycle.Left{State: c.state, PhaseEnds: c.ends})

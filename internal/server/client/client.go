@@ -15,6 +15,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/kernel/loop"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
+	"github.com/mcpscope/mcpscope/internal/server/policy"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
@@ -34,11 +35,11 @@ type Side struct {
 }
 
 // WatchParent watches our descriptors 0 and 1, and our parent.
-func WatchParent(onDeath protocol.ClientDeath) (*Side, error) {
+func WatchParent(onDeath policy.ClientDeath) (*Side, error) {
 	in := &Side{PIDFD: -1, Main: -1}
 	in.Where, _ = proc.ReadCgroup(0) // none, without cgroup2
 	err := in.watch(0, 1, 2)
-	if err == nil && (in.Conveyed || onDeath == protocol.StopOnClientDeath) {
+	if err == nil && (in.Conveyed || onDeath == policy.StopOnClientDeath) {
 		in.PIDFD = openClient()
 	}
 	return in, err

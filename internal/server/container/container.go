@@ -19,7 +19,7 @@ import (
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/name"
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/server/policy"
 )
 
 const labelKey = "mcpscope.id="
@@ -116,7 +116,7 @@ func End(id string, command, env []string, grace time.Duration) error {
 		return fmt.Errorf("ask %s for containers: %w", c.Engine, err)
 	}
 	defer unix.Close(pidfd)
-	within := time.Duration(seconds)*time.Second + protocol.EngineWithin
+	within := time.Duration(seconds)*time.Second + policy.EngineWithin
 	if !linux.AwaitEnd(pidfd, unix.POLLIN, within) {
 		_ = unix.Kill(-pid, unix.SIGKILL) // its process group: it lives, so the number is not reused
 	}

@@ -17,6 +17,9 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/client"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/idle"
+	"github.com/mcpscope/mcpscope/internal/server/journal"
+	"github.com/mcpscope/mcpscope/internal/server/names"
+	"github.com/mcpscope/mcpscope/internal/server/policy"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/server/sweep"
 )
@@ -47,7 +50,7 @@ func (s *Listed) Stop(grace time.Duration) error {
 		if own := s.Policy.TermGrace; own >= 0 {
 			grace = min(own, stopMost)
 		}
-		grace += protocol.ReactWithin // for the brain to do it
+		grace += policy.ReactWithin // for the brain to do it
 	}
 	var deadline time.Time
 	if grace >= 0 {
@@ -60,9 +63,9 @@ func (s *Listed) Stop(grace time.Duration) error {
 	if proc.IgnoreGone(err) != nil {
 		return err
 	}
-	slack := protocol.ReactWithin
+	slack := policy.ReactWithin
 	if s.group != nil && s.group.Engine() != "" {
-		slack += protocol.EngineWithin
+		slack += policy.EngineWithin
 	}
 	if ended, err := s.awaitEnd(time.Now().Add(slack)); ended || err != nil {
 		return err
@@ -103,7 +106,7 @@ func (s *Listed) RequestStop() error {
 			_ = s.group.Top.Thaw() // systemctl freeze, or a member, has frozen the guard
 		}
 	}
-	for _, sig := range []unix.Signal{protocol.StopSignal, unix.SIGCONT} {
+	for _, sig := range []unix.Signal{names.StopSignal, unix.SIGCONT} {
 		if err := unix.PidfdSendSignal(guard, sig, nil, 0); err != nil {
 			return proc.IgnoreGone(fmt.Errorf("request a stop: %w", err))
 		}
@@ -129,7 +132,7 @@ func (s *Listed) Freeze() error {
 			return fmt.Errorf("freeze: not all members have stopped: %w", unix.EAGAIN)
 		}
 	}
-	s.subject().Log(protocol.EventFrozen, systemd.Info, "frozen")
+	s.subject().Log(journal.Frozen, systemd.Info, "frozen")
 	return nil
 }
 
@@ -163,7 +166,7 @@ func (s *Listed) Thaw() error {
 	if err := s.members.Thaw(); err != nil {
 		return err
 	}
-	s.subject().Log(protocol.EventThawed, systemd.Info, "thawed")
+	s.subject().Log(journal.Thawed, systemd.Info, "thawed")
 	return nil
 }
 
@@ -177,21 +180,21 @@ func (s *Listed) awaitEnd(deadline time.Time) (ended bool, err error) {
 	}
 	if guard := s.group.OpenGuard(); guard >= 0 { // it removes the group
 		defer unix.Close(guard)
-		_ = linux.AwaitEnd(guard, unix.POLLIN, protocol.ReactWithin)
+		_ = linux.AwaitEnd(guard, unix.POLLIN, policy.ReactWithin)
 	} else {
 		s.group.AwaitRemoval()
 	}
 	return true, nil
 }
 
-func (s *Listed) subject() protocol.Subject {
-	return protocol.Subject{ID: s.ID, Name: s.Name, Client: s.Client, Backend: s.Backend, Origin: s.Origin}
+func (s *Listed) subject() journal.Subject {
+	return journal.Subject{ID: s.ID, Name: s.Name, Client: s.Client, Backend: s.Backend, Origin: s.Origin}
 }
 
 // LogStop writes an event about a request to the journal, which records the user.
 func (s *Listed) LogStop(by string) {
-	s.subject().Log(protocol.EventStopRequested, systemd.Info, "is to stop: "+by,
-		protocol.Field("by", by))
+	s.subject().Log(journal.StopRequested, systemd.Info, "is to stop: "+by,
+		journal.Field("by", by))
 }
 
 // Limit sets a limit of a running server, and describes the change. It refuses one that would not apply to

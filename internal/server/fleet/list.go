@@ -18,8 +18,10 @@ import (
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
+	"github.com/mcpscope/mcpscope/internal/server/causes"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/idle"
+	"github.com/mcpscope/mcpscope/internal/server/names"
 	"github.com/mcpscope/mcpscope/internal/server/orphan"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
@@ -41,7 +43,7 @@ type Listed struct {
 	protocol.Placed
 	UID   int
 	State State
-	Cause protocol.Cause // of a server that is ending
+	Cause causes.Cause // of a server that is ending
 	// Group is the directory of its group below the mount of cgroup2; "" for a tree.
 	Group    string
 	Unit     string    // the scope's, "" if systemd does not know of it
@@ -184,16 +186,16 @@ func (s *Listed) isEmptied() bool {
 }
 
 // backendOf derives the backend from the directory of a group.
-func backendOf(above string, managed bool) protocol.Backend {
+func backendOf(above string, managed bool) names.Backend {
 	switch {
 	case managed && strings.Contains(above, "/user@"):
-		return protocol.SystemdUser
+		return names.SystemdUser
 	case managed:
-		return protocol.SystemdSystem
-	case strings.HasPrefix(above+"/", "/"+protocol.Slice+"/"):
-		return protocol.Cgroup
+		return names.SystemdSystem
+	case strings.HasPrefix(above+"/", "/"+names.Slice+"/"):
+		return names.Cgroup
 	}
-	return protocol.Delegated
+	return names.Delegated
 }
 
 // describe is for a server with a launcher or a guard.

@@ -21,7 +21,10 @@ import (
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
+	"github.com/mcpscope/mcpscope/internal/server/causes"
+	"github.com/mcpscope/mcpscope/internal/server/names"
 	"github.com/mcpscope/mcpscope/internal/server/page"
+	"github.com/mcpscope/mcpscope/internal/server/policy"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
@@ -50,10 +53,10 @@ type ControlGroup struct {
 const GroupMode = 0o700
 
 // New is a group that does not exist yet; managed: as a scope.
-func New(id string, facts *protocol.Config, from protocol.Backend, managed bool) *ControlGroup {
-	at := protocol.Placed{ID: id, Dir: protocol.DirectoryName(facts.Name, id), Backend: from}
+func New(id string, facts *protocol.Config, from names.Backend, managed bool) *ControlGroup {
+	at := protocol.Placed{ID: id, Dir: names.DirectoryName(facts.Name, id), Backend: from}
 	if managed {
-		at.Dir += protocol.ScopeSuffix
+		at.Dir += names.ScopeSuffix
 		at.Managed = true
 	}
 	return &ControlGroup{Placed: at}
@@ -61,19 +64,19 @@ func New(id string, facts *protocol.Config, from protocol.Backend, managed bool)
 
 // Open opens a group of parent by its directory. Without a payload in it, Top is open all the same.
 func Open(parent *cgroup.Group, dir string) (g *ControlGroup, err error) {
-	managed := strings.HasSuffix(dir, protocol.ScopeSuffix)
-	g = &ControlGroup{Placed: protocol.Placed{ID: protocol.IDOf(dir), Dir: dir, Managed: managed}}
+	managed := strings.HasSuffix(dir, names.ScopeSuffix)
+	g = &ControlGroup{Placed: protocol.Placed{ID: names.IDOf(dir), Dir: dir, Managed: managed}}
 	g.Top, err = parent.Child(dir)
 	g.Payload = g.Top
 	if err == nil && managed {
-		g.Payload, err = g.Top.Child(protocol.PayloadName)
+		g.Payload, err = g.Top.Child(names.PayloadName)
 	}
 	return g, err
 }
 
 // NewTree is the group of the processes of a tree.
 func NewTree(id string, tree *freeze.Tree) *ControlGroup {
-	at := protocol.Placed{ID: id, Backend: protocol.Tree}
+	at := protocol.Placed{ID: id, Backend: names.Tree}
 	return &ControlGroup{Placed: at, tree: tree}
 }
 
@@ -87,7 +90,7 @@ func (g *ControlGroup) ForgetRoot() {
 // Leaf opens the directory for guards beside the groups of parent. A kill of the client's cgroup does not
 // reach it, and it does not keep a group from being removed.
 func Leaf(parent *cgroup.Group) (*cgroup.Group, error) {
-	leaf, err := parent.MkdirOpen(protocol.GuardsName, GroupMode)
+	leaf, err := parent.MkdirOpen(names.GuardsName, GroupMode)
 	if err == nil && Frozen(leaf) {
 		_ = leaf.Thaw() // a server may have frozen it
 	}
@@ -110,7 +113,7 @@ func (g *ControlGroup) Make(parent *cgroup.Group, facts *protocol.Config) (err e
 func (g *ControlGroup) Arm(facts *protocol.Config) (err error) {
 	g.Payload = g.Top
 	if g.Managed {
-		if g.Payload, err = g.Top.Mkdir(protocol.PayloadName, GroupMode); err != nil {
+		if g.Payload, err = g.Top.Mkdir(names.PayloadName, GroupMode); err != nil {
 			return err
 		}
 	}
@@ -145,7 +148,7 @@ func (g *ControlGroup) Facts() protocol.Facts {
 		return protocol.FactsOf(s, g.Dir)
 	}
 	if protocol.Decode([]byte(text), &f) != nil {
-		return protocol.Facts{Policy: protocol.DefaultPolicy()}
+		return protocol.Facts{Policy: policy.Default()}
 	}
 	return f
 }
@@ -191,7 +194,7 @@ func (g *ControlGroup) Remove() error {
 	if g.adopted != nil {
 		select {
 		case <-g.adopted:
-		case <-time.After(protocol.ForgottenAfter):
+		case <-time.After(policy.ForgottenAfter):
 		}
 	}
 	if g.tree != nil || g.Managed && g.LeftToManager() {
@@ -214,7 +217,7 @@ func (g *ControlGroup) RemoveWhole() error { return g.whole().Remove("../" + g.D
 
 // RemoveLeaves removes a group without further directories.
 func (g *ControlGroup) RemoveLeaves() error {
-	for _, dir := range []string{protocol.PayloadName, protocol.GuardsName, "../" + g.Dir} {
+	for _, dir := range []string{names.PayloadName, names.GuardsName, "../" + g.Dir} {
 		if err := g.Top.RemoveLeaf(dir); err != nil { // only a scope has a leaf for guards
 			return err
 		}
@@ -308,7 +311,7 @@ func (g *ControlGroup) Beside() (parent *cgroup.Group, own string) {
 		return nil, ""
 	}
 	defer root.Close()
-	parent, _ = root.Child(path.Join(protocol.Slice, strconv.Itoa(os.Getuid())))
+	parent, _ = root.Child(path.Join(names.Slice, strconv.Itoa(os.Getuid())))
 	return parent, "" // nil, if no such server has run
 }
 
@@ -335,18 +338,18 @@ func (g *ControlGroup) AddNote(note string) {
 }
 
 // Ending records the cause of a stop.
-func (g *ControlGroup) Ending(why protocol.Cause) { g.record(attrEnding, string(why)) }
+func (g *ControlGroup) Ending(why causes.Cause) { g.record(attrEnding, string(why)) }
 
 // Cause is that of a stop that was recorded, or "". It can be any text.
-func (g *ControlGroup) Cause() protocol.Cause {
+func (g *ControlGroup) Cause() causes.Cause {
 	text, _, _ := g.Payload.Attr(attrEnding) // none, if it can't be read
-	return protocol.Cause(text)
+	return causes.Cause(text)
 }
 
 // AskToStop is for a server of a gateway, whose guard can't be asked for one of them. The brain reads the
 // cause when the group was frozen or thawed.
 func (g *ControlGroup) AskToStop() error {
-	g.Ending(protocol.StopRequested)
+	g.Ending(causes.StopRequested)
 	frozen := false
 	for try := 0; try < 100 && !frozen; try++ { // on a busy machine
 		frozen = freeze.Freeze(g.Payload)
@@ -373,7 +376,7 @@ func (g *ControlGroup) Adopt() {
 // directory when it is empty. If another process removes it first, systemd misses the event and keeps the
 // scope.
 func (g *ControlGroup) LeftToManager() bool {
-	_, err := g.whole().Read(protocol.GuardsName + "/cgroup.type")
+	_, err := g.whole().Read(names.GuardsName + "/cgroup.type")
 	return err == nil
 }
 
@@ -394,7 +397,7 @@ func (g *ControlGroup) Refused(why error) {
 // AwaitRemoval reports whether another process removes the group in time. It polls: a user has 128 inotify
 // instances, which can be in use.
 func (g *ControlGroup) AwaitRemoval() (removed bool) {
-	for pause := time.Millisecond; pause < protocol.ForgottenAfter; pause *= 2 {
+	for pause := time.Millisecond; pause < policy.ForgottenAfter; pause *= 2 {
 		if _, err := g.whole().Read("cgroup.type"); err != nil {
 			return true
 		}

@@ -14,6 +14,8 @@ import (
 
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/freeze"
+	"github.com/mcpscope/mcpscope/internal/server/names"
+	"github.com/mcpscope/mcpscope/internal/server/policy"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/groups"
@@ -24,8 +26,8 @@ func TestMain(m *testing.M) { bed.Main(m) }
 func made(parent *cgroup.Group, name string) (*ControlGroup, error) {
 	facts := protocol.NewConfig()
 	facts.Name = name
-	facts.Policy = protocol.DefaultPolicy()
-	g := New(protocol.NewID(), facts, protocol.Cgroup, false)
+	facts.Policy = policy.Default()
+	g := New(names.NewID(), facts, names.Cgroup, false)
 	return g, g.Make(parent, facts)
 }
 
@@ -75,7 +77,7 @@ func TestFrozenPlace(t *testing.T) {
 
 // A tree has no directory: nothing is parked, and its tag is looked for all the same.
 func TestTreeHasNoDirectory(t *testing.T) {
-	g := NewTree(protocol.NewID(), Below(freeze.Root{PID: os.Getpid(), PIDFD: -1}, 0))
+	g := NewTree(names.NewID(), Below(freeze.Root{PID: os.Getpid(), PIDFD: -1}, 0))
 	g.Park()
 	if g.Tagged() == nil || g.whole() != nil {
 		t.Error("it has a directory")
@@ -90,8 +92,8 @@ func TestPark(t *testing.T) {
 	parent := groups.Directory(t)
 	facts := protocol.NewConfig()
 	facts.Name = "parked"
-	facts.Policy = protocol.DefaultPolicy()
-	g := New(protocol.NewID(), facts, protocol.SystemdSystem, true)
+	facts.Policy = policy.Default()
+	g := New(names.NewID(), facts, names.SystemdSystem, true)
 	err := g.Make(parent, facts)
 	if err == nil {
 		defer g.Close()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
+	"github.com/mcpscope/mcpscope/internal/server/names"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
@@ -56,7 +57,7 @@ func (g *ControlGroup) OwnedAbove() int {
 	switch {
 	case g.Managed:
 		return 1
-	case g.Backend != protocol.Cgroup:
+	case g.Backend != names.Cgroup:
 		return 0
 	}
 	slice, err := g.whole().Child("../..")

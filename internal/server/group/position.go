@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
+	"github.com/mcpscope/mcpscope/internal/server/names"
 	"github.com/mcpscope/mcpscope/internal/server/page"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
@@ -86,13 +87,13 @@ func InParents(uid int, do func(path string, parent *cgroup.Group, dirs []string
 	defer root.Close()
 	var inParents func(dir *cgroup.Group, depth int) error
 	inParents = func(dir *cgroup.Group, depth int) error {
-		names, err := dir.Children()
+		children, err := dir.Children()
 		if err != nil || depth > parentsDeepest {
 			return nil // it has just gone, or is not for us
 		}
 		var errs []error
-		for _, name := range names {
-			if protocol.IsGroup(name) {
+		for _, name := range children {
+			if names.IsGroup(name) {
 				continue
 			}
 			if child, err := dir.Child(name); err == nil { // as above
@@ -100,7 +101,7 @@ func InParents(uid int, do func(path string, parent *cgroup.Group, dirs []string
 				_ = child.Close() // a directory
 			}
 		}
-		if dirs := groupsOf(uid, dir, names); len(dirs) > 0 {
+		if dirs := groupsOf(uid, dir, children); len(dirs) > 0 {
 			errs = append(errs, do(strings.TrimPrefix(dir.Path(), root.Path()), dir, dirs))
 		}
 		return errors.Join(errs...)
@@ -108,11 +109,11 @@ func InParents(uid int, do func(path string, parent *cgroup.Group, dirs []string
 	return inParents(root, 0)
 }
 
-// groupsOf are those of the names in a directory that are groups of a user, or of Everyone.
-func groupsOf(uid int, parent *cgroup.Group, names []string) []string {
-	return slices.DeleteFunc(names, func(name string) bool {
+// groupsOf are those of the children of a directory that are groups of a user, or of Everyone.
+func groupsOf(uid int, parent *cgroup.Group, children []string) []string {
+	return slices.DeleteFunc(children, func(name string) bool {
 		var st unix.Stat_t
-		return !protocol.IsGroup(name) || uid != Everyone &&
+		return !names.IsGroup(name) || uid != Everyone &&
 			(unix.Fstatat(parent.FD(), name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || int(st.Uid) != uid)
 	})
 }
@@ -176,7 +177,7 @@ func GuardsOf(dir *cgroup.Group, leaf string) (byID map[string]int, hidden bool)
 	byID = map[string]int{}
 	for _, pid := range pids {
 		comm, err := proc.Comm(pid)
-		id := protocol.GuardedBy(comm)
+		id := names.GuardedBy(comm)
 		switch {
 		case pid == 0 || err != nil && !proc.Exited(pid):
 			hidden = true
@@ -189,7 +190,7 @@ func GuardsOf(dir *cgroup.Group, leaf string) (byID map[string]int, hidden bool)
 
 // GuardPID is the guard of a group, or 0. Its cost grows with the number of guards beside the group.
 func (g *ControlGroup) GuardPID() (pid int, hidden bool) {
-	beside, hidden := GuardsOf(g.Top, "../"+protocol.GuardsName)
+	beside, hidden := GuardsOf(g.Top, "../"+names.GuardsName)
 	pid = beside[g.ID]
 	if pid > 0 || !g.Managed { // a guard that a member has pulled into its own group stops nothing
 		return pid, hidden
@@ -200,7 +201,7 @@ func (g *ControlGroup) GuardPID() (pid int, hidden bool) {
 
 // GuardInScope is the guard of a group that is a scope, if it is in the scope, or 0.
 func (g *ControlGroup) GuardInScope() (pid int, hidden bool) {
-	inLeaf, hidden := GuardsOf(g.Top, protocol.GuardsName)
+	inLeaf, hidden := GuardsOf(g.Top, names.GuardsName)
 	if pid := inLeaf[g.ID]; pid > 0 {
 		return pid, hidden
 	}

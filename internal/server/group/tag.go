@@ -16,7 +16,7 @@ import (
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/server/names"
 )
 
 // A process that moved to another cgroup is re-parented to the launcher when its parent dies. Not so a
@@ -100,7 +100,7 @@ func inAnotherGroup(own *cgroup.Group) func(proc.Stat) bool {
 		if err != nil || strings.HasPrefix(where, "/..") {
 			return true
 		}
-		if !strings.Contains(where, "/"+protocol.GroupPrefix) {
+		if !strings.Contains(where, "/"+names.GroupPrefix) {
 			return false
 		}
 		root, _, err := Position(0)
@@ -109,7 +109,7 @@ func inAnotherGroup(own *cgroup.Group) func(proc.Stat) bool {
 		}
 		defer root.Close()
 		for dir := where; dir != "/" && dir != "."; dir = path.Dir(dir) {
-			if protocol.IsGroup(path.Base(dir)) && inUse(root, dir, own) {
+			if names.IsGroup(path.Base(dir)) && inUse(root, dir, own) {
 				return true
 			}
 		}

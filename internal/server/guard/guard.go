@@ -225,7 +225,7 @@ func (g *serverGuard) receiveSignals() {
 	g.brain.reap()
 }
 
-// stopSignal is protocol.StopSignal.
+// stopSignal is names.StopSignal.
 const stopSignal = unix.SIGWINCH
 
 // finish ends the guard when nothing is left, with the brain that there may be.

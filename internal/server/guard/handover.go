@@ -95,10 +95,10 @@ func (l *Launcher) Continue(memory int32, args, env []uintptr) bool {
 
 // prepareBrains fills in the arguments of brains, and their environment.
 func (l *lasting) prepareBrains(name *[24]byte, env uintptr) {
-	n := copy(name[:], "brain-") // protocol.BrainPrefix
+	n := copy(name[:], "brain-") // names.BrainPrefix
 	copy(name[n:], l.name[len("guard-"):])
 	l.argv[0] = uintptr(unsafe.Pointer(name))
-	l.argv[1] = address("supervise\x00") // protocol.BrainCommand
+	l.argv[1] = address("supervise\x00") // names.BrainCommand
 	l.args = 2
 	l.env = env
 }

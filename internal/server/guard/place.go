@@ -155,7 +155,7 @@ func (p *Plain) serviceOfUser() string {
 
 // sliceIn is the slice of servers of a manager whose cgroup is dir.
 func (p *Plain) sliceIn(dir string) bool {
-	const slice = "/mcp.slice\x00" // protocol.Slice
+	const slice = "/mcp.slice\x00" // names.Slice
 	above := &p.texts.above
 	if len(dir) > pathMost-len(".")-len(slice) {
 		return false
@@ -237,7 +237,7 @@ func (p *Plain) makeGroup() (payload int32, e syscall.Errno) {
 	payload, e = makeDirectory(p.page.FD.Parent, uintptr(unsafe.Pointer(&p.texts.dir)))
 	if e == 0 && p.isManaged() {
 		scope := payload
-		payload, e = makeDirectory(scope, address("payload\x00")) // protocol.PayloadName
+		payload, e = makeDirectory(scope, address("payload\x00")) // names.PayloadName
 		closeFD(scope)
 	}
 	if e != 0 {

@@ -73,7 +73,7 @@ const (
 	pathMost = 512
 )
 
-// idLetters are protocol.IDLetters, of which there are 32.
+// idLetters are names.IDLetters, of which there are 32.
 const idLetters = "abcdefghjkmnpqrstuvwxyz023456789"
 
 // Run runs the server, and ends the process as the server ends. It returns false, for main to try, if it
@@ -152,12 +152,12 @@ func (p *Plain) makeID() bool {
 	for i := range p.id {
 		p.id[i] = idLetters[p.id[i]&31]
 	}
-	size := copy(p.texts.dir[:], "mcp-") // protocol.GroupPrefix
+	size := copy(p.texts.dir[:], "mcp-") // names.GroupPrefix
 	size += copy(p.texts.dir[size:], p.Name)
 	size += copy(p.texts.dir[size:], "-")
 	size += copy(p.texts.dir[size:len(p.texts.dir)-1], p.id[:])
 	if p.isManaged() {
-		size += copy(p.texts.dir[size:], ".scope") // protocol.ScopeSuffix
+		size += copy(p.texts.dir[size:], ".scope") // names.ScopeSuffix
 	}
 	p.nameDirectories(p.texts.dir[:size])
 	size = copy(p.texts.variable[:], "MCPSCOPE_ID=")
@@ -173,9 +173,9 @@ func (p *Plain) nameDirectories(dir []byte) {
 	n := 0
 	if p.isManaged() {
 		n += copy(all[n:], dir)
-		n += copy(all[n:], "/payload\x00") // protocol.PayloadName
+		n += copy(all[n:], "/payload\x00") // names.PayloadName
 		n += copy(all[n:], dir)
-		n += copy(all[n:], "/guards\x00") // protocol.GuardsName
+		n += copy(all[n:], "/guards\x00") // names.GuardsName
 	}
 	copy(all[n:], dir)
 }
@@ -338,7 +338,7 @@ func (p *Plain) start(l *Launcher) bool {
 	p.birth = *(**birth)(unsafe.Pointer(&addr))
 	p.fillBirth(&l.Signals)
 	guards := &l.keeper.lasting
-	copy(guards.name[:], "guard-") // protocol.GuardPrefix
+	copy(guards.name[:], "guard-") // names.GuardPrefix
 	copy(guards.name[6:], p.id[:])
 	guards.hide = p.Command.Hide
 	l.keeper.lasting.prepareBrains(&l.brainName, addressOf(p.Command.Env))

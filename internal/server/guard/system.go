@@ -50,7 +50,7 @@ const (
 	eventsFile      = "cgroup.events\x00"
 	scopeFreeze     = "../cgroup.freeze\x00"
 	scopeLeafFreeze = "../guards/cgroup.freeze\x00"
-	scopeLeaf       = "../guards\x00" // protocol.GuardsName
+	scopeLeaf       = "../guards\x00" // names.GuardsName
 	ownProgram      = "/proc/self/exe\x00"
 )
 

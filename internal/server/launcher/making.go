@@ -22,8 +22,11 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/client"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/guard"
+	"github.com/mcpscope/mcpscope/internal/server/names"
 	"github.com/mcpscope/mcpscope/internal/server/page"
+	"github.com/mcpscope/mcpscope/internal/server/policy"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/text"
 )
 
 // making is the making of a group, for a server that this process starts or takes over.
@@ -38,7 +41,7 @@ type making struct {
 // newMaking fills in the configuration that a brain needs, but for the group.
 func newMaking(s *Server) *making {
 	c := protocol.NewConfig()
-	c.Group.ID = protocol.NewID()
+	c.Group.ID = names.NewID()
 	c.Name = s.Name
 	c.Argv = s.Main.Argv
 	c.Policy = s.Policy
@@ -105,14 +108,14 @@ func (m *making) acquire() error {
 		c.Client.Unit, _, _ = systemd.UnitOf(p.Path, os.Getuid()) // none, outside of any
 		if err := m.makeGroup(p); err != nil {
 			// a manager can be busy, or not be meant for us
-			if p.Backend == protocol.Delegated || p.Backend == protocol.Cgroup {
+			if p.Backend == names.Delegated || p.Backend == names.Cgroup {
 				broken = append(broken, &placeError{p.Backend, err})
 			}
 			return err
 		}
 		notes := slices.Clone(s.Notes)
 		for _, err := range missed { // for people who wonder about the backend
-			notes = append(notes, "not available: "+protocol.OneLine(err))
+			notes = append(notes, "not available: "+text.OneLine(err))
 		}
 		c.Notes = append(notes, c.Notes...)
 		return nil
@@ -123,7 +126,7 @@ func (m *making) acquire() error {
 	c.Group = m.server.Group.Placed
 	// That a host has no better backend is a note. One that it has but that does not work any more must be
 	// reported, for tree is weaker.
-	if c.Group.Backend == protocol.Tree && len(broken) > 0 && s.Messages.Weaker != nil {
+	if c.Group.Backend == names.Tree && len(broken) > 0 && s.Messages.Weaker != nil {
 		s.Messages.Weaker(errors.Join(broken...))
 	}
 	if s.Unproven {
@@ -144,7 +147,7 @@ func limit(s *brain.Server, limits cgroup.Limits) (unlimited []error, err error)
 		if !limits.BestEffort {
 			return unlimited, err
 		}
-		s.Note("not limited: " + protocol.OneLine(err))
+		s.Note("not limited: " + text.OneLine(err))
 		unlimited = append(unlimited, err)
 	}
 	return unlimited, nil
@@ -160,7 +163,7 @@ func (m *making) makeGroup(p backend.Place) error {
 	}
 	s := m.server
 	s.Config.Position = p.Path
-	if err := m.forkGuard(p.Backend == protocol.Tree); err != nil {
+	if err := m.forkGuard(p.Backend == names.Tree); err != nil {
 		return fmt.Errorf("%w: %w", errGuard, err)
 	}
 	wanted := backend.Wanted{
@@ -220,8 +223,8 @@ func (m *making) forkGuard(readable bool) error {
 	s := m.server
 	id := s.Config.Group.ID
 	options := &guard.Options{
-		Name:     protocol.GuardPrefix + id,
-		Argv:     protocol.BrainArgs(id),
+		Name:     names.GuardPrefix + id,
+		Argv:     names.BrainArgs(id),
 		Env:      s.Env,
 		Hide:     guard.CommandLine(),
 		Readable: readable,
@@ -258,7 +261,7 @@ func dismissGuard(g *page.Guard) {
 		return
 	}
 	_ = unix.Close(g.Sock) // a socket, whose end has the guard exit
-	linux.AwaitEnd(g.PIDFD, unix.POLLIN, protocol.ReactWithin)
+	linux.AwaitEnd(g.PIDFD, unix.POLLIN, policy.ReactWithin)
 	_ = unix.Close(g.PIDFD) // a pidfd
 }
 

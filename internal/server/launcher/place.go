@@ -14,7 +14,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
 	"github.com/mcpscope/mcpscope/internal/server/group"
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/server/names"
 )
 
 // errGuard: the guard could not be started, so no other backend would help.
@@ -22,7 +22,7 @@ var errGuard = errors.New("start the guard")
 
 // placeError is why a backend can't be had, or a place of it does not work.
 type placeError struct {
-	backend protocol.Backend
+	backend names.Backend
 	err     error
 }
 
@@ -33,7 +33,7 @@ func (e *placeError) Unwrap() error { return e.err }
 // eachPlace calls try with the places that the server may be in, the best first, until one works, or no guard
 // can be started. missed has the errors of the places before.
 func (s *Server) eachPlace(try func(p backend.Place, missed []error) error) error {
-	if s.Require && s.Backend == protocol.Tree {
+	if s.Require && s.Backend == names.Tree {
 		return errors.New("it was asked for, and is weaker than --require (or MCPSCOPE_REQUIRE, " +
 			"or mcpscope.toml) allows")
 	}
@@ -43,7 +43,7 @@ func (s *Server) eachPlace(try func(p backend.Place, missed []error) error) erro
 	root, path, err := group.Position(s.Client)
 	hasCgroup := err == nil
 	var missed []error
-	if !hasCgroup && s.Backend != protocol.Tree { // the only one that needs no cgroup
+	if !hasCgroup && s.Backend != names.Tree { // the only one that needs no cgroup
 		missed = append(missed, fmt.Errorf("find our cgroup: %w", err))
 	}
 	defer root.Close() // a directory, or nil
@@ -53,7 +53,7 @@ func (s *Server) eachPlace(try func(p backend.Place, missed []error) error) erro
 		Early: len(candidates) > 1 && len(s.Limits.Files) == 0,
 	}
 	for _, c := range candidates {
-		if c == protocol.Tree && errors.Is(errors.Join(missed...), unix.EMFILE) {
+		if c == names.Tree && errors.Is(errors.Join(missed...), unix.EMFILE) {
 			break // with more descriptors there would be a group
 		}
 		places, err := here.On(c)
@@ -84,14 +84,14 @@ func noPlace(missed []error) error {
 }
 
 // candidates are the backends that the server may have, the best first.
-func (s *Server) candidates(hasCgroup bool) []protocol.Backend {
-	candidates := []protocol.Backend{s.Backend}
-	if s.Backend == protocol.Auto {
+func (s *Server) candidates(hasCgroup bool) []names.Backend {
+	candidates := []names.Backend{s.Backend}
+	if s.Backend == names.Auto {
 		candidates = backend.Candidates()
 	}
-	return slices.DeleteFunc(candidates, func(c protocol.Backend) bool {
-		isTooWeak := s.Require && c == protocol.Tree
-		isMissing := !hasCgroup && c != protocol.Tree
+	return slices.DeleteFunc(candidates, func(c names.Backend) bool {
+		isTooWeak := s.Require && c == names.Tree
+		isMissing := !hasCgroup && c != names.Tree
 		return isTooWeak || isMissing
 	})
 }
@@ -106,12 +106,12 @@ func IsBeside(pid, client int) bool {
 // GroupOf returns the id of the group that a process is in, "" for none, and for the cgroup of its client.
 func GroupOf(pid int, home string) (id string) {
 	where, _ := proc.ReadCgroup(pid) // "", if it can't be read
-	names := strings.Split(where, "/")
-	i := slices.IndexFunc(names, protocol.IsGroup)
+	path := strings.Split(where, "/")
+	i := slices.IndexFunc(path, names.IsGroup)
 	if where == home || i < 0 {
 		return ""
 	}
-	return protocol.IDOf(names[i])
+	return names.IDOf(path[i])
 }
 
 // CanTake reports why no process that runs can get a group here, as cheaply as that can be seen. A manager

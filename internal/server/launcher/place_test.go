@@ -10,13 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/server/backend"
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/server/names"
 )
 
 // Without a cgroup there is no backend to be tried, and the error names what could not be found.
 func TestErrorWithoutACgroup(t *testing.T) {
 	const none = 1 << 30 // more than any pid
-	s := &Server{Backend: protocol.Cgroup, Client: none}
+	s := &Server{Backend: names.Cgroup, Client: none}
 	err := s.eachPlace(func(backend.Place, []error) error {
 		t.Error("there is a place")
 		return nil
@@ -29,11 +29,11 @@ func TestErrorWithoutACgroup(t *testing.T) {
 // The only backend needs no name, and several have one each.
 func TestErrorNamesBackends(t *testing.T) {
 	refuse := func(backend.Place, []error) error { return unix.EPERM }
-	err := (&Server{Backend: protocol.Tree}).eachPlace(refuse)
+	err := (&Server{Backend: names.Tree}).eachPlace(refuse)
 	if err != unix.EPERM {
 		t.Errorf("the error of the only backend is %v, want %v", err, unix.EPERM)
 	}
-	err = (&Server{Backend: protocol.Auto}).eachPlace(refuse)
+	err = (&Server{Backend: names.Auto}).eachPlace(refuse)
 	if !errors.Is(err, backend.ErrNoBackend) || !strings.Contains(err.Error(), "tree: ") {
 		t.Errorf("the error of all backends is %v", err)
 	}

@@ -10,6 +10,8 @@ import (
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/kernel/loop"
 	"github.com/mcpscope/mcpscope/internal/server/guard"
+	"github.com/mcpscope/mcpscope/internal/server/names"
+	"github.com/mcpscope/mcpscope/internal/server/policy"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
@@ -18,9 +20,9 @@ type Server struct {
 	Name       string
 	Main       MainProcess // of a server that Run starts
 	Env        []string    // the client's, without our own variables
-	Policy     protocol.Policy
+	Policy     policy.Policy
 	Limits     cgroup.Limits
-	Backend    protocol.Backend
+	Backend    names.Backend
 	Require    bool // refuse the backend tree, which is weaker than all others
 	Replace    bool // retire older servers of this name, or recipe, and client process
 	Messages   Messages

@@ -18,6 +18,8 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/container"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/guard"
+	"github.com/mcpscope/mcpscope/internal/server/names"
+	"github.com/mcpscope/mcpscope/internal/server/policy"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
@@ -52,7 +54,7 @@ func Report(e *guard.Ended) (*protocol.Config, brain.Outcome, error) {
 		s.EndPlainly()
 	}
 	if e.End != guard.MembersStuck { // otherwise a brain waits for them
-		e.Dismiss(int64(protocol.ReactWithin))
+		e.Dismiss(int64(policy.ReactWithin))
 	}
 	o, err := s.Outcome()
 	return s.Config, o, err
@@ -157,7 +159,7 @@ func (b *ownStart) stderr() int {
 	if m.wanted.Stderr != protocol.StderrJournal || c.Stderr == protocol.StderrJournal {
 		return b.journal
 	}
-	fd, err := systemd.JournalStream(protocol.DirectoryName(c.Name, c.Group.ID), systemd.Info)
+	fd, err := systemd.JournalStream(names.DirectoryName(c.Name, c.Group.ID), systemd.Info)
 	if err != nil {
 		m.server.Note("stderr is the client's: " + err.Error())
 		return 0

@@ -18,8 +18,11 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/brain"
 	"github.com/mcpscope/mcpscope/internal/server/client"
 	"github.com/mcpscope/mcpscope/internal/server/group"
+	"github.com/mcpscope/mcpscope/internal/server/names"
 	"github.com/mcpscope/mcpscope/internal/server/page"
+	"github.com/mcpscope/mcpscope/internal/server/policy"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/text"
 )
 
 // Taken is a server that its client has started, in a group of its own. This process is its brain, as it is
@@ -181,7 +184,7 @@ func (t *Taken) HeldIn(ends client.Ends) bool { return t.client.HeldIn(ends) }
 func (t *Taken) Guide() error {
 	g := t.server.Group
 	if err := g.TagMembers(); err != nil {
-		t.server.Note("a member that moves to another cgroup is not found: " + protocol.OneLine(err))
+		t.server.Note("a member that moves to another cgroup is not found: " + text.OneLine(err))
 	}
 	g.Note(t.Config.Notes)
 	if err := t.client.Add(t.brain.Loop); err != nil {
@@ -213,7 +216,7 @@ func (t *Taken) endStartGuard() {
 		return
 	}
 	_ = unix.Shutdown(t.startGuard.Sock, unix.SHUT_RDWR) // it exits
-	if !linux.AwaitEnd(t.startGuard.PIDFD, unix.POLLIN, protocol.ReactWithin) {
+	if !linux.AwaitEnd(t.startGuard.PIDFD, unix.POLLIN, policy.ReactWithin) {
 		return // it is stopped
 	}
 	closeGuard(t.startGuard)
@@ -241,7 +244,7 @@ func (t *Taken) ID() string { return t.Config.Group.ID }
 func (t *Taken) Name() string { return t.Config.Name }
 
 // Backend is where the group of the server comes from.
-func (t *Taken) Backend() protocol.Backend { return t.Config.Group.Backend }
+func (t *Taken) Backend() names.Backend { return t.Config.Group.Backend }
 
 // Release leaves the process alone, in a group that no sweep ends.
 func (t *Taken) Release() {

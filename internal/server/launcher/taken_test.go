@@ -12,7 +12,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/loop"
 	"github.com/mcpscope/mcpscope/internal/server/page"
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/server/policy"
 )
 
 // A server of the watcher before has no guard of its own, so nothing waits for a guard to exit. The
@@ -20,13 +20,13 @@ import (
 func TestDismissOfNoGuard(t *testing.T) {
 	control := make(chan struct{})
 	go func() {
-		linux.AwaitEnd(-1, unix.POLLIN, protocol.ReactWithin)
+		linux.AwaitEnd(-1, unix.POLLIN, policy.ReactWithin)
 		close(control)
 	}()
 	dismissGuard(noGuard(nil))
 	select {
 	case <-control:
-		t.Errorf("it took %v", protocol.ReactWithin)
+		t.Errorf("it took %v", policy.ReactWithin)
 	default:
 	}
 }

@@ -11,7 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/server/causes"
+	"github.com/mcpscope/mcpscope/internal/server/policy"
 )
 
 // The states, and the ways between them; table has the events:
@@ -92,13 +93,13 @@ var table = [states][events]step{
 	Killing: {GroupEmptied: (*Lifecycle).finishStop, BrainDied: (*Lifecycle).kill},
 }
 
-// causes of the events that can be the first reason of a stop.
-var causes = map[Event]protocol.Cause{
-	StdinClosed: protocol.StdinClosed, StdoutClosed: protocol.StdoutClosed,
-	ClientDied: protocol.ClientDied, LauncherDied: protocol.LauncherGone, GuardDied: protocol.GuardGone,
-	MainExited: protocol.MainExited, MemoryExhausted: protocol.MemoryExhausted,
-	StopRequested: protocol.StopRequested, signalReceived: protocol.Signalled,
-	lifetimeOver: protocol.LifetimeOver, idleChecked: protocol.IdleTooLong,
+// causeOf has the causes of the events that can be the first reason of a stop.
+var causeOf = map[Event]causes.Cause{
+	StdinClosed: causes.StdinClosed, StdoutClosed: causes.StdoutClosed,
+	ClientDied: causes.ClientDied, LauncherDied: causes.LauncherGone, GuardDied: causes.GuardGone,
+	MainExited: causes.MainExited, MemoryExhausted: causes.MemoryExhausted,
+	StopRequested: causes.StopRequested, signalReceived: causes.Signalled,
+	lifetimeOver: causes.LifetimeOver, idleChecked: causes.IdleTooLong,
 }
 
 // Facts answers what no event reports.
@@ -150,13 +151,13 @@ const (
 // Lifecycle is that of one server.
 type Lifecycle struct {
 	State  State
-	Cause  protocol.Cause
+	Cause  causes.Cause
 	Signal unix.Signal // of the cause signalled
 	// Reclaimed: the server has to read its memory back before it can react, so graces that begin at a thaw
 	// are longer.
 	Reclaimed bool
 
-	policy      protocol.Policy
+	policy      policy.Policy
 	facts       Facts
 	due         [events]time.Time // of the events that time brings; zero for never
 	unreadUntil time.Time         // the most that unread input or output delays the EOF grace
@@ -172,7 +173,7 @@ type Lifecycle struct {
 }
 
 // New is the lifecycle of a server.
-func New(p protocol.Policy, facts Facts, started, now time.Time) *Lifecycle {
+func New(p policy.Policy, facts Facts, started, now time.Time) *Lifecycle {
 	l := &Lifecycle{policy: p, facts: facts, received: map[unix.Signal]time.Time{}}
 	if p.MaxLifetime > 0 {
 		l.due[lifetimeOver] = started.Add(p.MaxLifetime)
@@ -188,7 +189,7 @@ type Left struct {
 	State       State
 	PhaseEnds   time.Time // end of the state, the zero time for never
 	UnreadUntil time.Time // until then the end of the server may wait for its input and output
-	Cause       protocol.Cause
+	Cause       causes.Cause
 	Signal      unix.Signal // of the cause signalled
 	SignalSent  bool        // the members have got the signal of a stop
 }
@@ -228,7 +229,7 @@ func (l *Lifecycle) Handle(e Event, now time.Time) []Action {
 	l.actions = nil
 	if e == ClientDied {
 		l.clientDead = true
-		if l.policy.OnClientDeath == protocol.IgnoreClientDeath {
+		if l.policy.OnClientDeath == policy.IgnoreClientDeath {
 			return nil
 		}
 	}
@@ -293,7 +294,7 @@ func (l *Lifecycle) rest(_ Event, now time.Time) { l.enter(Idle, now, -1) }
 func (l *Lifecycle) wake(now time.Time) {
 	l.enter(Running, now, -1)
 	if l.Reclaimed {
-		l.slowUntil = now.Add(protocol.ReclaimedWithin)
+		l.slowUntil = now.Add(policy.ReclaimedWithin)
 	}
 	l.do(WakeMembers)
 }
@@ -308,12 +309,12 @@ func (l *Lifecycle) grace(d time.Duration, now time.Time) time.Duration {
 
 func (l *Lifecycle) do(v Verb) { l.actions = append(l.actions, Action{Do: v}) }
 
-func (l *Lifecycle) because(why protocol.Cause) { l.Cause = cmp.Or(l.Cause, why) }
+func (l *Lifecycle) because(why causes.Cause) { l.Cause = cmp.Or(l.Cause, why) }
 
 func (l *Lifecycle) beginDraining(e Event, now time.Time) {
-	l.because(causes[e])
+	l.because(causeOf[e])
 	l.do(ThawMembers) // a person may have frozen them, and they get the grace to end
-	l.unreadUntil = now.Add(protocol.UnreadWait)
+	l.unreadUntil = now.Add(policy.UnreadWait)
 	l.drain(e, now)
 }
 
@@ -321,7 +322,7 @@ func (l *Lifecycle) beginDraining(e Event, now time.Time) {
 // for the server to continue. No event reports an emptied pipe, so this repeats, for a bounded time.
 func (l *Lifecycle) drain(_ Event, now time.Time) {
 	if l.policy.EOFGrace >= 0 && now.Before(l.unreadUntil) && (l.facts.Unread() || l.blocked()) {
-		l.enter(Draining, now, protocol.UnreadEvery)
+		l.enter(Draining, now, policy.UnreadEvery)
 		return
 	}
 	l.enter(Finishing, now, l.grace(l.policy.EOFGrace, now))
@@ -331,7 +332,7 @@ func (l *Lifecycle) blocked() bool { return !l.clientDead && l.facts.Blocked() }
 
 func (l *Lifecycle) finish(e Event, now time.Time) {
 	if now.Before(l.unreadUntil) && l.blocked() {
-		l.enter(Draining, now, protocol.UnreadEvery)
+		l.enter(Draining, now, policy.UnreadEvery)
 		return
 	}
 	l.terminate(e, now)
@@ -341,22 +342,22 @@ func (l *Lifecycle) finish(e Event, now time.Time) {
 // any more.
 func (l *Lifecycle) doubt(e Event, now time.Time) {
 	if e == ClientDied { // nothing was measured before the first window
-		l.cpu = -protocol.IdleCPU
+		l.cpu = -policy.IdleCPU
 	}
 	switch {
 	case l.facts.Abandoned():
 		l.loseClient(e, now)
 	case l.worked():
-		l.enter(Doubting, now, protocol.IdleWindow)
+		l.enter(Doubting, now, policy.IdleWindow)
 	default:
-		l.because(protocol.ClientIdle)
+		l.because(causes.ClientIdle)
 		l.terminate(e, now)
 	}
 }
 
 // loseClient does not wait for unread input: no process is left to read the answer.
 func (l *Lifecycle) loseClient(e Event, now time.Time) {
-	l.because(protocol.ClientDied)
+	l.because(causes.ClientDied)
 	l.terminate(e, now)
 }
 
@@ -368,7 +369,7 @@ func (l *Lifecycle) worked() bool {
 	}
 	used := cpu - l.cpu
 	l.cpu = cpu
-	return used >= protocol.IdleCPU
+	return used >= policy.IdleCPU
 }
 
 // checkIdle: a call may take long, and need no processor. So a message that was read is use, and for as long
@@ -403,7 +404,7 @@ func (l *Lifecycle) terminate(e Event, now time.Time) {
 			l.Signal = sig
 		}
 	}
-	l.because(causes[e])
+	l.because(causeOf[e])
 	l.enter(Terminating, now, l.grace(l.policy.TermGrace, now))
 	l.actions = append(l.actions, Action{SendSignal, sig})
 }
@@ -415,13 +416,13 @@ func (l *Lifecycle) repeatSignal(e Event, now time.Time) {
 	switch {
 	case !again:
 		l.received[l.signal] = now
-	case now.Sub(first) >= protocol.RepeatAfter:
+	case now.Sub(first) >= policy.RepeatAfter:
 		l.kill(e, now)
 	}
 }
 
 func (l *Lifecycle) kill(e Event, now time.Time) {
-	l.because(causes[e])
+	l.because(causeOf[e])
 	l.enter(Killing, now, -1)
 	l.do(KillMembers)
 }

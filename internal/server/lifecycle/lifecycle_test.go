@@ -10,7 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/server/causes"
+	"github.com/mcpscope/mcpscope/internal/server/policy"
 )
 
 // A server of a test never exits by itself.
@@ -48,7 +49,7 @@ func (s *server) CPU() (time.Duration, error) {
 	return s.worked(s.now.Sub(s.t0)), nil
 }
 
-func newServer(p protocol.Policy) *server {
+func newServer(p policy.Policy) *server {
 	s := &server{t0: time.Unix(0, 0), held: true}
 	s.now = s.t0
 	s.Lifecycle = New(p, s, s.now, s.now)
@@ -114,76 +115,76 @@ func TestWhenAServerIsKilled(t *testing.T) {
 	worksFor := func(most time.Duration) func(time.Duration) time.Duration {
 		return func(since time.Duration) time.Duration { return min(since, most) }
 	}
-	endless := func(p *protocol.Policy) { p.TermGrace = -1 }
-	idleOrOld := func(p *protocol.Policy) { p.IdleTimeout, p.MaxLifetime = 10*time.Minute, time.Hour }
+	endless := func(p *policy.Policy) { p.TermGrace = -1 }
+	idleOrOld := func(p *policy.Policy) { p.IdleTimeout, p.MaxLifetime = 10*time.Minute, time.Hour }
 	for name, c := range map[string]struct {
-		policy  func(*protocol.Policy)
+		policy  func(*policy.Policy)
 		worked  func(time.Duration) time.Duration
 		traffic func(time.Duration) Traffic
 		events  []event
 		want    time.Duration
-		cause   protocol.Cause
+		cause   causes.Cause
 	}{
-		"the EOF grace, then the term grace": {events: []event{{0, (*server).hangUp}}, want: 2200 * ms, cause: protocol.StdinClosed},
-		"stdout is closed":                   {events: []event{{0, happens(StdoutClosed)}, {s, (*server).hangUp}}, want: 2200 * ms, cause: protocol.StdoutClosed},
-		"the EOF grace waits for the reader": {events: []event{{0, unread}, {0, (*server).hangUp}, {3*s + 20*ms, read}}, want: 3050*ms + 2200*ms, cause: protocol.StdinClosed},
-		"but not for ever":                   {events: []event{{0, unread}, {0, (*server).hangUp}}, want: protocol.UnreadWait + 2200*ms, cause: protocol.StdinClosed},
+		"the EOF grace, then the term grace": {events: []event{{0, (*server).hangUp}}, want: 2200 * ms, cause: causes.StdinClosed},
+		"stdout is closed":                   {events: []event{{0, happens(StdoutClosed)}, {s, (*server).hangUp}}, want: 2200 * ms, cause: causes.StdoutClosed},
+		"the EOF grace waits for the reader": {events: []event{{0, unread}, {0, (*server).hangUp}, {3*s + 20*ms, read}}, want: 3050*ms + 2200*ms, cause: causes.StdinClosed},
+		"but not for ever":                   {events: []event{{0, unread}, {0, (*server).hangUp}}, want: policy.UnreadWait + 2200*ms, cause: causes.StdinClosed},
 		"it waits for a client that reads late": {events: []event{{0, func(s *server) { s.blocked = true }}, {0, (*server).hangUp}},
-			want: protocol.UnreadWait + 2200*ms, cause: protocol.StdinClosed},
+			want: policy.UnreadWait + 2200*ms, cause: causes.StdinClosed},
 		"but not for a dead one": {events: []event{{0, func(s *server) { s.blocked = true }}, {0, (*server).hangUp}, {4 * s, died}},
-			want: 5 * s, cause: protocol.StdinClosed},
+			want: 5 * s, cause: causes.StdinClosed},
 		"output is blocked during the EOF grace": {events: []event{{0, (*server).hangUp}, {s, func(s *server) { s.blocked = true }}, {2 * s, func(s *server) { s.blocked = false }}},
-			want: 2*s + 2200*ms, cause: protocol.StdinClosed},
-		"a dead client's server that is idle": {events: []event{{0, died}}, want: 11 * s, cause: protocol.ClientIdle},
-		"and one that works":                  {worked: worksFor(25 * s), events: []event{{0, died}}, want: 41 * s, cause: protocol.ClientIdle},
-		"and one of which that is unknown": {policy: func(p *protocol.Policy) { p.MaxLifetime = time.Hour },
-			events: []event{{0, func(s *server) { s.hidden = true }}, {0, died}}, want: time.Hour + s, cause: protocol.LifetimeOver},
-		"its stdin is closed meanwhile":       {events: []event{{0, died}, {4 * s, (*server).hangUp}}, want: 5 * s, cause: protocol.ClientDied},
-		"or its last holder exits":            {events: []event{{0, died}, {4 * s, func(s *server) { s.held = false }}}, want: 11 * s, cause: protocol.ClientDied},
-		"a client that only this server knew": {events: []event{{0, func(s *server) { s.held = false }}, {s, died}}, want: 2 * s, cause: protocol.ClientDied},
-		"a client's death that is ignored": {policy: func(p *protocol.Policy) { p.OnClientDeath = protocol.IgnoreClientDeath },
-			events: []event{{0, died}, {50 * s, (*server).hangUp}, {51 * s, died}}, want: 52200 * ms, cause: protocol.StdinClosed},
-		"the main process exits":         {events: []event{{0, happens(MainExited)}, {s / 2, happens(GuardDied)}}, want: s / 2, cause: protocol.MainExited},
-		"it leaves others":               {events: []event{{0, happens(MainExited)}}, want: s, cause: protocol.MainExited},
-		"the memory limit":               {events: []event{{0, happens(MemoryExhausted)}}, want: s, cause: protocol.MemoryExhausted},
-		"stdin is closed, then a signal": {events: []event{{0, (*server).hangUp}, {s, term}}, want: 2 * s, cause: protocol.StdinClosed},
-		"a signal":                       {events: []event{{0, term}}, want: s, cause: protocol.Signalled},
-		"a repeat of it":                 {events: []event{{0, term}, {50 * ms, term}}, want: 50 * ms, cause: protocol.Signalled},
-		"a repeat at once":               {events: []event{{0, term}, {20 * ms, term}}, want: s, cause: protocol.Signalled},
-		"another signal":                 {events: []event{{0, term}, {500 * ms, func(s *server) { s.send(unix.SIGINT) }}}, want: s, cause: protocol.Signalled},
-		"a term grace without an end":    {policy: endless, events: []event{{0, term}, {20 * s, term}}, want: 20 * s, cause: protocol.Signalled},
-		"a request":                      {events: []event{{0, happens(StopRequested)}, {s / 2, happens(StopRequested)}}, want: s, cause: protocol.StopRequested},
-		"the launcher dies":              {events: []event{{0, happens(LauncherDied)}}, want: s, cause: protocol.LauncherGone},
-		"it dies during the grace":       {events: []event{{0, term}, {s / 2, happens(LauncherDied)}}, want: s, cause: protocol.Signalled},
-		"the guard dies":                 {events: []event{{0, happens(GuardDied)}}, want: 0, cause: protocol.GuardGone},
+			want: 2*s + 2200*ms, cause: causes.StdinClosed},
+		"a dead client's server that is idle": {events: []event{{0, died}}, want: 11 * s, cause: causes.ClientIdle},
+		"and one that works":                  {worked: worksFor(25 * s), events: []event{{0, died}}, want: 41 * s, cause: causes.ClientIdle},
+		"and one of which that is unknown": {policy: func(p *policy.Policy) { p.MaxLifetime = time.Hour },
+			events: []event{{0, func(s *server) { s.hidden = true }}, {0, died}}, want: time.Hour + s, cause: causes.LifetimeOver},
+		"its stdin is closed meanwhile":       {events: []event{{0, died}, {4 * s, (*server).hangUp}}, want: 5 * s, cause: causes.ClientDied},
+		"or its last holder exits":            {events: []event{{0, died}, {4 * s, func(s *server) { s.held = false }}}, want: 11 * s, cause: causes.ClientDied},
+		"a client that only this server knew": {events: []event{{0, func(s *server) { s.held = false }}, {s, died}}, want: 2 * s, cause: causes.ClientDied},
+		"a client's death that is ignored": {policy: func(p *policy.Policy) { p.OnClientDeath = policy.IgnoreClientDeath },
+			events: []event{{0, died}, {50 * s, (*server).hangUp}, {51 * s, died}}, want: 52200 * ms, cause: causes.StdinClosed},
+		"the main process exits":         {events: []event{{0, happens(MainExited)}, {s / 2, happens(GuardDied)}}, want: s / 2, cause: causes.MainExited},
+		"it leaves others":               {events: []event{{0, happens(MainExited)}}, want: s, cause: causes.MainExited},
+		"the memory limit":               {events: []event{{0, happens(MemoryExhausted)}}, want: s, cause: causes.MemoryExhausted},
+		"stdin is closed, then a signal": {events: []event{{0, (*server).hangUp}, {s, term}}, want: 2 * s, cause: causes.StdinClosed},
+		"a signal":                       {events: []event{{0, term}}, want: s, cause: causes.Signalled},
+		"a repeat of it":                 {events: []event{{0, term}, {50 * ms, term}}, want: 50 * ms, cause: causes.Signalled},
+		"a repeat at once":               {events: []event{{0, term}, {20 * ms, term}}, want: s, cause: causes.Signalled},
+		"another signal":                 {events: []event{{0, term}, {500 * ms, func(s *server) { s.send(unix.SIGINT) }}}, want: s, cause: causes.Signalled},
+		"a term grace without an end":    {policy: endless, events: []event{{0, term}, {20 * s, term}}, want: 20 * s, cause: causes.Signalled},
+		"a request":                      {events: []event{{0, happens(StopRequested)}, {s / 2, happens(StopRequested)}}, want: s, cause: causes.StopRequested},
+		"the launcher dies":              {events: []event{{0, happens(LauncherDied)}}, want: s, cause: causes.LauncherGone},
+		"it dies during the grace":       {events: []event{{0, term}, {s / 2, happens(LauncherDied)}}, want: s, cause: causes.Signalled},
+		"the guard dies":                 {events: []event{{0, happens(GuardDied)}}, want: 0, cause: causes.GuardGone},
 
-		"a life that is over": {policy: func(p *protocol.Policy) { p.MaxLifetime = time.Hour }, worked: worksFor(2 * time.Hour), want: time.Hour + s, cause: protocol.LifetimeOver},
-		"idle too long":       {policy: func(p *protocol.Policy) { p.IdleTimeout = 10 * time.Minute }, want: 10*time.Minute + s, cause: protocol.IdleTooLong},
-		"a server with unread input is not": {policy: func(p *protocol.Policy) { p.IdleTimeout, p.MaxLifetime = 10*time.Minute, time.Hour },
-			events: []event{{0, unread}}, want: time.Hour + s, cause: protocol.LifetimeOver},
+		"a life that is over": {policy: func(p *policy.Policy) { p.MaxLifetime = time.Hour }, worked: worksFor(2 * time.Hour), want: time.Hour + s, cause: causes.LifetimeOver},
+		"idle too long":       {policy: func(p *policy.Policy) { p.IdleTimeout = 10 * time.Minute }, want: 10*time.Minute + s, cause: causes.IdleTooLong},
+		"a server with unread input is not": {policy: func(p *policy.Policy) { p.IdleTimeout, p.MaxLifetime = 10*time.Minute, time.Hour },
+			events: []event{{0, unread}}, want: time.Hour + s, cause: causes.LifetimeOver},
 		"nor is one in a call": {policy: idleOrOld, traffic: func(since time.Duration) Traffic { return Traffic{Read: 100} },
-			want: time.Hour + s, cause: protocol.LifetimeOver},
+			want: time.Hour + s, cause: causes.LifetimeOver},
 		"nor one whose helper has ended": {policy: idleOrOld, traffic: func(since time.Duration) Traffic {
 			if since < 15*time.Minute {
 				return Traffic{Read: 1000, Written: 100, Members: 2}
 			}
 			return Traffic{Read: 200, Written: 100, Members: 1} // 100 of them since
-		}, want: time.Hour + s, cause: protocol.LifetimeOver},
-		"not for ever": {policy: func(p *protocol.Policy) { p.IdleTimeout = 10 * time.Minute },
-			traffic: func(time.Duration) Traffic { return Traffic{Read: 100} }, want: 70*time.Minute + s, cause: protocol.IdleTooLong},
+		}, want: time.Hour + s, cause: causes.LifetimeOver},
+		"not for ever": {policy: func(p *policy.Policy) { p.IdleTimeout = 10 * time.Minute },
+			traffic: func(time.Duration) Traffic { return Traffic{Read: 100} }, want: 70*time.Minute + s, cause: causes.IdleTooLong},
 		"but one that has answered": {policy: idleOrOld, traffic: func(since time.Duration) Traffic {
 			if since < 25*time.Minute {
 				return Traffic{Read: 100}
 			}
 			return Traffic{Read: 100, Written: 100}
-		}, want: 30*time.Minute + s, cause: protocol.IdleTooLong},
+		}, want: 30*time.Minute + s, cause: causes.IdleTooLong},
 		"and one that reads now and then": {policy: idleOrOld, traffic: func(since time.Duration) Traffic {
 			n := int64(min(since, 35*time.Minute) / time.Minute)
 			return Traffic{Read: 100 * n, Written: 100 * n}
-		}, want: 50*time.Minute + s, cause: protocol.IdleTooLong},
+		}, want: 50*time.Minute + s, cause: causes.IdleTooLong},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := protocol.DefaultPolicy()
+			p := policy.Default()
 			if c.policy != nil {
 				c.policy(&p)
 			}
@@ -204,7 +205,7 @@ func TestWhenAServerIsKilled(t *testing.T) {
 
 // A server that exits on the signal is not killed.
 func TestEmptiedInTime(t *testing.T) {
-	s := newServer(protocol.DefaultPolicy())
+	s := newServer(policy.Default())
 	s.run([]event{{0, func(s *server) { s.send(unix.SIGINT) }}, {time.Second / 2, func(s *server) { s.happens(GroupEmptied) }}})
 	if want := []Action{{SendSignal, unix.SIGINT}}; s.State != Emptied || !slices.Equal(s.actions, want) || s.Signal != unix.SIGINT {
 		t.Errorf("state %v, actions %v, signal %v", s.State, s.actions, s.Signal)
@@ -231,14 +232,14 @@ func TestResume(t *testing.T) {
 		{Killing, true, BrainDied, []Action{{Do: KillMembers}}, Killing},
 		{Emptied, true, BrainDied, nil, Emptied},
 	} {
-		s := newServer(protocol.DefaultPolicy())
+		s := newServer(policy.Default())
 		s.Resume(Left{State: c.at, PhaseEnds: half, SignalSent: c.asked})
 		if got := s.Handle(c.died, now); !slices.Equal(got, c.want) || s.State != c.then {
 			t.Errorf("%v: %v, then %v, want %v, then %v", c.at, got, s.State, c.want, c.then)
 		}
 	}
-	s := newServer(protocol.DefaultPolicy())
-	s.Resume(Left{State: Terminating, PhaseEnds: half, Cause: protocol.Signalled, Signal: unix.SIGHUP})
+	s := newServer(policy.Default())
+	s.Resume(Left{State: Terminating, PhaseEnds: half, Cause: causes.Signalled, Signal: unix.SIGHUP})
 	if !s.Due().Equal(half) {
 		t.Errorf("due at %v, want what was left of the grace", s.Due())
 	}
@@ -253,8 +254,8 @@ func TestResume(t *testing.T) {
 // Each event thaws an idle server first, and then has the effect that it has on one that runs.
 func TestIdle(t *testing.T) {
 	for e := range events {
-		running := newServer(protocol.DefaultPolicy())
-		idle := newServer(protocol.DefaultPolicy())
+		running := newServer(policy.Default())
+		idle := newServer(policy.Default())
 		if got := idle.Handle(MembersFrozen, idle.now); idle.State != Idle || len(got) > 0 {
 			t.Fatalf("state %v, actions %v", idle.State, got)
 		}
@@ -268,7 +269,7 @@ func TestIdle(t *testing.T) {
 // A server whose memory was reclaimed gets time to read it back: of the graces that run then, and of no
 // later one.
 func TestGraceAfterReclaim(t *testing.T) {
-	const s, more = time.Second, protocol.ReclaimedWithin
+	const s, more = time.Second, policy.ReclaimedWithin
 	term := func(s *server) { s.send(unix.SIGTERM) }
 	freezes := func(s *server) { s.Reclaimed = true; s.happens(MembersFrozen) }
 	for name, c := range map[string]struct {
@@ -283,7 +284,7 @@ func TestGraceAfterReclaim(t *testing.T) {
 		"long after a wake":  {event{20 * s, term}, 21 * s},
 	} {
 		t.Run(name, func(t *testing.T) {
-			x := newServer(protocol.DefaultPolicy())
+			x := newServer(policy.Default())
 			x.run([]event{{s, freezes}, {s, func(x *server) {
 				if c.end.after > 2*s {
 					x.happens(Woken)

@@ -8,7 +8,7 @@ import (
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/group"
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/server/names"
 )
 
 // Census has the facts that are read once for all groups of a directory. So the cost of a sweep, or of a
@@ -22,7 +22,7 @@ type Census struct {
 // TakeCensus is called after the directory was listed: a guard is forked before its group is made, so the
 // census has the guard of each group in the list.
 func TakeCensus(parent *cgroup.Group) *Census {
-	guards, _ := group.GuardsOf(parent, protocol.GuardsName) // without a guard the locks count
+	guards, _ := group.GuardsOf(parent, names.GuardsName) // without a guard the locks count
 	return &Census{guards, sync.OnceValues(proc.ReadLocks)}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/group"
+	"github.com/mcpscope/mcpscope/internal/server/names"
 	"github.com/mcpscope/mcpscope/internal/server/page"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
@@ -88,7 +89,7 @@ func GuardsIn(g *group.ControlGroup) *cgroup.Group {
 	if !g.Managed {
 		return nil
 	}
-	leaf, _ := g.Top.Child(protocol.GuardsName) // nil, if it was removed
+	leaf, _ := g.Top.Child(names.GuardsName) // nil, if it was removed
 	return leaf
 }
 
@@ -146,8 +147,8 @@ func gatewayGuardLives(g *group.ControlGroup, guard protocol.Identity) bool {
 	if guard.Namespace == group.PIDNamespace() {
 		return isGatewayGuard(g, guard.PID)
 	}
-	b, _ := g.Top.Read("../" + protocol.GuardsName + "/cgroup.procs") // none, without that leaf
-	pids, _ := proc.ParsePIDs(b)                                      // as far as they can be read
+	b, _ := g.Top.Read("../" + names.GuardsName + "/cgroup.procs") // none, without that leaf
+	pids, _ := proc.ParsePIDs(b)                                   // as far as they can be read
 	return slices.ContainsFunc(pids, func(pid int) bool {
 		st, err := proc.ReadStatus(pid)
 		return err == nil && st.Inside == guard.PID && isGatewayGuard(g, pid)

@@ -9,8 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"time"
 
 	"github.com/mcpscope/mcpscope/internal/name"
+	"github.com/mcpscope/mcpscope/internal/server/names"
+	"github.com/mcpscope/mcpscope/internal/server/policy"
 )
 
 // ProtocolVersion is that of the configuration and the attributes.
@@ -20,7 +23,7 @@ const ProtocolVersion = 1
 type Facts struct {
 	Version  int
 	Name     string
-	Policy   Policy
+	Policy   policy.Policy
 	Started  int64 // Unix nanoseconds
 	Client   ClientFacts
 	Launcher Identity
@@ -78,11 +81,6 @@ type ClientSide struct {
 	Where    string // the cgroup that the client has started the launcher in
 }
 
-// Subject is the server in events of the journal.
-func (c *Config) Subject() Subject {
-	return Subject{ID: c.Group.ID, Name: c.Name, Client: c.Client, Backend: c.Group.Backend, Origin: c.Origin}
-}
-
 // File identifies an open pipe or socket.
 type File struct{ Dev, Ino uint64 }
 
@@ -90,7 +88,7 @@ type File struct{ Dev, Ino uint64 }
 type Placed struct {
 	ID      string
 	Dir     string
-	Backend Backend
+	Backend names.Backend
 	Managed bool // systemd removes it when it is empty
 	Scope   bool // systemd has made it; otherwise it adopts the directory
 }
@@ -113,12 +111,6 @@ type ClientFacts struct {
 	Name  string `json:"name"`
 	Unit  string `json:"unit,omitempty"` // that it is in
 }
-
-// BrainArgs are the arguments of a brain, before the descriptors of page and socket. The first one is for ps.
-func BrainArgs(id string) []string { return []string{BrainPrefix + id, BrainCommand} }
-
-// BrainCommand is the subcommand that is a brain.
-const BrainCommand = "supervise"
 
 // LimitError: a limit is impossible here. Step is a command that helps, or "".
 type LimitError struct{ Text, Step string }
@@ -226,4 +218,13 @@ func (w *wire) length(n int) int {
 		return 0
 	}
 	return n
+}
+
+// EndWithin is more than a stop takes after the grace. Then the guard replaces a brain that does not respond.
+func EndWithin(c *Config) time.Duration {
+	within := 5*policy.KillWithin + max(c.Policy.TermGrace, 0)
+	if c.Engine != "" {
+		within += 2*policy.EngineWithin + max(c.Policy.TermGrace, 0)
+	}
+	return within
 }

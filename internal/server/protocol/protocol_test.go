@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"testing"
 	"time"
+
+	"github.com/mcpscope/mcpscope/internal/server/policy"
 )
 
 // Another process of the user can have written the page of a tree.
@@ -63,7 +65,7 @@ func fill(v reflect.Value) {
 
 // The whole ladder is over before the clients that kill after closing stdin do.
 func TestDefaultsAreWithinTheClientsPatience(t *testing.T) {
-	p := DefaultPolicy()
+	p := policy.Default()
 	if sum := p.EOFGrace + p.TermGrace; sum >= 3*time.Second || p.EOFGrace < time.Second {
 		t.Errorf("%v and %v: rmcp kills at 3 s, and answers may take 1 s", p.EOFGrace, p.TermGrace)
 	}

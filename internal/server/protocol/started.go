@@ -9,13 +9,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mcpscope/mcpscope/internal/server/names"
 	"github.com/mcpscope/mcpscope/internal/server/page"
+	"github.com/mcpscope/mcpscope/internal/server/policy"
 )
 
 // FactsOf are those of a server that a raw launcher has started in a directory of that name. Of its policy
 // OnClientDeath is the default. The facts have neither the client's unit nor the project: a brain adds them.
 func FactsOf(s *page.Started, dir string) Facts {
-	f := Facts{Version: ProtocolVersion, Policy: DefaultPolicy(), Started: s.At}
+	f := Facts{Version: ProtocolVersion, Policy: policy.Default(), Started: s.At}
 	f.Policy.EOFGrace = time.Duration(s.EOFGrace)
 	f.Policy.TermGrace = time.Duration(s.TermGrace)
 	f.Policy.IdleFreeze = time.Duration(s.IdleFreeze)
@@ -31,12 +33,13 @@ func FactsOf(s *page.Started, dir string) Facts {
 func ConfigOf(s *page.Started, dir string) *Config {
 	c := NewConfig()
 	c.Facts = FactsOf(s, dir)
-	c.Group = Placed{ID: IDOf(dir), Dir: dir, Backend: Cgroup, Managed: s.From != page.CgroupDirectory}
+	isManaged := s.From != page.CgroupDirectory
+	c.Group = Placed{ID: names.IDOf(dir), Dir: dir, Backend: names.Cgroup, Managed: isManaged}
 	switch s.From {
 	case page.SystemScope:
-		c.Group.Backend = SystemdSystem
+		c.Group.Backend = names.SystemdSystem
 	case page.UserScope:
-		c.Group.Backend = SystemdUser
+		c.Group.Backend = names.SystemdUser
 	}
 	c.Position = textOf(s.Position[:])
 	c.Stderr = StderrInherit
@@ -45,10 +48,10 @@ func ConfigOf(s *page.Started, dir string) *Config {
 	return c
 }
 
-// nameIn is the name of the server in the name of a directory: see DirectoryName.
+// nameIn is the name of the server in the name of a directory: see names.DirectoryName.
 func nameIn(dir string) string {
-	named := strings.TrimSuffix(strings.TrimPrefix(dir, GroupPrefix), ScopeSuffix)
-	return strings.TrimSuffix(named, "-"+IDOf(dir))
+	named := strings.TrimSuffix(strings.TrimPrefix(dir, names.GroupPrefix), names.ScopeSuffix)
+	return strings.TrimSuffix(named, "-"+names.IDOf(dir))
 }
 
 // textOf is a text that ends with 0, or with its array.

@@ -13,6 +13,8 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
+	"github.com/mcpscope/mcpscope/internal/server/causes"
+	"github.com/mcpscope/mcpscope/internal/server/journal"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
@@ -33,15 +35,15 @@ func SignalName(sig unix.Signal) string {
 // Report is the line for --report. Fields are only ever added.
 type Report struct {
 	Version int `json:"version"`
-	protocol.Subject
-	Cause      protocol.Cause `json:"cause"`
-	Signal     string         `json:"signal,omitempty"` // for the cause "signal"
-	Started    time.Time      `json:"started"`
-	Ended      time.Time      `json:"ended"`
-	Seconds    float64        `json:"seconds"`
-	ExitStatus *int           `json:"exit_status,omitempty"`
-	ExitSignal string         `json:"exit_signal,omitempty"`
-	CPUSeconds *float64       `json:"cpu_seconds,omitempty"`
+	journal.Subject
+	Cause      causes.Cause `json:"cause"`
+	Signal     string       `json:"signal,omitempty"` // for the cause "signal"
+	Started    time.Time    `json:"started"`
+	Ended      time.Time    `json:"ended"`
+	Seconds    float64      `json:"seconds"`
+	ExitStatus *int         `json:"exit_status,omitempty"`
+	ExitSignal string       `json:"exit_signal,omitempty"`
+	CPUSeconds *float64     `json:"cpu_seconds,omitempty"`
 	protocol.Figures
 	// Stopped are the names of the processes beside the main process that were there when the stop began.
 	Stopped      []string `json:"stopped,omitempty"`
@@ -71,11 +73,11 @@ const (
 func (k Killed) String() string { return fmt.Sprintf("process %d (%s)", k.PID, k.Name) }
 
 // New returns the report of a server that ends for that cause.
-func New(c *protocol.Config, why protocol.Cause) *Report {
+func New(c *protocol.Config, why causes.Cause) *Report {
 	now := time.Now()
 	started := time.Unix(0, c.Started)
 	return &Report{
-		Version: protocol.ProtocolVersion, Subject: c.Subject(), Cause: why,
+		Version: protocol.ProtocolVersion, Subject: journal.SubjectOf(c), Cause: why,
 		Started: started.UTC(), Ended: now.UTC(), Seconds: now.Sub(started).Round(time.Millisecond).Seconds(),
 	}
 }
@@ -110,7 +112,7 @@ func (r *Report) Write(fd int) {
 // LogStart writes the start of a server to the journal.
 func LogStart(c *protocol.Config) {
 	text := fmt.Sprintf("started by %s[%d], %s", c.Client.Name, c.Client.PID, c.Group.Backend)
-	c.Subject().Log(protocol.EventStarted, systemd.Info, text, protocol.Field("stderr", string(c.Stderr)))
+	journal.SubjectOf(c).Log(journal.Started, systemd.Info, text, journal.Field("stderr", string(c.Stderr)))
 }
 
 // logged are the keys of a report that its event has. Arguments, which may be secrets, are in none of them.
@@ -122,9 +124,9 @@ var logged = []string{
 // Log writes the end of the server to the journal.
 func (r *Report) Log() {
 	fields := []systemd.JournalField{
-		protocol.Field("cause", string(r.Cause)), protocol.Field("seconds", fmt.Sprint(r.Seconds)),
+		journal.Field("cause", string(r.Cause)), journal.Field("seconds", fmt.Sprint(r.Seconds)),
 	}
-	add := func(key, value string) { fields = append(fields, protocol.Field(key, value)) }
+	add := func(key, value string) { fields = append(fields, journal.Field(key, value)) }
 	var values map[string]json.RawMessage
 	line, _ := json.Marshal(r)        // as in Write
 	_ = json.Unmarshal(line, &values) // it was just written
@@ -149,5 +151,5 @@ func (r *Report) Log() {
 	case r.StoppedTotal+r.KilledTotal > 0:
 		priority = systemd.Notice
 	}
-	r.Subject.Log(protocol.EventEnded, priority, r.Sentence(), fields...)
+	r.Subject.Log(journal.Ended, priority, r.Sentence(), fields...)
 }

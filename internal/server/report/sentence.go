@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/server/causes"
 )
 
 // Sentence says for people how a server ended, and names the processes that were stopped. It has no
@@ -31,25 +31,25 @@ func (r *Report) Sentence() string {
 }
 
 // reasons are those of causes that need no figure.
-var reasons = map[protocol.Cause]string{
-	protocol.StdinClosed:   "its client closed stdin",
-	protocol.StdoutClosed:  "its client was gone (it closed stdout)",
-	protocol.ClientDied:    "its client died",
-	protocol.ClientIdle:    "its client died, and it did nothing",
-	protocol.LauncherGone:  "mcpscope run was killed",
-	protocol.GuardGone:     "mcpscope run and its guard were killed",
-	protocol.StopRequested: "a stop was requested",
-	protocol.LifetimeOver:  "its max-lifetime was over",
-	protocol.IdleTooLong:   "its idle-timeout was over",
+var reasons = map[causes.Cause]string{
+	causes.StdinClosed:   "its client closed stdin",
+	causes.StdoutClosed:  "its client was gone (it closed stdout)",
+	causes.ClientDied:    "its client died",
+	causes.ClientIdle:    "its client died, and it did nothing",
+	causes.LauncherGone:  "mcpscope run was killed",
+	causes.GuardGone:     "mcpscope run and its guard were killed",
+	causes.StopRequested: "a stop was requested",
+	causes.LifetimeOver:  "its max-lifetime was over",
+	causes.IdleTooLong:   "its idle-timeout was over",
 }
 
 func (r *Report) reason() string {
 	switch r.Cause {
-	case protocol.MainExited:
+	case causes.MainExited:
 		return "it exited" + r.status()
-	case protocol.Signalled:
+	case causes.Signalled:
 		return "it received " + r.Signal
-	case protocol.MemoryExhausted:
+	case causes.MemoryExhausted:
 		if r.ByOOMD {
 			return "out of memory or swap, systemd-oomd killed it"
 		}
@@ -83,7 +83,7 @@ func (r *Report) memory() string {
 // certainly left over: others may be part of it.
 func (r *Report) stopped() string {
 	kind := "other process"
-	if r.Cause == protocol.MainExited {
+	if r.Cause == causes.MainExited {
 		kind = "left-over process"
 	}
 	if r.StoppedTotal > 1 {

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/internal/server/causes"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
@@ -16,26 +17,26 @@ func TestSentence(t *testing.T) {
 	limit := uint64(1 << 30)
 	for want, r := range map[string]Report{
 		"ended after 13s: it received SIGINT; 3 other processes stopped: chrome, sleep, tmux: server": {
-			Seconds: 13.2, Cause: protocol.Signalled, Signal: "SIGINT",
+			Seconds: 13.2, Cause: causes.Signalled, Signal: "SIGINT",
 			Stopped: []string{"chrome", "sleep", "tmux: server"}, StoppedTotal: 3,
 		},
 		"ended after 2.1s: it exited with status 1; 1 left-over process stopped: sleep": {
-			Seconds: 2.12, Cause: protocol.MainExited, ExitStatus: &status,
+			Seconds: 2.12, Cause: causes.MainExited, ExitStatus: &status,
 			Stopped: []string{"sleep"}, StoppedTotal: 1,
 		},
 		"ended after 5ms: it exited by SIGSEGV": {
-			Seconds: 0.005, Cause: protocol.MainExited, ExitSignal: "SIGSEGV",
+			Seconds: 0.005, Cause: causes.MainExited, ExitSignal: "SIGSEGV",
 		},
 		"ended after 1h1m0s: its client was gone (it closed stdout); 20 other processes stopped: a and 19 more; " +
 			"process 7 (a) did not exit on a signal and had to be killed": {
-			Seconds: 3660, Cause: protocol.StdoutClosed, Stopped: []string{"a"}, StoppedTotal: 20,
+			Seconds: 3660, Cause: causes.StdoutClosed, Stopped: []string{"a"}, StoppedTotal: 20,
 			Killed: []Killed{{PID: 7, Name: "a", Command: "a secret"}}, KilledTotal: 1,
 		},
 		"ended after 10s: out of memory (its limit is 1024 MB), the kernel killed all of it": {
-			Seconds: 10, Cause: protocol.MemoryExhausted, Figures: protocol.Figures{MemoryMax: &limit},
+			Seconds: 10, Cause: causes.MemoryExhausted, Figures: protocol.Figures{MemoryMax: &limit},
 		},
 		"ended after 10s: out of memory or swap, systemd-oomd killed it": {
-			Seconds: 10, Cause: protocol.MemoryExhausted, Figures: protocol.Figures{ByOOMD: true},
+			Seconds: 10, Cause: causes.MemoryExhausted, Figures: protocol.Figures{ByOOMD: true},
 		},
 	} {
 		r.Ended = r.Started.Add(time.Duration(r.Seconds * float64(time.Second)))
@@ -43,7 +44,7 @@ func TestSentence(t *testing.T) {
 			t.Errorf("got\n%s\nwant\n%s", got, want)
 		}
 	}
-	for _, cause := range protocol.Causes() {
+	for _, cause := range causes.All() {
 		r := Report{Cause: cause}
 		if r.reason() == string(cause) {
 			t.Errorf("the cause %s has no words", cause)

@@ -17,8 +17,10 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/container"
 	"github.com/mcpscope/mcpscope/internal/server/group"
+	"github.com/mcpscope/mcpscope/internal/server/journal"
+	"github.com/mcpscope/mcpscope/internal/server/names"
 	"github.com/mcpscope/mcpscope/internal/server/orphan"
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/server/policy"
 )
 
 // findOrphan opens the group of dir, and locks it if possible; nil if it is no orphan. It removes an old
@@ -91,7 +93,7 @@ func isServers(g *group.ControlGroup) (bool, error) {
 func removeNewborn(g *group.ControlGroup) error {
 	var st unix.Stat_t
 	_ = unix.Fstat(g.Top.FD(), &st) // it can't fail: the directory is open
-	if time.Since(time.Unix(st.Mtim.Unix())) < protocol.NewbornAge {
+	if time.Since(time.Unix(st.Mtim.Unix())) < policy.NewbornAge {
 		return nil
 	}
 	if g.Payload != nil && g.Payload.TryLock(unix.LOCK_EX) != nil {
@@ -100,12 +102,12 @@ func removeNewborn(g *group.ControlGroup) error {
 	g.Nudge()
 	// A cgroup of another program can have such a name (mcp-web-database). Ours are empty with a mode that no
 	// other program uses, or scopes with nothing but the leaves.
-	names, err := g.Top.Children()
-	others := slices.ContainsFunc(names, func(name string) bool {
-		return !g.Managed || name != protocol.GuardsName && name != protocol.PayloadName
+	children, err := g.Top.Children()
+	others := slices.ContainsFunc(children, func(name string) bool {
+		return !g.Managed || name != names.GuardsName && name != names.PayloadName
 	})
 	hasOurMode := st.Mode&0o777 == group.GroupMode
-	if err != nil || others || len(names) == 0 && !hasOurMode && !g.Managed {
+	if err != nil || others || len(children) == 0 && !hasOurMode && !g.Managed {
 		return err
 	}
 	// A manager has made it, and forgets it without removing it if the first process was dead by then.
@@ -147,8 +149,8 @@ func End(g *group.ControlGroup, grace time.Duration, dead func()) (Swept, error)
 			text = "swept, but for " + s.Stuck
 			priority = systemd.Warning
 		}
-		who := protocol.Subject{ID: g.ID, Name: of.Name, Client: of.Client, Origin: of.Origin}
-		who.Log(protocol.EventSwept, priority, text, protocol.Field("stuck", s.Stuck))
+		who := journal.Subject{ID: g.ID, Name: of.Name, Client: of.Client, Origin: of.Origin}
+		who.Log(journal.Swept, priority, text, journal.Field("stuck", s.Stuck))
 	}
 	if !ended {
 		return s, err
@@ -160,7 +162,7 @@ func End(g *group.ControlGroup, grace time.Duration, dead func()) (Swept, error)
 			_ = leaf.Close()     // a directory
 		}
 		_ = unix.PidfdSendSignal(guard, unix.SIGCONT, nil, 0) // as above
-		linux.AwaitEnd(guard, unix.POLLIN, protocol.ReactWithin)
+		linux.AwaitEnd(guard, unix.POLLIN, policy.ReactWithin)
 		_ = unix.Close(guard)
 	}
 	dead()

@@ -19,7 +19,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/backend"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/orphan"
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/server/policy"
 )
 
 // Swept is an orphan that was stopped.
@@ -191,7 +191,7 @@ func (s *sweeper) one(
 		return Swept{}, err
 	}
 	suspect.Close()
-	g, err := findOrphan(parent, dir, protocol.DoubtMost, nil)
+	g, err := findOrphan(parent, dir, policy.DoubtMost, nil)
 	if g == nil {
 		return Swept{}, err
 	}
@@ -230,7 +230,7 @@ func isOver(g *group.ControlGroup) bool {
 
 // sweepTrees stops the servers below guards that are stopped and have no launcher.
 func (s *sweeper) sweepTrees(uid int) {
-	until := time.Now().Add(protocol.DoubtMost) // for all of them together
+	until := time.Now().Add(policy.DoubtMost) // for all of them together
 	slots := make(chan struct{}, sweepParallel)
 	left := 0
 	var all sync.WaitGroup
@@ -273,7 +273,7 @@ func (s *sweeper) endTree(t *backend.TreeGuard) {
 	below := freeze.Stop{Target: t.Tree(), Ask: unix.SIGTERM, Grace: SweepGrace}
 	left, err := below.Run()
 	_ = unix.PidfdSendSignal(t.PIDFD, unix.SIGCONT, nil, 0) // ESRCH: it has exited
-	ended := linux.AwaitEnd(t.PIDFD, unix.POLLIN, protocol.DoubtMost)
+	ended := linux.AwaitEnd(t.PIDFD, unix.POLLIN, policy.DoubtMost)
 	swept := treeOf(t)
 	switch {
 	case err != nil:

@@ -16,7 +16,9 @@ import (
 
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/server/group"
+	"github.com/mcpscope/mcpscope/internal/server/names"
 	"github.com/mcpscope/mcpscope/internal/server/page"
+	"github.com/mcpscope/mcpscope/internal/server/policy"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/facts"
@@ -38,9 +40,9 @@ func newScope(t *testing.T, parent *cgroup.Group, name string, managed bool) *gr
 	}
 	facts := protocol.NewConfig()
 	facts.Name = name
-	facts.Policy = protocol.DefaultPolicy()
+	facts.Policy = policy.Default()
 	facts.Launcher = self
-	g := group.New(protocol.NewID(), facts, protocol.Cgroup, managed)
+	g := group.New(names.NewID(), facts, names.Cgroup, managed)
 	if err := g.Make(parent, facts); err != nil {
 		t.Fatal(err)
 	}
@@ -84,13 +86,13 @@ func TestOrphanRule(t *testing.T) {
 		t.Fatal(err)
 	}
 	unarmed.Close()
-	halfMade, err := parent.Mkdir(protocol.DirectoryName("half", "made0000"), 0o700)
+	halfMade, err := parent.Mkdir(names.DirectoryName("half", "made0000"), 0o700)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer halfMade.Close()
 	for dir, want := range map[string]bool{
-		live.Dir: false, orphan.Dir: true, unarmed.Dir: false, protocol.DirectoryName("half", "made0000"): false, "mcp-gone-02345678": false,
+		live.Dir: false, orphan.Dir: true, unarmed.Dir: false, names.DirectoryName("half", "made0000"): false, "mcp-gone-02345678": false,
 	} {
 		if finds(t, parent, dir) != want {
 			t.Errorf("%s is an orphan: %v, want %v", dir, !want, want)
@@ -124,7 +126,7 @@ func TestWhoGuards(t *testing.T) {
 			defer g.Close()
 			member(t, g, g.Payload)
 			if c.guard || c.gateway {
-				called := protocol.GuardPrefix + g.ID
+				called := names.GuardPrefix + g.ID
 				if c.gateway {
 					called = page.GatewayGuard
 				}
@@ -289,7 +291,7 @@ func bytesOfASweep(t *testing.T, servers int, guarded bool) uint64 {
 		g := newGroup(t, parent, "server")
 		defer g.Close() // this process has its lock
 		if guarded {
-			calledGuard(t, parent, protocol.GuardPrefix+g.ID)
+			calledGuard(t, parent, names.GuardPrefix+g.ID)
 		}
 	}
 	before := bytesRead(t)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package protocol
+// Package policy has the times of a stop, and the bounds that have no setting.
+package policy
 
 import (
 	"fmt"
@@ -21,9 +22,9 @@ type Policy struct {
 	IdleFreeze  time.Duration // how long a server does nothing before it is frozen; 0 is never
 }
 
-// DefaultPolicy ends the whole ladder (2.2 s) before the clients that close stdin
+// Default ends the whole ladder (2.2 s) before the clients that close stdin
 // and then kill lose patience, at 3 s.
-func DefaultPolicy() Policy {
+func Default() Policy {
 	return Policy{EOFGrace: 1200 * time.Millisecond, TermGrace: time.Second, OnClientDeath: AutoOnClientDeath}
 }
 
@@ -80,12 +81,3 @@ const (
 	ForgottenAfter  = 2 * time.Second       // before an empty scope is removed that systemd leaves
 	EngineWithin    = 20 * time.Second      // beyond the grace, for a container engine to end what it runs
 )
-
-// EndWithin is more than a stop takes after the grace. Then the guard replaces a brain that does not respond.
-func EndWithin(c *Config) time.Duration {
-	within := 5*KillWithin + max(c.Policy.TermGrace, 0)
-	if c.Engine != "" {
-		within += 2*EngineWithin + max(c.Policy.TermGrace, 0)
-	}
-	return within
-}

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package protocol
+// Package names has the names of groups, guards and brains, and of the backends that groups come from.
+package names
 
 import (
 	"math/rand/v2"
 	"strings"
-	"unicode"
 
 	"golang.org/x/sys/unix"
 
@@ -87,15 +87,8 @@ const (
 	Tree Backend = "tree"
 )
 
-// Printable replaces characters that control the terminal in text from outside.
-func Printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsGraphic(r) {
-			return r
-		}
-		return '?'
-	}, s)
-}
+// BrainArgs are the arguments of a brain, before the descriptors of page and socket. The first one is for ps.
+func BrainArgs(id string) []string { return []string{BrainPrefix + id, BrainCommand} }
 
-// OneLine: joined errors are a line each.
-func OneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", ", ") }
+// BrainCommand is the subcommand that is a brain.
+const BrainCommand = "supervise"

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package protocol
+
+// Figures are the counters and limits of a group. A number is nil without its controller.
+type Figures struct {
+	MemoryPeak  *uint64           `json:"memory_peak_bytes,omitempty"`
+	MemoryMax   *uint64           `json:"memory_max_bytes,omitempty"`
+	OOMKills    uint64            `json:"oom_kills,omitempty"`    // members, for lack of memory
+	EndsWhole   bool              `json:"-"`                      // the kernel kills the whole group then
+	ByOOMD      bool              `json:"oomd,omitempty"`         // systemd-oomd has killed the whole group
+	PIDsRefused uint64            `json:"pids_refused,omitempty"` // failed forks
+	PIDsMax     *uint64           `json:"pids_max,omitempty"`
+	Limits      map[string]string `json:"limits,omitempty"` // that were set, by their files
+}
+
+// Exhausted reports whether the kernel or systemd-oomd has killed the whole group.
+func (f Figures) Exhausted() bool { return f.EndsWhole && f.OOMKills > 0 || f.ByOOMD }
+
+// Stderr is where the server's stderr goes.
+type Stderr string
+
+const (
+	StderrInherit Stderr = "inherit" // the client's own
+	StderrJournal Stderr = "journal" // a stream of the journal; without a journal the client's own
+)

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package text makes a line that a terminal can print of text that may be anything.
+package text
+
+import (
+	"strings"
+	"unicode"
+)
+
+// Printable replaces characters that control the terminal in text from outside.
+func Printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsGraphic(r) {
+			return r
+		}
+		return '?'
+	}, s)
+}
+
+// OneLine: joined errors are a line each.
+func OneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", ", ") }
