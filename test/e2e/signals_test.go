@@ -49,9 +49,10 @@ func TestRealTimeSignalReachesTheServer(t *testing.T) {
 func TestSignalsWhileTheEndIsReported(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	const script = `cd "$1" && mkfifo pipe && exec 3<>pipe && head -c 65536 /dev/zero >&3
-		"$0" run --report fd:3 -- sh -c 'trap "" TERM INT; touch up; exit 7' </dev/null & run=$!
-		until [ -e up ]; do :; done
+	// The launcher closes its copy of descriptor 4 when the server runs, and the server when it has ended.
+	const script = `cd "$1" && mkfifo pipe gone && exec 3<>pipe && head -c 65536 /dev/zero >&3
+		"$0" run --report fd:3 -- sh -c 'exit 7' </dev/null 4>gone & run=$!
+		cat gone
 		while kill -TERM $run && kill -INT $run; do :; done 2>/dev/null
 		wait $run`
 	if o := w.run(w.Command("sh", "-c", script, binaries.mcpscope, t.TempDir())); o.Status.ExitStatus() != 7 {
