@@ -34,7 +34,7 @@ func build(dir string) error {
 	for _, args := range [][]string{
 		{"make", "--no-print-directory", "-C", root, "build", "VERSION=v0.1.0",
 			"BIN=" + filepath.Join(dir, "built")},
-		{"go", "build", "-o", filepath.Join(dir, "cast"), "./cast"},
+		{"go", "build", "-o", filepath.Join(dir, "cast"), "../../tools/cast"},
 	} {
 		cmd := exec.Command(args[0], args[1:]...)
 		cmd.Stderr = os.Stderr
