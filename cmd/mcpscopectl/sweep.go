@@ -39,10 +39,10 @@ Servers that are in use or starting are never touched. Each start of a server
 does the same.
 
 Then list leaks, and ask before stopping them. A leak is a process of
-a configured server that runs outside any group, and whose client exited more
-than ten seconds ago. Its parent is init or a user manager, and the other ends
-of its stdin and stdout are closed. Without a terminal, mcpscope sweep searches
-for leaks only with --yes, --dry-run or --json.`,
+a configured server that has run for more than ten seconds outside any group,
+and whose client has exited. Its parent is init or a user manager, and the
+other ends of its stdin and stdout are closed. Without a terminal, mcpscope
+sweep searches for leaks only with --yes, --dry-run or --json.`,
 	}, func(operands []string) int { return f.run(stdio) })
 	fs := c.Flags()
 	allUsers(fs, &f.AllUsers)

@@ -15,7 +15,7 @@ import (
 type Unit struct {
 	Name     string       `json:"name"`
 	Manager  systemd.Kind `json:"manager"`
-	KillMode string       `json:"kill_mode,omitempty"` // of a service; see diagnose
+	KillMode string       `json:"kill_mode,omitempty"` // of a service; see doctor
 }
 
 // OwnUnit returns the unit of this process, or nil.

@@ -16,7 +16,7 @@ import (
 // Programs are the files for a trial.
 type Programs struct {
 	runner string
-	server string // mcpscopectl
+	tool   string // mcpscopectl
 }
 
 // FindPrograms finds both programs of this installation.
@@ -29,7 +29,7 @@ func FindPrograms() (Programs, error) {
 	if err != nil {
 		return Programs{}, err
 	}
-	return Programs{runner: runner, server: server}, nil
+	return Programs{runner: runner, tool: server}, nil
 }
 
 // start runs mcpscope run with flags that override settings files: require would refuse tree. A file that is
@@ -56,7 +56,7 @@ func (p Programs) startGateway(b names.Backend, files []*os.File) (*os.Process, 
 	argv := []string{
 		programs.Runner, "gateway", "--require", "--backend", string(b), "--match", probeName, "--except", "",
 		"--memory-max", "max", "--cpu-max", "max", "--pids-max", "max", "--explain", "fd:3",
-		"--", p.server, GatewayProbeCommand,
+		"--", p.tool, GatewayProbeCommand,
 	}
 	attributes := &os.ProcAttr{Env: settings.ServerEnvironment(os.Environ()), Files: files}
 	return os.StartProcess(p.runner, argv, attributes)

@@ -56,7 +56,7 @@ func (p Programs) runProbe(b names.Backend) ([]byte, error) {
 	}
 	defer output.close()
 	stdio := []*os.File{nil, output.write, nil}
-	launcher, err := p.start(b, stdio, "--report", "fd:1", "--", p.server, ProbeCommand)
+	launcher, err := p.start(b, stdio, "--report", "fd:1", "--", p.tool, ProbeCommand)
 	if err != nil {
 		return nil, err
 	}

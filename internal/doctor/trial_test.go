@@ -37,7 +37,7 @@ func TestTrialReadsTheReport(t *testing.T) {
 
 // Without its programs, no backend works, and the reason is that of the operating system.
 func TestTrialsWithoutARunner(t *testing.T) {
-	programs := Programs{runner: "/no/such/mcpscope", server: "/no/such/mcpscopectl"}
+	programs := Programs{runner: "/no/such/mcpscope", tool: "/no/such/mcpscopectl"}
 	if got := tryBackend(programs, names.Tree); got.Works || !strings.Contains(got.Reason, "no such file") {
 		t.Errorf("%+v", got)
 	}

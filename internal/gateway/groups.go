@@ -53,7 +53,7 @@ func (g *groups) contain(p program, call *heldCall, why string) {
 		identifier := names.DirectoryName(s.Name, t.ID())
 		clientStderr, err = giveJournal(&p, call, identifier)
 		if err != nil {
-			t.SetStderr(protocol.StderrInherit, "stderr is the client's: "+text.OneLine(err))
+			t.SetStderr(protocol.StderrInherit, "stderr is the client's: "+text.JoinLines(err))
 		} else {
 			t.SetStderr(protocol.StderrJournal, "")
 		}

@@ -102,7 +102,7 @@ func (r *reporter) reportUnlimited(t *launcher.Taken, s *Server) {
 		return
 	}
 	for _, err := range t.Unlimited() {
-		r.reportNote("servers run without a limit: " + text.OneLine(err))
+		r.reportNote("servers run without a limit: " + text.JoinLines(err))
 	}
 }
 
@@ -116,7 +116,7 @@ func (r *reporter) reportUnseen(why string) {
 
 // reportOutside reports that a server is not contained. client is the name of its client.
 func (r *reporter) reportOutside(pid int, argv []string, client string, why error) {
-	text := text.OneLine(why)
+	text := text.JoinLines(why)
 	r.explanations.write(pid, "left", argv, "it can't be contained: "+text)
 	process, err := group.Identify(pid)
 	if err != nil || proc.IsGone(why) {

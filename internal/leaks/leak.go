@@ -40,7 +40,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/group"
 )
 
-// LeastAge is how long a server whose client has just exited may take to end by itself.
+// LeastAge is the least age of a leak: a younger process may still be starting, or end by itself.
 const LeastAge = 10 * time.Second
 
 // Leak is a process, with all processes below it.

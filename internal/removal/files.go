@@ -48,7 +48,7 @@ func (s *search) addConfiguration(file *clientconfig.File) {
 	}
 	var names []string
 	for _, server := range file.Servers {
-		if server.IsWrapped() && s.isStartedBy(server.Argv[0]) {
+		if server.IsWrapped() && s.isRunner(server.Argv[0]) {
 			names = append(names, server.Name)
 		}
 	}
@@ -87,7 +87,7 @@ func (s *search) addUnits(dir, sudo string) {
 
 func (s *search) addUnit(file, text, sudo string) {
 	commands := execLine.FindAllStringSubmatch(text, -1)
-	starts := slices.ContainsFunc(commands, func(match []string) bool { return s.startsIt(match[1]) })
+	starts := slices.ContainsFunc(commands, func(match []string) bool { return s.startsRunner(match[1]) })
 	if !starts {
 		return
 	}
@@ -110,13 +110,13 @@ var ownUnits = []string{"mcpscope-metrics.service", "mcpscope-sweep.service"}
 // execLine is a line of a unit that executes a command. systemd ignores a failure if the prefix has a dash.
 var execLine = regexp.MustCompile(`(?m)^[ \t]*Exec[A-Za-z]*[ \t]*=[ \t]*[@:+!|]*([^\s@:+!|-].*)`)
 
-// startsIt reports whether a command, or a word of it that can be one of a shell, is the runner with a
+// startsRunner reports whether a command, or a word of it that can be one of a shell, is the runner with a
 // subcommand.
-func (s *search) startsIt(command string) bool {
+func (s *search) startsRunner(command string) bool {
 	words := strings.FieldsFunc(command, func(r rune) bool { return strings.ContainsRune(" \t\"';&|()", r) })
 	for i, word := range words {
 		isCommand := i == 0 || i+1 < len(words) && slices.Contains(runnerCommands, words[i+1])
-		if isCommand && s.isStartedBy(word) {
+		if isCommand && s.isRunner(word) {
 			return true
 		}
 	}
@@ -127,7 +127,7 @@ func (s *search) startsIt(command string) bool {
 var runnerCommands = []string{"run", "gateway", "detach"}
 
 // isStartedBy reports whether a command is the runner. A name without a slash may be the runner.
-func (s *search) isStartedBy(command string) bool {
+func (s *search) isRunner(command string) bool {
 	if !strings.Contains(command, "/") {
 		return command == programs.Runner
 	}

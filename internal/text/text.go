@@ -19,4 +19,4 @@ func Printable(s string) string {
 }
 
 // OneLine: joined errors are a line each.
-func OneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", ", ") }
+func JoinLines(err error) string { return strings.ReplaceAll(err.Error(), "\n", ", ") }

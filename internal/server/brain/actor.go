@@ -18,13 +18,13 @@ import (
 
 // actor reports events to the lifecycle, and performs the actions that follow.
 type actor struct {
-	server *Server
-	loop   *loop.Loop
-	client *client.Side // nil before its events are watched
-	life   *lifecycle.Lifecycle
-	turn   turn
-	killer *killer
-	rest   *idle.Rest // nil for a server that is never frozen
+	server  *Server
+	loop    *loop.Loop
+	client  *client.Side // nil before its events are watched
+	life    *lifecycle.Lifecycle
+	turn    turn
+	killer  *killer
+	sleeper *idle.Sleeper // nil for a server that is never frozen
 
 	inputCame bool // the present event is input for a server that is frozen
 	helpless  bool // it could not kill the members, for lack of descriptors for example
@@ -47,8 +47,8 @@ func (a *actor) deadline() time.Time {
 	if isStop && (due.IsZero() || a.emptyCheckAt.Before(due)) {
 		return a.emptyCheckAt
 	}
-	if a.rest != nil && (due.IsZero() || a.rest.Policy.Due.Before(due)) {
-		return a.rest.Policy.Due
+	if a.sleeper != nil && (due.IsZero() || a.sleeper.Policy.Due.Before(due)) {
+		return a.sleeper.Policy.Due
 	}
 	return due
 }
@@ -104,8 +104,8 @@ func (a *actor) performAs(actions []lifecycle.Action, mainHas bool) {
 		case lifecycle.KillMembers:
 			a.killMembers()
 		case lifecycle.WakeMembers:
-			if a.rest != nil {
-				a.rest.Wake(time.Now(), a.inputCame)
+			if a.sleeper != nil {
+				a.sleeper.Wake(time.Now(), a.inputCame)
 			}
 		}
 	}

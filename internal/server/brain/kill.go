@@ -39,7 +39,7 @@ func (k *killer) killAll(members freeze.Target, failed string) {
 	left, err := freeze.Stop{Target: members, Frozen: frozen}.Run()
 	k.stuck = freeze.AddStuck(k.stuck, left)
 	if err != nil {
-		k.server.Note(failed + text.OneLine(err))
+		k.server.Note(failed + text.JoinLines(err))
 	}
 }
 
@@ -53,7 +53,7 @@ func (k *killer) takeOutLauncher(members freeze.Target) {
 		return
 	}
 	if err := s.Group.TakeOut(launcher); err != nil {
-		s.Note("the launcher is killed with the server, which has moved it: " + text.OneLine(err))
+		s.Note("the launcher is killed with the server, which has moved it: " + text.JoinLines(err))
 	}
 }
 

@@ -21,8 +21,8 @@ import (
 func (a *actor) saveLooks() {
 	looks := &a.server.Page.Looks
 	now := time.Now()
-	if a.rest != nil {
-		a.rest.Policy.Save(looks, func(t time.Time) int64 { return monotonic(t, now) })
+	if a.sleeper != nil {
+		a.sleeper.Policy.Save(looks, func(t time.Time) int64 { return monotonic(t, now) })
 	}
 	check := a.life.IdleProgress()
 	looks.CheckAt = monotonic(check.NextCheck, now)
@@ -50,12 +50,12 @@ func (a *actor) resumeLooks() {
 	switch {
 	case isSaved && !hasThawed: // the members are as the brain before has left them
 		return
-	case a.rest == nil: // they are never frozen
+	case a.sleeper == nil: // they are never frozen
 	case a.life.State == lifecycle.Idle: // the event below thaws them, and counts that
 	case isSaved: // no brain could start: the guard has thawed them, and has set the state to Running
-		a.rest.Wake(time.Now(), hasInput)
+		a.sleeper.Wake(time.Now(), hasInput)
 	default: // the brain before was killed: it may have frozen them, and not have written that
-		a.rest.Thaw()
+		a.sleeper.Thaw()
 	}
 	a.report(lifecycle.Woken)
 }
@@ -81,14 +81,14 @@ func (a *actor) beginLooks(isSaved bool) {
 	if after == 0 {
 		return
 	}
-	a.rest = a.newRest(after, isSaved)
+	a.sleeper = a.newRest(after, isSaved)
 	if !isSaved {
 		a.server.Group.Note(a.server.Config.Notes)
 	}
 }
 
 // newRest returns nil, with a note, for a server that is never frozen.
-func (a *actor) newRest(after time.Duration, isSaved bool) *idle.Rest {
+func (a *actor) newRest(after time.Duration, isSaved bool) *idle.Sleeper {
 	s := a.server
 	if s.Group.Payload == nil || s.Config.Engine != "" {
 		s.Note("never frozen when idle: it is not in a cgroup of its own")
@@ -114,18 +114,18 @@ func (a *actor) newRest(after time.Duration, isSaved bool) *idle.Rest {
 // checkIdle is for when nothing else has happened. A server that is being stopped is not frozen again.
 func (a *actor) checkIdle() {
 	if a.life.State > lifecycle.Idle {
-		a.rest = nil
+		a.sleeper = nil
 	}
 	now := time.Now()
-	if a.rest == nil || now.Before(a.rest.Policy.Due) {
+	if a.sleeper == nil || now.Before(a.sleeper.Policy.Due) {
 		return
 	}
-	switch a.rest.Policy.Look(a.rest, now) {
+	switch a.sleeper.Policy.Look(a.sleeper, now) {
 	case idle.Frozen:
-		if a.rest.Policy.Used { // not after each ping
+		if a.sleeper.Policy.Used { // not after each ping
 			journal.SubjectOf(a.server.Config).Log(journal.Frozen, systemd.Info, "frozen: idle")
 		}
-		a.rest.MarkFrozen(now)
+		a.sleeper.MarkFrozen(now)
 		a.report(lifecycle.MembersFrozen)
 		a.loop.Again(int(a.client.Input), loop.TokenInput)
 	case idle.Reclaimed:
@@ -133,9 +133,9 @@ func (a *actor) checkIdle() {
 	case idle.Wake:
 		a.report(lifecycle.Woken)
 	case idle.None:
-		if a.rest.Policy.Note != "" {
-			a.server.Note(a.rest.Policy.Note)
-			a.server.Group.AddNote(a.rest.Policy.Note)
+		if a.sleeper.Policy.Note != "" {
+			a.server.Note(a.sleeper.Policy.Note)
+			a.server.Group.AddNote(a.sleeper.Policy.Note)
 		}
 	}
 }

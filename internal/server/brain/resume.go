@@ -95,7 +95,7 @@ func (b *Brain) takeOverFromGuard() error {
 	if p.ByGuard.Strayed {
 		p.ByGuard.Strayed = false
 		if err := backend.AttachGuard(s.Group, int(p.ByGuard.GuardPID)); err != nil {
-			s.Note("a stop of the scope does not reach the guard: " + text.OneLine(err))
+			s.Note("a stop of the scope does not reach the guard: " + text.JoinLines(err))
 		}
 	}
 	if p.ByBrain.Settled {

@@ -101,7 +101,7 @@ func TestReactsBy(t *testing.T) {
 	}{
 		{"waits for an event alone", lifecycle.Running, time.Time{}, time.Time{}, time.Time{}},
 		{"looks at an idle server", lifecycle.Running, time.Time{}, soon, soon.Add(policy.KillWithin)},
-		{"waits for a grace", lifecycle.Finishing, soon, soon, soon.Add(policy.KillWithin)},
+		{"waits for a grace", lifecycle.InEOFGrace, soon, soon, soon.Add(policy.KillWithin)},
 		{"checks in a term grace", lifecycle.Terminating, soon, now, soon.Add(policy.KillWithin)},
 		{"checks in an endless one", lifecycle.Terminating, time.Time{}, now, time.Time{}},
 		{"kills", lifecycle.Killing, time.Time{}, now, now.Add(5*policy.KillWithin + grace)},

@@ -347,18 +347,15 @@ func (g *ControlGroup) Cause() causes.Cause {
 }
 
 // AskToStop is for a server of a gateway, whose guard can't be asked for one of them. The brain reads the
-// cause when the group was frozen or thawed.
+// cause when the group was frozen or thawed. As soon as it stops the server it thaws the group itself, so a
+// freeze that is never seen is no failure.
 func (g *ControlGroup) AskToStop() error {
 	g.Ending(causes.StopRequested)
 	frozen := false
 	for try := 0; try < 100 && !frozen; try++ { // on a busy machine
 		frozen = freeze.Freeze(g.Payload)
 	}
-	err := proc.IgnoreGone(g.Payload.Thaw())
-	if err == nil && !frozen {
-		err = fmt.Errorf("request a stop: %s could not be frozen: %w", g.Payload.Path(), unix.EAGAIN)
-	}
-	return err
+	return proc.IgnoreGone(g.Payload.Thaw())
 }
 
 // Adopt asks a manager to take the group over, if it is meant to be a scope.

@@ -16,7 +16,7 @@ import (
 )
 
 // Server describes the main process.
-type Server struct {
+type MainProcess struct {
 	Path      string
 	Argv, Env []string
 	Pgid      int         // process group to join; 0 makes a new one
@@ -59,7 +59,7 @@ type state struct {
 }
 
 // newBirth maps and fills the memory of the main process.
-func newBirth(on *page.Page, s *Server) (*birth, error) {
+func newBirth(on *page.Page, s *MainProcess) (*birth, error) {
 	shell := append([]string{"/bin/sh", s.Path}, s.Argv[min(1, len(s.Argv)):]...)
 	lists := [][]string{s.Argv, s.Env, shell}
 	text, texts, errno := mapLists(lists)

@@ -49,12 +49,12 @@ type gateGuard struct {
 	watcher  brainCall
 	received reception
 
-	stage    bool  // only the process that has forked the guard has the filter
-	ready    bool  // a watcher answers
-	over     bool  // no watcher is needed any more
-	resolved bool  // Page.Gateway.Held is answered
-	servers  int   // that are kept
-	startAt  int64 // of the next watcher, or 0
+	gatewayNotStarted bool  // only the process that has forked the guard has the filter
+	ready             bool  // a watcher answers
+	over              bool  // no watcher is needed any more
+	resolved          bool  // Page.Gateway.Held is answered
+	servers           int   // that are kept
+	startAt           int64 // of the next watcher, or 0
 }
 
 // keepGate is the whole life of the guard of a gateway.
@@ -73,7 +73,7 @@ func (g *gateGuard) keepGate() {
 	g.polls[gateSignals].Fd = g.process.signals
 	g.awaitListener()
 	g.polls[gateListener].Fd = g.page.Gateway.Listener
-	g.stage = !g.gate.Start
+	g.gatewayNotStarted = !g.gate.Start
 	if g.gate.Start {
 		g.startAt = now()
 		g.waitWithin(nextWithin)
@@ -117,7 +117,7 @@ func (g *gateGuard) awaitGate() {
 	deadline := g.startAt
 	answerAt := g.page.Gateway.AnswerAt
 	willAnswer := !g.ready && !g.gate.Require
-	answers := g.stage || g.over || willAnswer && now() >= answerAt
+	answers := g.gatewayNotStarted || g.over || willAnswer && now() >= answerAt
 	switch {
 	case answers:
 		g.polls[gateListener].Events = unix.POLLIN
@@ -168,7 +168,7 @@ func (g *gateGuard) receiveFromWatcher() {
 func (g *gateGuard) watcherDied() {
 	switch {
 	case g.over || g.polls[gateListener].Fd < 0 && g.servers == 0:
-	case g.stage: // it executes the gateway
+	case g.gatewayNotStarted: // it executes the gateway
 		g.startAt = now()
 		g.waitWithin(firstWithin)
 	case g.ready:
@@ -181,7 +181,7 @@ func (g *gateGuard) watcherDied() {
 		}
 		g.startAt = now() + restartPause
 	}
-	g.stage = false
+	g.gatewayNotStarted = false
 	g.ready = false
 }
 

@@ -42,7 +42,7 @@ type run struct {
 // start starts a launcher whose server is a shell script.
 func start(t *testing.T, script string, change func(*config)) *run {
 	t.Helper()
-	c := &config{Server: Server{Path: "/bin/sh", Argv: []string{"sh", "-c", script}, Env: os.Environ()}}
+	c := &config{Server: MainProcess{Path: "/bin/sh", Argv: []string{"sh", "-c", script}, Env: os.Environ()}}
 	_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &c.Server.NoFile) // it can't fail
 	_ = unix.Getrlimit(unix.RLIMIT_LOCKS, &c.Server.Locks)   // as above
 	c.Parent = bed.Group(t, "groups")

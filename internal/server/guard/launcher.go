@@ -36,8 +36,8 @@ type End uint32
 
 const (
 	NotEnded     End = iota
-	NothingLeft      // main removes the group, and reports
-	BrainEndedIt     // a brain has
+	NothingLeft      // the launcher removes the group, or a brain or main does and reports
+	BrainEndedIt     // a brain has removed it, and has reported
 	MembersStuck     // a brain waits for members that SIGKILL has not ended
 )
 

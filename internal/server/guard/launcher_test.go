@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 
 // config is a test's configuration of launcher and later brains.
 type config struct {
-	Server  Server
+	Server  MainProcess
 	Parent  string // directory of the group, which is called "server", and of guards; "" is a tree
 	Refuses uint32 // errno of clone3
 	Crowds  bool   // a scope: the guard moves to a leaf

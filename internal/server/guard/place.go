@@ -122,9 +122,9 @@ func (p *Plain) findAbove() bool {
 	}
 	if p.From == page.UserScope {
 		manager := p.userManager()
-		return manager != "" && p.sliceIn(manager)
+		return manager != "" && p.setAboveToSlice(manager)
 	}
-	return init != "" && p.sliceIn(strings.TrimSuffix(init, "/init.scope"))
+	return init != "" && p.setAboveToSlice(strings.TrimSuffix(init, "/init.scope"))
 }
 
 // userManager is the cgroup of the user's manager, if this process is in it, or "".
@@ -154,7 +154,7 @@ func (p *Plain) serviceOfUser() string {
 }
 
 // sliceIn is the slice of servers of a manager whose cgroup is dir.
-func (p *Plain) sliceIn(dir string) bool {
+func (p *Plain) setAboveToSlice(dir string) bool {
 	const slice = "/mcp.slice\x00" // names.Slice
 	above := &p.texts.above
 	if len(dir) > pathMost-len(".")-len(slice) {

@@ -21,7 +21,7 @@ type Preparation struct {
 }
 
 // Prepare maps what the main process needs. The guard is forked next, and then the group is made.
-func Prepare(on *page.Page, s *Server) (*Preparation, error) {
+func Prepare(on *page.Page, s *MainProcess) (*Preparation, error) {
 	b, err := newBirth(on, s)
 	if err != nil {
 		return nil, err

@@ -14,8 +14,9 @@ func (p *Policy) Save(to *page.Looks, clock func(time.Time) int64) {
 	*to = page.Looks{
 		Due: clock(p.Due), At: clock(p.lastAt), Worked: clock(p.lastWorkedAt), Read: clock(p.lastReadAt),
 		CPU: int64(p.last.CPU), ReadBytes: p.last.Read, WrittenBytes: p.last.Written, Active: p.last.Active,
-		Frozen: p.frozen, Breath: p.nextIsBreath, Breathed: p.wasBreath, Used: p.Used,
-		Trial: uint8(p.trial), Times: uint32(p.refusal.times), Input: p.wasForInput, Blind: p.isUncounted,
+		Frozen: p.frozen, NextIsBreath: p.nextIsBreath, WasBreath: p.wasBreath, Used: p.Used,
+		Trial: uint8(p.trial), Times: uint32(p.refusal.times),
+		WasForInput: p.wasForInput, IsUncounted: p.isUncounted,
 	}
 	copy(to.Refused[:len(to.Refused)-1], p.refusal.reason)
 }
@@ -30,8 +31,8 @@ func Restore(after time.Duration, from *page.Looks, clock func(int64) time.Time)
 			CPU: time.Duration(from.CPU), Read: from.ReadBytes, Written: from.WrittenBytes,
 			Active: from.Active,
 		},
-		frozen: from.Frozen, nextIsBreath: from.Breath, wasBreath: from.Breathed,
-		wasForInput: from.Input, trial: trial(from.Trial), isUncounted: from.Blind,
+		frozen: from.Frozen, nextIsBreath: from.NextIsBreath, wasBreath: from.WasBreath,
+		wasForInput: from.WasForInput, trial: trial(from.Trial), isUncounted: from.IsUncounted,
 		refusal: refusal{reason: string(refused), times: int(from.Times)},
 	}
 	p.writeNote()

@@ -23,7 +23,7 @@ type mapping struct {
 
 // Reclaim does nothing without swap: only file pages could be reclaimed then, and those of a runtime are
 // shared. Ten servers gave nothing back.
-func (r *Rest) Reclaim() bool {
+func (r *Sleeper) Reclaim() bool {
 	var of unix.Sysinfo_t
 	if unix.Sysinfo(&of) != nil || of.Freeswap == 0 {
 		return false

@@ -46,7 +46,7 @@ func Held(payload *cgroup.Group) bool {
 }
 
 // Rest is a server with its policy.
-type Rest struct {
+type Sleeper struct {
 	Policy   *Policy
 	Group    *group.ControlGroup
 	Client   *client.Side
@@ -55,25 +55,25 @@ type Rest struct {
 }
 
 // NewRest goes on counting the wakes of the server.
-func NewRest(p *Policy, g *group.ControlGroup, c *client.Side) *Rest {
-	return &Rest{Policy: p, Group: g, Client: c, note: ReadNote(g.Payload)}
+func NewRest(p *Policy, g *group.ControlGroup, c *client.Side) *Sleeper {
+	return &Sleeper{Policy: p, Group: g, Client: c, note: ReadNote(g.Payload)}
 }
 
 // Freeze freezes all members, and reports whether it has.
-func (r *Rest) Freeze() bool {
+func (r *Sleeper) Freeze() bool {
 	r.mappings = nil
 	return freeze.Freeze(r.Group.Payload)
 }
 
 // Thaw leaves members frozen that a person has frozen.
-func (r *Rest) Thaw() {
+func (r *Sleeper) Thaw() {
 	if !Held(r.Group.Payload) {
 		_ = r.Group.Payload.ThawAlone() // gone is as good
 	}
 }
 
 // MarkFrozen makes it visible that the members are frozen.
-func (r *Rest) MarkFrozen(now time.Time) {
+func (r *Sleeper) MarkFrozen(now time.Time) {
 	if r.Policy.Used {
 		r.note.Since = now.UnixNano()
 		if counted := r.Group.MemoryGroup(); counted != nil {
@@ -86,7 +86,7 @@ func (r *Rest) MarkFrozen(now time.Time) {
 }
 
 // Wake thaws an idle server, for a breath or an event: input, or another one.
-func (r *Rest) Wake(now time.Time, input bool) {
+func (r *Sleeper) Wake(now time.Time, input bool) {
 	if !r.Policy.nextIsBreath { // written before the server can answer, so that no view is wrong
 		r.note.Wakes++
 		r.writeNote(0)
@@ -95,7 +95,7 @@ func (r *Rest) Wake(now time.Time, input bool) {
 	r.Policy.Thawed(now, input && !r.Policy.nextIsBreath)
 }
 
-func (r *Rest) writeNote(since int64) {
+func (r *Sleeper) writeNote(since int64) {
 	_ = r.Group.Payload.SetAttr(attrIdle, fmt.Sprint(since, r.note.Wakes, r.note.Before)) // for people only
 }
 
@@ -111,7 +111,7 @@ func Traffic(pid int) (read, written int64, err error) {
 }
 
 // Usage fails if a member can't be examined: a setuid program of another user, or one that has just ended.
-func (r *Rest) Usage() (Usage, error) {
+func (r *Sleeper) Usage() (Usage, error) {
 	cpu, err := r.Group.Payload.CPU()
 	if err != nil {
 		return Usage{}, err
@@ -133,7 +133,7 @@ func (r *Rest) Usage() (Usage, error) {
 
 // Pending is input or output. A freeze cuts a write short that waits for the client, and not every runtime
 // writes the rest.
-func (r *Rest) Pending() string {
+func (r *Sleeper) Pending() string {
 	switch in := r.Client; {
 	case in.Input.Readable():
 		return "it does not read its input"
@@ -145,7 +145,7 @@ func (r *Rest) Pending() string {
 
 // Obstacle is any other reason. A server that reads a socket by recv(2) usually answers by send(2), and
 // neither is counted. So one that has a socket and has not written an answer to initialize is left alone.
-func (r *Rest) Obstacle(u Usage) string {
+func (r *Sleeper) Obstacle(u Usage) string {
 	switch in := r.Client; {
 	case in.Input < 0:
 		return "its stdin is neither a pipe nor a socket"

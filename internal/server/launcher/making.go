@@ -34,7 +34,7 @@ type making struct {
 	server    *brain.Server
 	wanted    *Server
 	client    *client.Side
-	launcher  *guard.Preparation // nil for a server that is taken over
+	prepared  *guard.Preparation // nil for a server that is taken over
 	unlimited []error            // limits that could not be applied, with Limits.BestEffort
 }
 
@@ -115,7 +115,7 @@ func (m *making) acquire() error {
 		}
 		notes := slices.Clone(s.Notes)
 		for _, err := range missed { // for people who wonder about the backend
-			notes = append(notes, "not available: "+text.OneLine(err))
+			notes = append(notes, "not available: "+text.JoinLines(err))
 		}
 		c.Notes = append(notes, c.Notes...)
 		return nil
@@ -147,7 +147,7 @@ func limit(s *brain.Server, limits cgroup.Limits) (unlimited []error, err error)
 		if !limits.BestEffort {
 			return unlimited, err
 		}
-		s.Note("not limited: " + text.OneLine(err))
+		s.Note("not limited: " + text.JoinLines(err))
 		unlimited = append(unlimited, err)
 	}
 	return unlimited, nil
@@ -158,7 +158,7 @@ func (m *making) makeGroup(p backend.Place) error {
 	if err := m.openDirectories(p.Above); err != nil {
 		return err
 	}
-	if m.launcher == nil { // otherwise they are for the next guards, too
+	if m.prepared == nil { // otherwise they are for the next guards, too
 		defer m.closeDirectories()
 	}
 	s := m.server
@@ -172,7 +172,7 @@ func (m *making) makeGroup(p backend.Place) error {
 		Launcher: freeze.Root{PID: os.Getpid(), PIDFD: int(s.Page.FD.Launcher)},
 		Guard:    freeze.Root{PID: int(s.Page.ByGuard.GuardPID), PIDFD: s.Guard.PIDFD},
 	}
-	if m.launcher != nil {
+	if m.prepared != nil {
 		wanted.Prefork = m.prefork
 	}
 	made, err := p.Group(wanted)
@@ -212,7 +212,7 @@ func (m *making) closeDirectories() {
 
 // prefork starts the main process, which waits for its group.
 func (m *making) prefork() (pid int, err error) {
-	pid, errno := m.launcher.Prefork(-1)
+	pid, errno := m.prepared.Prefork(-1)
 	if errno != 0 {
 		return 0, fmt.Errorf("fork the server: %w", errno)
 	}
@@ -231,8 +231,8 @@ func (m *making) forkGuard(readable bool) error {
 		Near:     !group.InitReaps(),
 	}
 	var err error
-	if m.launcher != nil {
-		s.Guard, err = m.launcher.ForkGuard(options)
+	if m.prepared != nil {
+		s.Guard, err = m.prepared.ForkGuard(options)
 	} else {
 		s.Guard, err = guard.Fork(s.Page, options)
 	}
@@ -245,8 +245,8 @@ func (m *making) dismissGuard() {
 	if s.Guard == nil {
 		return
 	}
-	if m.launcher != nil {
-		m.launcher.Abandon()
+	if m.prepared != nil {
+		m.prepared.Abandon()
 		m.closeDirectories()
 	} else {
 		dismissGuard(s.Guard)

@@ -23,7 +23,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// Run starts the server, and becomes a launcher that needs no Go runtime: see guard.Launcher.HandOver. It
+// Run starts the server, and becomes a launcher that needs no Go runtime: see guard.Preparation.HandOver. It
 // returns only an error: mcpscope itself failed, and nothing was started, or everything was stopped.
 func (s *Server) Run() error {
 	runtime.LockOSThread() // the main process may get a signal at the death of the thread that has forked it
@@ -101,7 +101,7 @@ func (b *ownStart) begin() error {
 	if err := m.openPage(); err != nil {
 		return err
 	}
-	m.launcher, err = guard.Prepare(m.server.Page, b.mainProcess())
+	m.prepared, err = guard.Prepare(m.server.Page, b.mainProcess())
 	if err != nil {
 		return err
 	}
@@ -129,14 +129,14 @@ func (b *ownStart) handOver(hasJournal bool) error {
 	order.Reports = hasJournal || m.server.Group.Managed || order.Awaits
 	order.Verbose = s.Messages.Verbose
 	payload, leaf := m.server.Group.Directories()
-	return m.launcher.HandOver(payload, leaf, shownArguments(), s.Env, s.Main.Signals)
+	return m.prepared.HandOver(payload, leaf, shownArguments(), s.Env, s.Main.Signals)
 }
 
 // mainProcess is the main process as the guard package starts it.
-func (b *ownStart) mainProcess() *guard.Server {
+func (b *ownStart) mainProcess() *guard.MainProcess {
 	s := b.making.wanted
 	id := b.making.server.Config.Group.ID
-	main := &guard.Server{
+	main := &guard.MainProcess{
 		Path:    s.Main.Path,
 		Argv:    container.Labelled(s.Main.Argv, id, s.Limits),
 		Env:     append(slices.Clip(s.Env), "MCPSCOPE_ID="+id),

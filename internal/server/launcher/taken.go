@@ -184,7 +184,7 @@ func (t *Taken) HeldIn(ends client.Ends) bool { return t.client.HeldIn(ends) }
 func (t *Taken) Guide() error {
 	g := t.server.Group
 	if err := g.TagMembers(); err != nil {
-		t.server.Note("a member that moves to another cgroup is not found: " + text.OneLine(err))
+		t.server.Note("a member that moves to another cgroup is not found: " + text.JoinLines(err))
 	}
 	g.Note(t.Config.Notes)
 	if err := t.client.Add(t.brain.Loop); err != nil {

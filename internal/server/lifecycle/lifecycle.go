@@ -20,7 +20,7 @@ import (
 //	Running ──────────▶ Doubting ─────────┐
 //	 ▲   │                                │
 //	 ▼   │                                ▼
-//	Idle └─▶ Draining ◀─▶ Finishing ─▶ Terminating ─▶ Killing ─▶ Emptied
+//	Idle └─▶ Draining ◀─▶ InEOFGrace ─▶ Terminating ─▶ Killing ─▶ Emptied
 //
 // Every state before Terminating goes there by an event of beforeStop.
 
@@ -32,7 +32,7 @@ const (
 	Idle              // running, and frozen: every event thaws first, and comes to a server that runs
 	Doubting          // the client is dead, and another process holds stdin open
 	Draining          // the client has closed its end, and input or output is still unread
-	Finishing         // the EOF grace runs
+	InEOFGrace        // the EOF grace runs
 	Terminating       // every member got a signal, and the term grace runs
 	Killing           // the members are frozen and killed
 	Emptied           // no member is left
@@ -77,14 +77,14 @@ var table = [states][events]step{
 	Running: {
 		StdinClosed: (*Lifecycle).beginDraining, StdoutClosed: (*Lifecycle).beginDraining,
 		ClientDied: (*Lifecycle).doubt, idleChecked: (*Lifecycle).checkIdle,
-		MembersFrozen: (*Lifecycle).rest,
+		MembersFrozen: (*Lifecycle).becomeIdle,
 	},
 	Doubting: {
 		StdinClosed: (*Lifecycle).loseClient, StdoutClosed: (*Lifecycle).loseClient,
 		graceOver: (*Lifecycle).doubt,
 	},
-	Draining:  {ClientDied: (*Lifecycle).loseClient, graceOver: (*Lifecycle).drain},
-	Finishing: {ClientDied: (*Lifecycle).loseClient, graceOver: (*Lifecycle).finish},
+	Draining:   {ClientDied: (*Lifecycle).loseClient, graceOver: (*Lifecycle).drain},
+	InEOFGrace: {ClientDied: (*Lifecycle).loseClient, graceOver: (*Lifecycle).finish},
 	Terminating: {
 		signalReceived: (*Lifecycle).repeatSignal, graceOver: (*Lifecycle).kill, GuardDied: (*Lifecycle).kill,
 		LauncherDied: (*Lifecycle).thaw, BrainDied: (*Lifecycle).resumeStop,
@@ -289,7 +289,7 @@ func (l *Lifecycle) enter(s State, now time.Time, d time.Duration) {
 }
 
 // rest is for a server whose members are frozen.
-func (l *Lifecycle) rest(_ Event, now time.Time) { l.enter(Idle, now, -1) }
+func (l *Lifecycle) becomeIdle(_ Event, now time.Time) { l.enter(Idle, now, -1) }
 
 func (l *Lifecycle) wake(now time.Time) {
 	l.enter(Running, now, -1)
@@ -325,7 +325,7 @@ func (l *Lifecycle) drain(_ Event, now time.Time) {
 		l.enter(Draining, now, policy.UnreadEvery)
 		return
 	}
-	l.enter(Finishing, now, l.grace(l.policy.EOFGrace, now))
+	l.enter(InEOFGrace, now, l.grace(l.policy.EOFGrace, now))
 }
 
 func (l *Lifecycle) blocked() bool { return !l.clientDead && l.facts.Blocked() }

@@ -224,9 +224,9 @@ func TestResume(t *testing.T) {
 		then  State
 	}{
 		{Running, false, LauncherDied, []Action{{SendSignal, unix.SIGTERM}}, Terminating},
-		{Finishing, false, LauncherDied, []Action{{SendSignal, unix.SIGTERM}}, Terminating},
+		{InEOFGrace, false, LauncherDied, []Action{{SendSignal, unix.SIGTERM}}, Terminating},
 		{Terminating, true, LauncherDied, []Action{{Do: ThawMembers}}, Terminating},
-		{Finishing, false, BrainDied, nil, Finishing},
+		{InEOFGrace, false, BrainDied, nil, InEOFGrace},
 		{Terminating, false, BrainDied, []Action{{SendSignal, unix.SIGTERM}}, Terminating},
 		{Terminating, true, BrainDied, []Action{{Do: ThawMembers}}, Terminating},
 		{Killing, true, BrainDied, []Action{{Do: KillMembers}}, Killing},

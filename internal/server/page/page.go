@@ -76,7 +76,7 @@ type Order struct {
 }
 
 // Launched are the launcher's fields. Until its exec the main process writes some of them. The launcher
-// writes a signal before their number.
+// writes a signal before SignalsGot.
 type Launched struct {
 	MainPID    int32
 	FailedStep Step
@@ -155,12 +155,12 @@ type Looks struct {
 	Kept                    bool // a brain has left in order; the next one takes it, and forgets it
 	Active                  bool
 	Frozen                  bool
-	Breath                  bool
-	Breathed                bool
+	NextIsBreath            bool
+	WasBreath               bool
 	Used                    bool
 	Trial                   uint8
-	Input                   bool
-	Blind                   bool
+	WasForInput             bool
+	IsUncounted             bool
 	Times                   uint32
 	Due                     int64
 	At                      int64
@@ -241,7 +241,7 @@ const keptSize = int64(unsafe.Sizeof(Kept{}))
 // HeldMost is the number of calls that a watcher judges at once.
 const HeldMost = 128
 
-// Step names the failure, in the guard or in the main process before its exec.
+// Step names the failure of a start, before the exec of the main process.
 type Step uint32
 
 // The steps. A failed exec is status 126 or 127, by Errno; the others are 125.
@@ -440,8 +440,8 @@ func (p *Page) Directory() string {
 
 var _ [Size - unsafe.Sizeof(Page{})]byte // a page is enough
 
-// Bytes on the sockets between launcher, guard and brain. Those of a gateway's guard are answered by an
-// errno, or 0.
+// Bytes on the sockets between launcher, guard and brain. WordKeep and WordDrop are answered by one byte:
+// an errno, or 0.
 const (
 	WordLook      = 1 // there is something new on the page
 	WordGo        = 2 // the group is there, and comes with it

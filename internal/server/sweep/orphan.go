@@ -47,7 +47,7 @@ func findOrphan(
 func isOrphan(
 	g *group.ControlGroup, parent *cgroup.Group, doubt time.Duration, seen *orphan.Census,
 ) (bool, error) {
-	if ours, err := isServers(g); !ours || err != nil {
+	if ours, err := wasArmed(g); !ours || err != nil {
 		return false, err
 	}
 	verdict, err := judge(g, parent, seen)
@@ -58,7 +58,7 @@ func isOrphan(
 	if err != nil || verdict == orphan.InUse {
 		return false, err
 	}
-	return isServers(g) // a gateway may have released it
+	return wasArmed(g) // a gateway may have released it
 }
 
 // judge continues a launcher without a guard that a member has stopped. The verdict is unclear until that has
@@ -74,9 +74,9 @@ func judge(g *group.ControlGroup, parent *cgroup.Group, seen *orphan.Census) (or
 	return orphan.InUse, nil
 }
 
-// isServers reports whether the group was armed. A directory of another program can have such a name. An
+// wasArmed reports whether the group was armed. A directory of another program can have such a name. An
 // unarmed group with members counts if a member carries its tag: the owner can remove the attribute.
-func isServers(g *group.ControlGroup) (bool, error) {
+func wasArmed(g *group.ControlGroup) (bool, error) {
 	_, armed, err := g.Payload.Attr(group.AttrArmed)
 	if armed || err != nil {
 		return armed, err
