@@ -5,8 +5,6 @@
 package main
 
 import (
-	"os"
-
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -63,7 +61,7 @@ func (f *lsFlags) note(servers []*fleet.Listed, stdio cli.Stdio) {
 	for _, line := range containment.Lines(selection.Whose(f.AllUsers)) {
 		stdio.Note(line)
 	}
-	for _, group := range containment.UncontainedGroups(os.Getuid()) {
+	for _, group := range containment.UncontainedGroups(selection.Whose(f.AllUsers)) {
 		stdio.Note("the gateway in " + group + " has no server that is contained: see mcpscope doctor")
 	}
 	for _, line := range containment.DaemonLines(servers) {

@@ -18,6 +18,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/gateway/early"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/programs"
+	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/names"
 )
 
@@ -112,7 +113,7 @@ func (s snapshot) judge(group string) State {
 	return Uncontained
 }
 
-// UncontainedGroups returns the control groups of gateways of a user, or of all users for root, whose watcher
+// UncontainedGroups returns the control groups of gateways of a user, or of group.Everyone, whose watcher
 // has found that no server can get a group. A gateway that could not have a guard is not found.
 func UncontainedGroups(uid int) (groups []string) {
 	for _, group := range takeSnapshot().uncontained(uid) {
@@ -124,10 +125,10 @@ func UncontainedGroups(uid int) (groups []string) {
 }
 
 func (s snapshot) uncontained(uid int) (groups []string) {
-	add := func(p process, group string) {
-		visible := uid == 0 || p.UID == uid
-		if visible && s.judge(group) == Uncontained && !slices.Contains(groups, group) {
-			groups = append(groups, group)
+	add := func(p process, path string) {
+		isVisible := uid == group.Everyone || p.UID == uid
+		if isVisible && s.judge(path) == Uncontained && !slices.Contains(groups, path) {
+			groups = append(groups, path)
 		}
 	}
 	for _, guard := range s.guards {

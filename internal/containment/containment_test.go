@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/mcpscope/mcpscope/internal/server/group"
 )
 
 // The place of guard and watcher decides. A step that is still to come decides nothing.
@@ -65,7 +67,7 @@ func TestFindState(t *testing.T) {
 	}
 }
 
-// Only gateways that were refused are listed, each once, and other users' for root alone.
+// Only gateways that were refused are listed, each once, and those of other users for group.Everyone.
 func TestUncontainedGroups(t *testing.T) {
 	s := snapshot{
 		guards: []process{
@@ -85,7 +87,7 @@ func TestUncontainedGroups(t *testing.T) {
 		},
 	}
 	for uid, want := range map[int][]string{
-		0: {"/refused.service", "/other.service", "/ro.service"}, 1: {"/refused.service"}, 3: nil,
+		group.Everyone: {"/refused.service", "/other.service", "/ro.service"}, 0: nil, 1: {"/refused.service"}, 3: nil,
 	} {
 		if got := s.uncontained(uid); !slices.Equal(got, want) {
 			t.Errorf("of uid %d: %q, want %q", uid, got, want)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/containment"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
+	"github.com/mcpscope/mcpscope/internal/server/group"
 )
 
 // UncontainedGateway is a running gateway whose servers are not contained.
@@ -37,9 +38,9 @@ func UncontainedGateways() (gateways []UncontainedGateway) {
 			gateways = append(gateways, UncontainedGateway{Unit: unit, Reason: c.Reason, Remedy: c.Remedy})
 		}
 	}
-	for _, group := range containment.UncontainedGroups(os.Getuid()) {
-		name := group
-		if unit, _, ok := systemd.UnitOf(group, os.Getuid()); ok {
+	for _, path := range containment.UncontainedGroups(visibleUsers()) {
+		name := path
+		if unit, _, ok := systemd.UnitOf(path, os.Getuid()); ok {
 			name = unit
 		}
 		if !slices.Contains(services, name) {
@@ -47,4 +48,12 @@ func UncontainedGateways() (gateways []UncontainedGateway) {
 		}
 	}
 	return gateways
+}
+
+// visibleUsers is the calling user and, for root, stands for all users.
+func visibleUsers() int {
+	if os.Getuid() == 0 {
+		return group.Everyone
+	}
+	return os.Getuid()
 }

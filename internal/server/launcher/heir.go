@@ -35,7 +35,7 @@ func (h *Heir) Retake(k page.Kept) (_ *Taken, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.ByLauncher.FailedStep != page.StepNone { // the server was released
+	if p.Order.Released {
 		p.Unmap()
 		closeKept(k)
 		return nil, nil

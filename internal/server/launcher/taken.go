@@ -250,7 +250,7 @@ func (t *Taken) Backend() names.Backend { return t.Config.Group.Backend }
 func (t *Taken) Release() {
 	s := t.server
 	if s.Page != nil {
-		s.Page.ByLauncher.FailedStep = page.StepJoin
+		s.Page.Order.Released = true
 	}
 	if s.Group != nil {
 		t.Leave()

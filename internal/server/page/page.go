@@ -73,6 +73,7 @@ type Order struct {
 	Reports   bool  // a brain reports the end of a server of which nothing is left, and removes the group
 	Awaits    bool  // and the launcher waits for that
 	Verbose   bool  // it prints the notes
+	Released  bool  // the watcher of a gateway has left the process alone: no other one goes on with it
 }
 
 // Launched are the launcher's fields. Until its exec the main process writes some of them. The launcher
