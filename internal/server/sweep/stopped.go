@@ -3,6 +3,8 @@
 package sweep
 
 import (
+	"time"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/cgroup"
@@ -23,9 +25,15 @@ const (
 	askedToEnd
 )
 
+// A launcher that a member stops again and again is continued so often, with so much time to react.
+const (
+	continuations = 10
+	reaction      = 10 * time.Millisecond
+)
+
 // continueLauncher continues a launcher that is stopped, and reports whether it has. A tracer can hold one
-// for ever: if that was asked to end it is killed, and its guard stops the server. Another process may have
-// written the identity: only a process of the owner counts.
+// for ever, and a member can stop it faster than it reacts: if that was asked to end it is killed, and its
+// guard stops the server. Another process may have written the identity: only a process of the owner counts.
 func continueLauncher(of protocol.Identity, owner int, w which) bool {
 	if of.PID <= 0 || of.Namespace != group.PIDNamespace() {
 		return false
@@ -43,11 +51,31 @@ func continueLauncher(of protocol.Identity, owner int, w which) bool {
 	if err != nil || status.UID[0] != owner || w == askedToEnd && !hasEnding(status.Pending) {
 		return false
 	}
-	sig := unix.SIGCONT
-	if traced := st.State == 't'; traced && w == askedToEnd {
-		sig = unix.SIGKILL
+	if w == anyStop {
+		return unix.PidfdSendSignal(pidfd, unix.SIGCONT, nil, 0) == nil
 	}
-	return unix.PidfdSendSignal(pidfd, sig, nil, 0) == nil
+	return continueAgain(of.PID, pidfd)
+}
+
+// continueAgain continues a launcher that was asked to end until it stays so, or kills it. The signal that
+// asked is not pending any more when the launcher is stopped before it can react: no later sweep would know.
+func continueAgain(pid, pidfd int) bool {
+	for range continuations {
+		st, err := proc.ReadStat(pid)
+		if err != nil || !st.Stopped() {
+			return true
+		}
+		if traced := st.State == 't'; traced {
+			break
+		}
+		if unix.PidfdSendSignal(pidfd, unix.SIGCONT, nil, 0) != nil {
+			return false
+		}
+		if linux.AwaitEnd(pidfd, unix.POLLIN, reaction) {
+			return true
+		}
+	}
+	return unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0) == nil
 }
 
 // hasEnding reports whether one of these signals asks a server to end.
