@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/escape"
 	"github.com/mcpscope/mcpscope/test/pace"
 )
@@ -185,9 +186,16 @@ func (g *Gateway) capture(s *Server) {
 	if g.Groups == "" {
 		return
 	}
-	if s.Group = escape.FindGroup(g.Groups, s.ID); s.Group == "" {
-		g.t.Fatalf("no group of %s", s.ID)
+	s.Group = escape.FindGroup(g.Groups, s.ID)
+	if s.Group != "" {
+		return
 	}
+	// A manager removes a scope that all members have left.
+	where, err := bed.ProcessPath(s.Main.PID)
+	if err != nil || strings.Contains(where, s.ID) {
+		g.t.Fatalf("no group of %s, in %s: %v", s.ID, where, err)
+	}
+	s.Group = filepath.Join(g.Groups, "removed-"+s.ID)
 }
 
 // Watcher is the process that judges what it executes.
