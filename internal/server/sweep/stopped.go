@@ -54,17 +54,14 @@ func continueLauncher(of protocol.Identity, owner int, w which) bool {
 	if w == anyStop {
 		return unix.PidfdSendSignal(pidfd, unix.SIGCONT, nil, 0) == nil
 	}
-	return continueAgain(of.PID, pidfd)
+	return continueAgain(of.PID, pidfd, st)
 }
 
-// continueAgain continues a launcher that was asked to end until it stays so, or kills it. The signal that
-// asked is not pending any more when the launcher is stopped before it can react: no later sweep would know.
-func continueAgain(pid, pidfd int) bool {
+// continueAgain continues a stopped launcher that was asked to end until it stays so, or kills it. The signal
+// that asked is not pending any more when the launcher is stopped before it can react: no later sweep would
+// know.
+func continueAgain(pid, pidfd int, st proc.Stat) bool {
 	for range continuations {
-		st, err := proc.ReadStat(pid)
-		if err != nil || !st.Stopped() {
-			return true
-		}
 		if traced := st.State == 't'; traced {
 			break
 		}
@@ -72,6 +69,11 @@ func continueAgain(pid, pidfd int) bool {
 			return false
 		}
 		if linux.AwaitEnd(pidfd, unix.POLLIN, reaction) {
+			return true
+		}
+		var err error
+		st, err = proc.ReadStat(pid)
+		if err != nil || !st.Stopped() {
 			return true
 		}
 	}
