@@ -459,6 +459,30 @@ func TestTag(t *testing.T) {
 }
 
 // A process that has exited gets no tag, and a process that has its pid keeps its limit.
+// A member of root's server can change its user.
+func TestTagOfAnotherUser(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can start a process of another user")
+	}
+	tag := NewTag(uint64(os.Getpid()) + 2)
+	sh := shell(t, nil, `echo; read x; exec setpriv --reuid 65534 --clear-groups sh -c 'echo; exec sleep 1000'`)
+	fd, err := unix.PidfdOpen(sh.Process.Pid, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	if err := tag.Put(sh.Process.Pid, fd); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = sh.in.Write([]byte("go on\n"))
+	sh.await(t)
+	for owner, want := range map[int]int{0: 1, 65534: 1, 65533: 0} {
+		if got := members(t, &Tree{Tag: tag, Owner: owner}); len(got) != want {
+			t.Errorf("of user %d: %d members, want %d", owner, len(got), want)
+		}
+	}
+}
+
 func TestTagOfNobody(t *testing.T) {
 	var before, after unix.Rlimit
 	s := shell(t, nil, "echo; read x")
