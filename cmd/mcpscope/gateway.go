@@ -18,6 +18,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/gateway"
 	"github.com/mcpscope/mcpscope/internal/name"
 	"github.com/mcpscope/mcpscope/internal/programs"
+	"github.com/mcpscope/mcpscope/internal/server/backend"
 	"github.com/mcpscope/mcpscope/internal/server/names"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/settings"
@@ -29,9 +30,6 @@ func gatewayCommand(args []string, io cli.Stdio) int {
 	if help {
 		fmt.Fprint(io.Out, settings.Help(settings.Gateway))
 		return cli.ExitOK
-	}
-	if err == nil && g.Backend == names.Tree { // its servers run already when they are found
-		err = errors.New("a tree can't take in a process that runs already: --backend auto")
 	}
 	if err != nil {
 		return g.Fail(cli.ExitOwnFailure, "gateway: "+err.Error(), "mcpscope help gateway")
@@ -72,6 +70,7 @@ func (v *gatewayRun) become(flags, operands []string) int {
 		Name: name.Derive(operands), Path: file, Argv: operands, Env: environment(), NoFile: limit,
 		Options: options, Explain: explain, Backend: v.Backend,
 		Uncontained: func(why error) { v.warnUncontained(operands[0], why) },
+		Weaker:      func(why error) { v.noteWeaker(operands[0], why) },
 	}
 	if gateway.NeedsNoNewPrivs() && cli.OnTerminal(os.Stderr) {
 		v.note("sudo and other setuid programs do not work below " + operands[0] + " (no_new_privs). " +
@@ -116,6 +115,13 @@ func configureServer(flags []string, name string) *gateway.Server {
 func (v *gatewayRun) warnUncontained(command string, why error) {
 	v.note(cli.NotContained(command, why))
 	v.Hint(advice.Hint(names.Auto, why))
+}
+
+// noteWeaker is before the gateway runs, too.
+func (v *gatewayRun) noteWeaker(command string, why error) {
+	const text = "the servers of %q are contained without cgroups, which is weaker: %v"
+	v.note(fmt.Sprintf(text, command, why))
+	v.Hint(advice.Hint(names.Auto, fmt.Errorf("%w: %w", backend.ErrNoBackend, why)))
 }
 
 // note prints on stderr, which is the log of a gateway.

@@ -66,8 +66,8 @@ func TestSettingsBelowAGateway(t *testing.T) {
 	}
 	t.Setenv(settings.FileVariable, file)
 	for name, want := range map[string]string{
-		"":    "auto eof-grace=1.2s term-grace=2s on-client-death=auto",
-		"git": "auto eof-grace=1.2s term-grace=2s on-client-death=auto max-lifetime=9h0m0s",
+		"":    "tree eof-grace=1.2s term-grace=2s on-client-death=auto",
+		"git": "tree eof-grace=1.2s term-grace=2s on-client-death=auto max-lifetime=9h0m0s",
 	} {
 		s := configureServer([]string{"--eof-grace=1.2s"}, name)
 		if got := fmt.Sprint(s.Backend, " ", s.Policy); got != want {

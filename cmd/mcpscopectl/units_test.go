@@ -294,6 +294,10 @@ func TestContainmentAfterAnInstallation(t *testing.T) {
 	}{
 		{units.Containment{State: containment.Contained}, nil, said{}},
 		{
+			units.Containment{State: containment.Weaker, Reason: "user gw may\nmake no cgroup", Remedy: "add Delegate=yes"}, nil,
+			said{cli.ExitOK, "", "mcpscope: note: the servers of g are contained without cgroups, which is weaker: user gw may, make no cgroup\nmcpscope: hint: add Delegate=yes\n"},
+		},
+		{
 			units.Containment{State: containment.Uncontained, Reason: "user gw may\nmake no cgroup", Remedy: "add Delegate=yes"}, nil,
 			said{cli.ExitFailure, "", "mcpscope: the servers of g are NOT contained: user gw may, make no cgroup\nmcpscope: hint: add Delegate=yes\n"},
 		},

@@ -155,6 +155,10 @@ func (u *unitsCall) printContainment(c units.Containment, err error) int {
 		fmt.Fprintf(u.stdio.Err, "mcpscope: the servers of %s are NOT contained: %s\n", u.unit, reason)
 		u.stdio.Hint(c.Remedy)
 		return cli.ExitFailure
+	case c.State == containment.Weaker:
+		const text = "the servers of %s are contained without cgroups, which is weaker: %s"
+		u.stdio.Note(fmt.Sprintf(text, u.unit, cli.ErrorText(c.Reason)))
+		u.stdio.Hint(c.Remedy)
 	}
 	return cli.ExitOK
 }

@@ -28,6 +28,8 @@ type State string
 const (
 	// Contained is a gateway whose servers each get a group.
 	Contained State = "contained"
+	// Weaker is a gateway whose servers have no cgroups.
+	Weaker State = "contained without cgroups"
 	// Uncontained is a gateway whose servers get no group.
 	Uncontained State = "not contained"
 	// Undecided is a gateway about which mcpscope is about to find out.
@@ -41,6 +43,7 @@ type process struct {
 	GatewayGroup string // of a watcher: the path of its gateway's control group, "" if that has ended
 	ReapedChild  bool   // of a guard: a watcher of it has ended
 	ReadOnly     bool   // of a watcher: it cannot write to any cgroup2 mount
+	HasTrees     bool   // of a watcher: it contains servers without cgroups
 }
 
 // snapshot has the processes beside gateways.
@@ -96,6 +99,8 @@ func (s snapshot) judge(group string) State {
 	for _, w := range s.watchers {
 		switch {
 		case !isWithin(w.GatewayGroup, group):
+		case w.HasTrees:
+			return Weaker
 		case w.Group == w.GatewayGroup:
 			state = Undecided
 		case !w.ReadOnly: // a manager moves it out in any case
@@ -188,6 +193,7 @@ func (s *snapshot) add(pid int) {
 	gateway, _ := strconv.Atoi(argv[2])          // 0 is no process
 	p.GatewayGroup, _ = proc.ReadCgroup(gateway) // "", if the gateway has ended
 	p.ReadOnly = cgroupsAreReadOnly(pid)
+	p.HasTrees = comm == names.WatcherOfTrees
 	s.watchers = append(s.watchers, p)
 }
 

@@ -24,6 +24,7 @@ func TestJudge(t *testing.T) {
 		"watcher in a leaf of the unit":   {snapshot{watchers: []process{{Group: unit + "/guards", GatewayGroup: unit}}}, Contained},
 		"gateway in a group of its unit":  {snapshot{watchers: []process{{Group: unit + "/guards", GatewayGroup: unit + "/main"}}}, Contained},
 		"watcher cannot write":            {snapshot{watchers: []process{{Group: scope, GatewayGroup: unit, ReadOnly: true}}}, Uncontained},
+		"watcher of trees":                {snapshot{watchers: []process{{Group: unit, GatewayGroup: unit, ReadOnly: true, HasTrees: true}}}, Weaker},
 		"watcher has not moved":           {snapshot{watchers: []process{{Group: unit, GatewayGroup: unit}}}, Undecided},
 		"guard has not started a watcher": {snapshot{guards: []process{{Group: unit}}}, Undecided},
 		"watcher of the guard has ended":  {snapshot{guards: []process{{Group: unit, ReapedChild: true}}}, Uncontained},

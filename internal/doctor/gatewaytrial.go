@@ -38,10 +38,12 @@ func TryGateway(installed Programs, b names.Backend) GatewayTrial {
 	case t.Backend == "":
 		t.Reason = "mcpscope gateway ended without a server"
 	}
-	if t.Reason == "" {
+	if t.Reason == "" && t.Backend != names.Tree {
 		return t
 	}
-	t.Backend = ""
+	if t.Reason != "" {
+		t.Backend = ""
+	}
 	if len(t.Remedies) == 0 {
 		t.Remedies = findRemedies(installed, b)
 	}

@@ -10,6 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/freeze"
+	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/launcher"
 )
 
@@ -170,6 +172,18 @@ func (all *candidates) hasGroup(id string) bool {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	return all.unproven[id]
+}
+
+// haveTag reports whether a tag is that of a candidate's group.
+func (all *candidates) haveTag(tag freeze.Tag) bool {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	for id := range all.unproven {
+		if group.TagOf(id) == tag {
+			return true
+		}
+	}
+	return false
 }
 
 // addGroup records the group of a candidate. One that is left alone stays recorded.

@@ -35,6 +35,8 @@ type Gateway struct {
 	Backend names.Backend
 	// Uncontained prints why no server is contained.
 	Uncontained func(why error)
+	// Weaker prints why servers have no cgroups, where they were to have the best that the host offers.
+	Weaker func(why error)
 }
 
 // Options say which children of a gateway are servers, and how they are run.
@@ -65,7 +67,10 @@ func (g *Gateway) Exec() error {
 	if notify.CallWatcher() { // the gateway around it contains the servers
 		return g.exec()
 	}
-	err := g.canContain()
+	where, missed, err := g.canContain()
+	if where == names.Tree && g.Backend == names.Auto {
+		g.Weaker(missed)
+	}
 	if err == nil {
 		err = g.watched()
 	}
@@ -84,9 +89,10 @@ func (g *Gateway) Exec() error {
 	return <-failed
 }
 
-// canContain is before the gateway runs, when its stderr is still ours.
-func (g *Gateway) canContain() error {
-	s := &launcher.Server{Backend: g.Backend}
+// canContain is before the gateway runs, when its stderr is still ours. It returns the best backend that
+// works, and why better ones do not.
+func (g *Gateway) canContain() (where names.Backend, missed, err error) {
+	s := &launcher.Server{Backend: g.Backend, Require: g.Require}
 	return s.CanTake()
 }
 

@@ -131,6 +131,10 @@ func (g *groups) tryNewGroup(s *Server, p *program) (*launcher.Taken, error) {
 		g.servers.release(t)
 		return nil, err
 	}
+	if t.Backend() == names.Tree {
+		g.servers.page.Gateway.HasTrees = true
+		showTrees()
+	}
 	g.moveDescendants(t, p.pid, map[int]bool{p.pid: true})
 	return t, nil
 }
@@ -218,7 +222,8 @@ func (g *groups) newServer(name string, client *starter) *Server {
 	s.Name = name
 	s.Client = client.PID
 	s.ClientName = client.name()
-	s.Require = true
+	s.Require = g.config.Require
+	s.Messages.Weaker = g.reporter.reportWeaker
 	s.Report = -1
 	s.Env = g.env
 	s.Executable = early.Executable

@@ -28,7 +28,11 @@ type memberships struct {
 
 func (m *memberships) of(pid int) membership {
 	soft, _ := proc.FileLocks(pid) // no tag, if it has ended
-	if freeze.Tag(soft).IsTag() {
+	tag := freeze.Tag(soft)
+	switch {
+	case tag.IsTag() && m.candidates.haveTag(tag): // of a tree
+		return memberOfUnproven
+	case tag.IsTag():
 		return memberOfServer
 	}
 	id := launcher.GroupOf(pid, m.gatewayCgroup())

@@ -101,9 +101,14 @@ func (r *reporter) reportUnlimited(t *launcher.Taken, s *Server) {
 	if !s.StrictLimits {
 		return
 	}
-	for _, err := range t.Unlimited() {
+	for _, err := range t.Unlimited {
 		r.reportNote("servers run without a limit: " + text.JoinLines(err))
 	}
+}
+
+// reportWeaker reports that servers are in no cgroup although the host has cgroups.
+func (r *reporter) reportWeaker(why error) {
+	r.reportNote("servers are contained by their process trees alone: " + text.JoinLines(why))
 }
 
 // reportUnseen reports, once, that it is not known of some programs whether they are servers.

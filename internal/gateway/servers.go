@@ -110,6 +110,15 @@ func (s *servers) remove(t *launcher.Taken) {
 	s.drop(t.Number)
 }
 
+// passOnRequests is for a signal: the stop of a server that is a tree was requested.
+func (s *servers) passOnRequests() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.byNumber {
+		t.PassOnRequest()
+	}
+}
+
 // followUntilEnd stops a server when it has to end.
 func (s *servers) followUntilEnd(t *launcher.Taken) {
 	t.Live()
@@ -143,7 +152,7 @@ func (s *servers) retake() (found retaken, err error) {
 	}
 	var failed []error
 	for number, descriptors := range kept {
-		if descriptors.Payload == 0 {
+		if descriptors.Memory == 0 {
 			s.numbers.giveBack(number)
 			continue
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/loop"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/launcher"
+	"github.com/mcpscope/mcpscope/internal/server/names"
 	"github.com/mcpscope/mcpscope/internal/server/page"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
@@ -216,10 +217,15 @@ func (w *watcher) settle() error {
 	if !w.page.Gateway.MovedOut {
 		s := w.groups.newServer("", w.starters.gateway)
 		s.Client = 0 // we are where the gateway is, or was
-		if err := s.MoveOut(os.Getpid(), int(w.page.ByGuard.GuardPID)); err != nil {
+		where, err := s.MoveOut(os.Getpid(), int(w.page.ByGuard.GuardPID))
+		if err != nil {
 			return err
 		}
 		w.page.Gateway.MovedOut = true
+		w.page.Gateway.HasTrees = where == names.Tree
+	}
+	if w.page.Gateway.HasTrees {
+		showTrees()
 	}
 	configured, err := w.readConfigured()
 	if err == nil {
@@ -296,19 +302,29 @@ func (w *watcher) watch() error {
 	if err := ends.Add(w.servers.guard.PIDFD, loop.TokenGuard); err != nil {
 		return err
 	}
+	if err := ends.Catch(names.StopSignal); err != nil {
+		return err
+	}
 	serving := w.serve(left)
 	noServers := make(chan struct{})
 	guardDied := make(chan struct{})
 	go func() {
-		if ends.Next(time.Time{}) == loop.TokenClient {
-			w.starters.gateway.recordEnd()
-			go func() {
-				w.awaitServers(serving)
-				close(noServers)
-			}()
-			ends.Next(time.Time{}) // the guard's end is left
+		defer close(guardDied)
+		for {
+			switch ends.Next(time.Time{}) {
+			case loop.TokenClient:
+				w.starters.gateway.recordEnd()
+				go func() {
+					w.awaitServers(serving)
+					close(noServers)
+				}()
+			case loop.TokenSignals:
+				ends.Signals()
+				w.servers.passOnRequests()
+			case loop.TokenGuard:
+				return
+			}
 		}
-		close(guardDied)
 	}()
 	select {
 	case <-serving.done:

@@ -11,7 +11,6 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 
 	"github.com/mcpscope/mcpscope/internal/glob"
-	"github.com/mcpscope/mcpscope/internal/server/names"
 )
 
 // FileValue is a setting in a file.
@@ -191,14 +190,10 @@ func (c *FileSettings) For(server string) map[string]FileValue {
 	return best
 }
 
-// ForBelowGateway is For without what a server below a gateway cannot have: it ends with its gateway, and a
-// tree cannot take in a process that runs.
+// ForBelowGateway is For without what a server below a gateway cannot have: it ends with its gateway.
 func (c *FileSettings) ForBelowGateway(server string) map[string]FileValue {
 	values := c.For(server)
 	delete(values, "on-client-death")
-	if slices.Contains(values["backend"].Texts, string(names.Tree)) {
-		delete(values, "backend")
-	}
 	return values
 }
 

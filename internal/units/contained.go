@@ -112,7 +112,7 @@ func lookAtContainment(manager systemd.Kind, unit string) (Containment, error) {
 	case containment.Undecided:
 		c.Reason = "mcpscope has not found out yet"
 		c.Remedy = status
-	case containment.Uncontained:
+	case containment.Uncontained, containment.Weaker:
 		c.Reason, c.Remedy = whyUncontained(service{Service: s, Manager: manager})
 	}
 	return c, nil

@@ -60,8 +60,12 @@ func (c *Cell) Judge(options, mode string, beside ...*escape.Bystander) escape.R
 	tool := c.G.Tool("tool")
 	c.one = c.G.Server(c.Programs, "one", options+mode) // last: some leave others no processor
 	path, err := bed.ProcessPath(c.one.Main.PID)
-	if !strings.HasPrefix(mode, "move-") && mode != "dead-leader-main" && !strings.Contains(path, "/mcp-") {
+	hasGroup := c.G.Groups != ""
+	if hasGroup && !strings.HasPrefix(mode, "move-") && mode != "dead-leader-main" && !strings.Contains(path, "/mcp-") {
 		c.T.Errorf("the main process is in %s (%v)", path, err)
+	}
+	if !hasGroup && strings.Contains(path, "/mcp-") {
+		c.T.Errorf("the main process is in %s: then this tests no tree", path)
 	}
 	c.End.Do(c)
 	r := escape.Result{Left: c.gone(c.one)}

@@ -41,19 +41,43 @@ func Start(t *testing.T, cmd *exec.Cmd, start func() error) *Gateway {
 	stderr := escape.MemoryFile(t)
 	cmd.Stderr = stderr
 	in, out := escape.StartPiped(t, cmd, start)
+	endWith(t, cmd)
 	g := Attach(t, in, out, stderr)
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // it may have ended
-		_ = cmd.Wait()         // killed
-	})
 	if g.PID != cmd.Process.Pid && g.PID != 1 { // in a pid namespace
 		t.Errorf("the gateway is %d, and was started as %d", g.PID, cmd.Process.Pid)
 	}
 	return g
 }
 
+// endWith ends a process with the test.
+func endWith(t *testing.T, cmd *exec.Cmd) {
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // it may have ended
+		_ = cmd.Wait()         // killed
+	})
+}
+
+// StartContained is Start for one in a pid namespace, where its pid is another one.
+func StartContained(t *testing.T, cmd *exec.Cmd) *Gateway {
+	t.Helper()
+	stderr := escape.MemoryFile(t)
+	cmd.Stderr = stderr
+	in, out := escape.StartPiped(t, cmd, cmd.Start)
+	endWith(t, cmd)
+	g := connect(t, in, out, stderr)
+	g.introduce()
+	return g
+}
+
 // Attach is Start for a gateway that another process has started.
 func Attach(t *testing.T, in, out, stderr *os.File) *Gateway {
+	t.Helper()
+	g := connect(t, in, out, stderr)
+	g.Up()
+	return g
+}
+
+func connect(t *testing.T, in, out, stderr *os.File) *Gateway {
 	t.Helper()
 	g := &Gateway{t: t, in: in, lines: make(chan string, 1024), Stderr: stderr}
 	t.Cleanup(func() {
@@ -67,16 +91,20 @@ func Attach(t *testing.T, in, out, stderr *os.File) *Gateway {
 			g.lines <- lines.Text()
 		}
 	}()
-	g.Up()
 	return g
+}
+
+func (g *Gateway) introduce() {
+	g.t.Helper()
+	if n, _ := fmt.Sscan(g.Expect("up"), &g.PID, &g.Parent, &g.Group); n != 3 {
+		g.t.Fatal("it did not say who it is")
+	}
 }
 
 // Up waits until it says that it is up, for the first time or once more.
 func (g *Gateway) Up() {
 	g.t.Helper()
-	if n, _ := fmt.Sscan(g.Expect("up"), &g.PID, &g.Parent, &g.Group); n != 3 {
-		g.t.Fatal("it did not say who it is")
-	}
+	g.introduce()
 	var err error
 	if g.Own, err = escape.OpenProcess(g.PID); err != nil {
 		g.t.Fatal(err)

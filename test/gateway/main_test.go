@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/escape"
+	"github.com/mcpscope/mcpscope/test/host"
 	"github.com/mcpscope/mcpscope/test/pace"
 )
 
@@ -23,6 +24,7 @@ var binaries struct {
 }
 
 func TestMain(m *testing.M) {
+	host.Stage()
 	escape.Choose(m, "Test(RealClients|CronJobs|RuntimeKilled|Tried)", "TestEscape")
 	bed.Parallel(8)
 	bed.Main(m, escape.BuildTemporary(func(dir string) map[string][]string {

@@ -150,6 +150,13 @@ var (
 	}}
 )
 
+// Container is a plain one of docker or podman, as root. The command is its first process.
+var Container = Kind{
+	Name:  "plain container",
+	flags: unix.CLONE_NEWCGROUP | unix.CLONE_NEWPID,
+	plan:  poorPlan{Cgroupfs: "read-only", Proc: "own", Refuse: DockerFilter.plan.Refuse},
+}
+
 // Kinds are all of them.
 func Kinds() []Kind {
 	return []Kind{

@@ -4,6 +4,7 @@ package systemd
 
 import (
 	"encoding/json"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -141,10 +142,11 @@ func runs(t *testing.T, k host.Kind, want verdict) string {
 	return report.Backend
 }
 
-// gatewaySaysSo: a gateway that contains nothing says so on stderr, however it is started.
+// gatewaySaysSo: a gateway that contains nothing, or has no cgroups for its servers, says so on stderr, however
+// it is started.
 func gatewaySaysSo(t *testing.T, k host.Kind) {
 	t.Helper()
-	const line = `true | /usr/bin/cat /proc/self/cgroup | cat; cat /proc/self/cgroup; exit 5`
+	const line = `true | /usr/bin/cat /proc/self/cgroup /proc/self/limits | cat; exit 5`
 	c := host.Poor(t, k, mcpscope, "gateway", "--match", "/usr/bin/cat /proc*", "--", "sh", "-c", line)
 	var said strings.Builder
 	c.Stderr = &said
@@ -152,7 +154,12 @@ func gatewaySaysSo(t *testing.T, k host.Kind) {
 	if c.ProcessState.ExitCode() != 5 {
 		t.Fatalf("the gateway: %v, stderr %q", err, said.String())
 	}
-	contained := strings.Contains(string(out), "/mcp-cat-")
+	inGroup := strings.Contains(string(out), "/mcp-cat-")
+	isTagged := regexp.MustCompile(`Max file locks +[0-9]`).Match(out)
+	want := map[string]bool{
+		"are NOT contained":             !inGroup && !isTagged,
+		"are contained without cgroups": !inGroup && isTagged,
+	}
 	c = host.Poor(t, k, mcpscope, "gateway", "--", "true")
 	var saidEarly strings.Builder
 	c.Stderr = &saidEarly
@@ -160,8 +167,10 @@ func gatewaySaysSo(t *testing.T, k host.Kind) {
 		t.Errorf("a gateway without flags: %v, stderr %q", err, saidEarly.String())
 	}
 	for how, text := range map[string]string{"flags": said.String(), "no flags": saidEarly.String()} {
-		if noted := strings.Contains(text, "NOT contained"); noted == contained {
-			t.Errorf("with %s: contained %v, and it says %q", how, contained, text)
+		for note, isWanted := range want {
+			if strings.Contains(text, note) != isWanted {
+				t.Errorf("with %s: in a group %v, tagged %v, and it says %q", how, inGroup, isTagged, text)
+			}
 		}
 	}
 }

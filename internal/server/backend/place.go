@@ -92,6 +92,8 @@ func (p Place) Group(w Wanted) (g *group.ControlGroup, err error) {
 		g, err = p.makeGroup(w)
 	case p.kind() != "":
 		g, err = p.startScope(w)
+	case w.Taken:
+		return group.NewTaggedTree(w.Config.Group.ID), nil
 	default:
 		id := w.Config.Group.ID
 		return group.NewTree(id, group.Below(w.Launcher, group.TagOf(id), w.Guard.PID)), nil
@@ -118,8 +120,8 @@ func (p Place) makeGroup(w Wanted) (*group.ControlGroup, error) {
 
 // CanTake reports why there can be no group for a process that runs.
 func (p Place) CanTake() error {
-	if p.Above == nil && p.kind() == "" {
-		return errTreeTakes
+	if p.isTree() {
+		return group.CanTag()
 	}
 	var mount unix.Statfs_t
 	if err := unix.Fstatfs(p.Root.FD(), &mount); err == nil && mount.Flags&unix.ST_RDONLY != 0 {
@@ -138,17 +140,16 @@ func (p Place) CanTake() error {
 	return err
 }
 
-var errTreeTakes = fmt.Errorf("a tree has no group for a process that runs already: %w",
-	errors.ErrUnsupported)
+func (p Place) isTree() bool { return p.Above == nil && p.kind() == "" }
 
 // MoveOut moves processes to where nothing reaches them that ends their client: a scope, or the leaf of
-// guards.
+// guards. Where there is no cgroup there is no unit either whose end would reach them.
 func (p Place) MoveOut(pids []int) error {
 	switch {
 	case p.kind() != "":
 		return p.moveToScope(pids)
-	case p.Above == nil:
-		return errTreeTakes
+	case p.isTree():
+		return group.CanTag()
 	}
 	leaf, err := group.Leaf(p.Above)
 	if err != nil {

@@ -20,79 +20,142 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// TreeGuard is the guard of a tree, as another process sees it. A tree has no directory for attributes. The
-// facts of the server are on the guard's page, which other processes of its user, and root's, read by way
-// of /proc/PID/fd.
+// TreeGuard is the process that has the page of a tree, as another process sees it: the server's guard, or
+// the watcher of its gateway. A tree has no directory for attributes. The facts of the server are on that
+// page, which other processes of its user, and root's, read through /proc/PID/fd.
 type TreeGuard struct {
-	PID, UID int
-	PIDFD    int
-	Config   protocol.Config
-	Cause    causes.Cause
-	launcher int // pidfd; 0 before Tree
+	PID, UID  int
+	PIDFD     int
+	IsWatcher bool // of a gateway: it outlives the server
+	Config    protocol.Config
+	Cause     causes.Cause
+	page      int // the memory file
+	launcher  int // pidfd; 0 before Tree
 }
 
-// OpenTree returns the guard pid of a tree, nil if pid is not a guard that belongs to uid. Its page may be
-// forged, so its descendants count only as far as its owner could signal them: see freeze.Tree.
-func OpenTree(pid, uid int) *TreeGuard {
+// Bounds on the descriptors that are read. A process of another user can be named like a guard, and have
+// as many as it likes.
+const (
+	guardFilesMost    = 64      // more than a guard has open
+	watchersFilesMost = 1 << 15 // of all watchers together
+)
+
+// treeSearch looks for the trees of a user.
+type treeSearch struct {
+	uid           int
+	watchersFiles int             // descriptors of watchers that may still be read
+	watched       map[string]bool // servers of watchers: a gateway has two watchers for a moment
+}
+
+// EachTree visits the trees of a user, which visit closes.
+func EachTree(uid int, visit func(*TreeGuard)) {
+	s := &treeSearch{uid: uid, watchersFiles: watchersFilesMost, watched: map[string]bool{}}
+	_ = proc.Each(func(pid int) bool { // without /proc there is no tree
+		for _, t := range s.of(pid) {
+			visit(t)
+		}
+		return true
+	})
+}
+
+// of returns the trees whose pages a process has, none if that does not belong to the user. The pages may be
+// forged, so the descendants of a launcher on them count only as far as the owner could signal them: see
+// freeze.Tree.
+func (s *treeSearch) of(pid int) (all []*TreeGuard) {
 	comm, err := proc.Comm(pid) // which a process can choose
 	id := names.GuardedBy(comm)
-	if err != nil || id == "" || group.TagOf(id) == 0 {
+	isGuard := id != "" && group.TagOf(id) != 0
+	if err != nil || !isGuard && comm != names.WatcherOfTrees {
 		return nil
 	}
 	var of unix.Stat_t
-	if unix.Stat("/proc/"+strconv.Itoa(pid), &of) != nil || uid != group.Everyone && int(of.Uid) != uid {
+	isWanted := func() bool { return s.uid == group.Everyone || int(of.Uid) == s.uid }
+	if unix.Stat("/proc/"+strconv.Itoa(pid), &of) != nil || !isWanted() {
 		return nil
 	}
 	pidfd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return nil
 	}
-	t := &TreeGuard{PID: pid, UID: int(of.Uid), PIDFD: pidfd}
-	if !t.readPage(id) || linux.Ended(pidfd) { // what was read may be another process's
-		t.Close()
-		return nil
+	defer unix.Close(pidfd)
+	for _, fd := range s.openPages(pid, int(of.Uid), !isGuard) {
+		t := &TreeGuard{PID: pid, UID: int(of.Uid), IsWatcher: !isGuard, page: fd, PIDFD: -1}
+		if t.readPage(id) && !s.isKnown(t) {
+			t.PIDFD, _ = unix.FcntlInt(uintptr(pidfd), unix.F_DUPFD_CLOEXEC, 0) // -1 without a descriptor
+		}
+		if t.PIDFD < 0 || linux.Ended(pidfd) { // what was read may be another process's
+			t.Close()
+			continue
+		}
+		all = append(all, t)
 	}
-	return t
+	return all
+}
+
+// isKnown reports whether another watcher has had the server, too, and remembers it.
+func (s *treeSearch) isKnown(t *TreeGuard) bool {
+	key := fmt.Sprint(t.UID, t.Config.Group.ID)
+	known := t.IsWatcher && s.watched[key]
+	s.watched[key] = true
+	return known
 }
 
 // Close closes the descriptors.
 func (t *TreeGuard) Close() {
-	_ = unix.Close(t.PIDFD)
+	_ = unix.Close(t.PIDFD) // a pidfd, or -1
+	_ = unix.Close(t.page)  // nothing to flush
 	if t.launcher > 0 {
 		_ = unix.Close(t.launcher) // a pidfd
 	}
 }
 
-// filesMost is more than a guard has open. A process of another user can be named like a guard, and have as
-// many descriptors as it likes.
-const filesMost = 64
-
-// readPage finds the page among the descriptors of the guard. Its server has the id that is the guard's name.
-func (t *TreeGuard) readPage(id string) bool {
-	dir := fmt.Sprintf("/proc/%d/fd", t.PID)
+// openPages opens the memory files that are named as pages.
+func (s *treeSearch) openPages(pid, uid int, isWatcher bool) (fds []int) {
+	dir := fmt.Sprintf("/proc/%d/fd", pid)
 	entries, err := os.Open(dir)
 	if err != nil {
-		return false
+		return nil
 	}
 	defer entries.Close()
+	filesMost := guardFilesMost
+	if isWatcher {
+		filesMost = max(s.watchersFiles, 1)
+	}
 	numbers, _ := entries.Readdirnames(filesMost) // none, if it has ended
+	if isWatcher {
+		s.watchersFiles -= len(numbers)
+	}
 	for _, name := range numbers {
 		target, err := os.Readlink(dir + "/" + name)
 		if err != nil || !strings.HasPrefix(target, "/memfd:"+page.FileName) {
 			continue
 		}
-		fd := reopenMemoryFile(dir+"/"+name, t.UID)
-		defer unix.Close(fd)
-		text, cause, guard, err := page.Read(fd)
-		t.Cause = causes.Of(cause)
-		st, _ := proc.ReadStatus(t.PID) // zero, if it has ended
-		if st.Inside != guard {         // a brain is called like the guard until it executes its program
-			return false
+		fd := reopenMemoryFile(dir+"/"+name, uid)
+		if fd >= 0 {
+			fds = append(fds, fd)
 		}
-		return err == nil && protocol.Decode(text, &t.Config) == nil &&
-			t.Config.Group.Backend == names.Tree && t.Config.Group.ID == id
 	}
-	return false
+	return fds
+}
+
+// readPage reports whether the page is that of a tree. id is the server of a guard, "" for any of a
+// watcher's.
+func (t *TreeGuard) readPage(id string) bool {
+	found, err := page.Read(t.page)
+	if err != nil || !found.IsServer || protocol.Decode(found.Config, &t.Config) != nil {
+		return false
+	}
+	t.Cause = causes.Of(found.Cause)
+	c := &t.Config
+	if c.Group.Backend != names.Tree || c.Taken != t.IsWatcher || group.TagOf(c.Group.ID) == 0 {
+		return false
+	}
+	if t.IsWatcher {
+		return true
+	}
+	st, _ := proc.ReadStatus(t.PID) // zero, if it has ended
+	// a brain is called like the guard until it executes its program
+	return st.Inside == found.Guard && c.Group.ID == id
 }
 
 // reopenMemoryFile opens a memory file of a user once more, by its path below /proc/PID/fd, or returns -1.
@@ -121,6 +184,10 @@ func reopenMemoryFile(path string, uid int) int {
 // is another user's, only processes count that this user could signal. The page may name any process as the
 // launcher: Close has to follow.
 func (t *TreeGuard) Tree() *freeze.Tree {
+	tag := group.TagOf(t.Config.Group.ID)
+	if t.IsWatcher {
+		return &freeze.Tree{Tag: tag, Owner: t.UID}
+	}
 	id := t.Config.Launcher
 	if t.launcher == 0 {
 		t.launcher = -1
@@ -128,7 +195,6 @@ func (t *TreeGuard) Tree() *freeze.Tree {
 			t.launcher, _ = unix.PidfdOpen(id.PID, 0) // -1, if it has ended
 		}
 	}
-	tag := group.TagOf(t.Config.Group.ID)
 	below := group.Below(freeze.Root{PID: id.PID, PIDFD: t.launcher}, tag, t.PID)
 	if t.Config.Foreign {
 		group.SpareForeign(below, tag, 0)
@@ -140,14 +206,20 @@ func (t *TreeGuard) Tree() *freeze.Tree {
 	return below
 }
 
-// EachTree visits the guards of a user's trees, which visit closes.
-func EachTree(uid int, visit func(*TreeGuard)) {
-	_ = proc.Each(func(pid int) bool { // without /proc there is no tree
-		if t := OpenTree(pid, uid); t != nil {
-			visit(t)
+// RequestStop requests a stop of the server with its own term grace. It continues a guard or a watcher that
+// a member has stopped.
+func (t *TreeGuard) RequestStop() error {
+	if t.IsWatcher {
+		if err := page.RequestStop(t.page); err != nil {
+			return err
 		}
-		return true
-	})
+	}
+	for _, sig := range []unix.Signal{names.StopSignal, unix.SIGCONT} {
+		if err := unix.PidfdSendSignal(t.PIDFD, sig, nil, 0); err != nil {
+			return proc.IgnoreGone(fmt.Errorf("request a stop: %w", err))
+		}
+	}
+	return nil
 }
 
 // LauncherLives reports whether a tree has a launcher, which looks after the guard.
@@ -158,8 +230,11 @@ func (t *TreeGuard) LauncherLives() bool {
 }
 
 // Abandoned reports whether the guard is stopped, and there is no launcher that would continue it. A sweep
-// stops such a tree.
+// stops such a tree. A watcher that is stopped is continued by its guard.
 func (t *TreeGuard) Abandoned() bool {
+	if t.IsWatcher {
+		return false
+	}
 	st, _ := proc.ReadStat(t.PID) // zero, if it has exited
 	return st.Stopped() && !t.LauncherLives()
 }

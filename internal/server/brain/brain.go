@@ -155,7 +155,8 @@ func (b *Brain) loseGuard() {
 
 // lookForRequest is the other side of ControlGroup.AskToStop.
 func (b *Brain) lookForRequest() {
-	if b.Server.Config.Taken && b.Server.Group.Cause() == causes.StopRequested {
+	s := b.Server
+	if s.Config.Taken && (s.Page.Order.StopAsked || s.Group.Cause() == causes.StopRequested) {
 		b.actor.report(lifecycle.StopRequested)
 	}
 }

@@ -192,6 +192,10 @@ func LoadServer(p *page.Page, g *page.Guard, payload int, env []string) (*Server
 	if p.Started.Mark == page.StartedMark {
 		s.completeConfig()
 	}
+	if c.Group.Backend == names.Tree && c.Taken {
+		s.Group = group.NewTaggedTree(c.Group.ID)
+		return s, nil
+	}
 	if c.Group.Backend == names.Tree {
 		s.Group = group.NewTree(c.Group.ID, s.descendants(group.TagOf(c.Group.ID)))
 		return s, nil

@@ -93,7 +93,7 @@ func (s *Listed) RequestStop() error {
 	var guard int
 	switch {
 	case s.group == nil:
-		guard = s.tree.PIDFD
+		return s.tree.RequestStop()
 	case s.Facts.Guard.PID > 0:
 		return s.group.AskToStop()
 	default:
@@ -172,6 +172,9 @@ func (s *Listed) Thaw() error {
 
 // awaitEnd waits until nothing of the server is left, its guard included.
 func (s *Listed) awaitEnd(deadline time.Time) (ended bool, err error) {
+	if s.group == nil && s.tree.IsWatcher {
+		return freeze.AwaitEmpty(s.members, deadline)
+	}
 	if s.group == nil { // the guard stays until nothing is left
 		return linux.AwaitUntil(deadline, s.tree.PIDFD, unix.POLLIN), nil
 	}

@@ -113,10 +113,18 @@ func List(uid int) ([]*Listed, error) {
 	}
 	var all []*Listed
 	backend.EachTree(uid, func(t *backend.TreeGuard) {
-		s := &Listed{
-			Placed: t.Config.Group, UID: t.UID, Cause: t.Cause, Guard: t.PID, members: t.Tree(), tree: t,
+		s := &Listed{Placed: t.Config.Group, UID: t.UID, Cause: t.Cause, members: t.Tree(), tree: t}
+		if !t.IsWatcher {
+			s.Guard = t.PID
 		}
 		s.describe(t.Config.Facts)
+		if t.IsWatcher {
+			s.Launcher = t.PID
+		}
+		if t.IsWatcher && !group.Populated(s.members) { // the watcher has not yet closed the page
+			t.Close()
+			return
+		}
 		if t.Abandoned() {
 			s.State = Orphaned
 		}

@@ -80,6 +80,15 @@ func NewTree(id string, tree *freeze.Tree) *ControlGroup {
 	return &ControlGroup{Placed: at, tree: tree}
 }
 
+// NewTaggedTree is the group of the processes that carry the tag: of a server that its client has started, so
+// that its members do not descend from the calling process.
+func NewTaggedTree(id string) *ControlGroup {
+	return NewTree(id, &freeze.Tree{Tag: TagOf(id), Owner: os.Getuid()})
+}
+
+// IsTree reports whether the group has no cgroup.
+func (g *ControlGroup) IsTree() bool { return g.tree != nil }
+
 // ForgetRoot is for a tree whose launcher is dead: its members are found by their tag.
 func (g *ControlGroup) ForgetRoot() {
 	if g.tree != nil {
@@ -137,6 +146,9 @@ func (g *ControlGroup) Arm(facts *protocol.Config) (err error) {
 
 // Register sets the attribute that an orphan is found by.
 func (g *ControlGroup) Register(facts *protocol.Config) error {
+	if g.IsTree() { // the page has them
+		return nil
+	}
 	return g.Payload.SetAttr(AttrArmed, string(protocol.Encode(&facts.Facts)))
 }
 
@@ -154,7 +166,12 @@ func (g *ControlGroup) Facts() protocol.Facts {
 }
 
 // Disarm releases the group: no sweep stops its members.
-func (g *ControlGroup) Disarm() error { return g.Payload.RemoveAttr(AttrArmed) }
+func (g *ControlGroup) Disarm() error {
+	if g.IsTree() { // no sweep finds it
+		return nil
+	}
+	return g.Payload.RemoveAttr(AttrArmed)
+}
 
 // Reopen is the group of a payload that a brain has inherited.
 func Reopen(payload int, at protocol.Placed) (g *ControlGroup, err error) {
@@ -340,8 +357,11 @@ func (g *ControlGroup) AddNote(note string) {
 // Ending records the cause of a stop.
 func (g *ControlGroup) Ending(why causes.Cause) { g.record(attrEnding, string(why)) }
 
-// Cause is that of a stop that was recorded, or "". It can be any text.
+// Cause is that of a stop that was recorded, or "". It can be any text. That of a tree is on the page.
 func (g *ControlGroup) Cause() causes.Cause {
+	if g.IsTree() {
+		return ""
+	}
 	text, _, _ := g.Payload.Attr(attrEnding) // none, if it can't be read
 	return causes.Cause(text)
 }

@@ -32,8 +32,29 @@ func TagOf(id string) freeze.Tag {
 	return freeze.NewTag(bits)
 }
 
+// CanTag reports why the children of this process could carry no tag.
+func CanTag() error {
+	var limit unix.Rlimit
+	_ = unix.Getrlimit(unix.RLIMIT_LOCKS, &limit) // it can't fail
+	if limit.Max != unix.RLIM_INFINITY {
+		return fmt.Errorf("the hard limit of RLIMIT_LOCKS is %d: %w", limit.Max, unix.EPERM)
+	}
+	return nil
+}
+
+// Take puts a process that runs into the group. The members of a tree are those with its tag.
+func (g *ControlGroup) Take(pid, pidfd int) error {
+	if g.IsTree() {
+		return TagOf(g.ID).Put(pid, pidfd)
+	}
+	return g.Payload.Take(pid)
+}
+
 // TagMembers gives all members the tag of the group.
 func (g *ControlGroup) TagMembers() error {
+	if g.IsTree() {
+		return nil // Take has
+	}
 	for tagged := map[int]bool{}; ; {
 		pids, err := g.Payload.Members()
 		fresh := slices.DeleteFunc(pids, func(pid int) bool { return tagged[pid] })

@@ -208,22 +208,31 @@ func (g *gateGuard) receiveServer(word byte) {
 	case word == page.WordDrop:
 		e = g.keepServer(m.Number, page.Kept{})
 	default:
-		fds := &g.received.rights.fds
-		kept := page.Kept{Payload: fds[0], Memory: fds[1], Stdin: -1, Stdout: -1}
-		switch {
-		case m.HasStdin && m.HasStdout:
-			kept.Stdin = fds[2]
-			kept.Stdout = fds[3]
-		case m.HasStdin:
-			kept.Stdin = fds[2]
-		case m.HasStdout:
-			kept.Stdout = fds[2]
-		}
+		kept := g.received.kept(&m)
 		if e = g.keepServer(m.Number, kept); e != 0 {
 			closeKept(kept)
 		}
 	}
 	sendWord(g.watcher.sock, byte(e)) // the watcher waits for it, so there is room
+}
+
+// kept sorts the descriptors of a message: those that there are follow one another.
+func (r *reception) kept(m *page.Message) page.Kept {
+	fds := &r.rights.fds
+	kept := page.Kept{Memory: fds[0], Payload: -1, Stdin: -1, Stdout: -1}
+	next := 1
+	if m.HasPayload {
+		kept.Payload = fds[next&3]
+		next++
+	}
+	if m.HasStdin {
+		kept.Stdin = fds[next&3]
+		next++
+	}
+	if m.HasStdout {
+		kept.Stdout = fds[next&3]
+	}
+	return kept
 }
 
 // keepServer keeps the descriptors of a server in the place of those that had its number. Descriptors 0 to 2
@@ -239,11 +248,11 @@ func (g *gateGuard) keepServer(number uint32, kept page.Kept) syscall.Errno {
 	case n != size:
 		return syscall.ENOSPC
 	}
-	if before.Payload != 0 {
+	if before.Memory != 0 {
 		g.servers--
 		closeKept(before)
 	}
-	if kept.Payload != 0 {
+	if kept.Memory != 0 {
 		g.servers++
 	}
 	return 0
@@ -258,8 +267,10 @@ func serverKept(on *page.Page, number uint32) (kept page.Kept, ok bool) {
 }
 
 func closeKept(k page.Kept) {
-	closeFD(k.Payload)
 	closeFD(k.Memory)
+	if k.Payload >= 0 {
+		closeFD(k.Payload)
+	}
 	if k.Stdin >= 0 {
 		closeFD(k.Stdin)
 	}
@@ -276,9 +287,9 @@ func passServers(on *page.Page) {
 		if !ok {
 			return
 		}
-		if k.Payload != 0 {
-			passOn(k.Payload)
+		if k.Memory != 0 {
 			passOn(k.Memory)
+			passOn(k.Payload)
 			passOn(k.Stdin)
 			passOn(k.Stdout)
 		}
@@ -299,12 +310,27 @@ func (g *gateGuard) giveUp() {
 		if !ok {
 			break
 		}
-		if kept.Payload != 0 {
+		switch {
+		case kept.Memory == 0:
+		case kept.Payload >= 0:
 			writeFile(kept.Payload, killFile, '1')
+		default:
+			g.killTree(kept.Memory)
 		}
 	}
 	if g.polls[gateListener].Fd < 0 { // no process is left
 		exit(1)
+	}
+}
+
+// killTree kills a server that has no group, by its tag.
+func (g *gateGuard) killTree(memory int32) {
+	search := tagSearch{}
+	const offset = unsafe.Offsetof(page.Page{}.Order) + unsafe.Offsetof(page.Order{}.Tag)
+	addr := uintptr(unsafe.Pointer(&search.tag))
+	sys(unix.SYS_PREAD64, uintptr(memory), addr, unsafe.Sizeof(search.tag), offset, 0)
+	if search.tag>>tagBits == tagMagic {
+		search.killAll()
 	}
 }
 

@@ -65,7 +65,7 @@ func (h *Heir) Retake(k page.Kept) (_ *Taken, err error) {
 	return t, nil
 }
 
-func descriptorsOf(k page.Kept) [4]int32 { return [4]int32{k.Payload, k.Memory, k.Stdin, k.Stdout} }
+func descriptorsOf(k page.Kept) [4]int32 { return [4]int32{k.Memory, k.Payload, k.Stdin, k.Stdout} }
 
 func closeKept(k page.Kept) {
 	for _, fd := range descriptorsOf(k) {

@@ -114,14 +114,24 @@ func GroupOf(pid int, home string) (id string) {
 	return names.IDOf(path[i])
 }
 
-// CanTake reports why no process that runs can get a group here, as cheaply as that can be seen. A manager
-// may still refuse a scope.
-func (s *Server) CanTake() error {
-	return s.eachPlace(func(p backend.Place, _ []error) error { return p.CanTake() })
+// CanTake returns the backend that would have a group for a process that runs, and the errors of better ones.
+// It finds that out as cheaply as that can be seen: a manager may still refuse a scope.
+func (s *Server) CanTake() (where names.Backend, missed, err error) {
+	err = s.eachPlace(func(p backend.Place, before []error) error {
+		where = p.Backend
+		missed = errors.Join(before...)
+		return p.CanTake()
+	})
+	return where, missed, err
 }
 
-// MoveOut moves processes out of reach of a stop of the client's unit, or of a server.
-func (s *Server) MoveOut(pids ...int) error {
+// MoveOut moves processes out of reach of a stop of the client's unit, or of a server. It returns where to:
+// names.Tree if there is no cgroup to leave.
+func (s *Server) MoveOut(pids ...int) (where names.Backend, err error) {
 	freeze.ClearTag()
-	return s.eachPlace(func(p backend.Place, _ []error) error { return p.MoveOut(pids) })
+	err = s.eachPlace(func(p backend.Place, _ []error) error {
+		where = p.Backend
+		return p.MoveOut(pids)
+	})
+	return where, err
 }

@@ -36,10 +36,11 @@ type Taken struct {
 	brain     *brain.Brain
 	client    *client.Side
 	wanted    *Server // nil for a server of the watcher before
-	unlimited []error // limits that could not be applied
+	Unlimited []error // limits that could not be applied
 	// startGuard is our own guard of a server that has begun. It is nil before that, when server.Guard is our
 	// guard, and after the guard has exited. A server of the watcher before never gets such a guard.
 	startGuard *page.Guard
+	hasRequest bool // see PassOnRequest
 }
 
 func newTaken(b *brain.Brain) *Taken {
@@ -59,7 +60,7 @@ func (s *Server) Prepare(r client.Child) (*Taken, error) {
 	held, err := m.prepareChild(r)
 	t.brain.Held = held
 	t.client = m.client
-	t.unlimited = m.unlimited
+	t.Unlimited = m.unlimited
 	if err != nil {
 		t.Release()
 		return nil, err
@@ -95,7 +96,7 @@ func (m *making) prepareChild(r client.Child) (held int, err error) {
 // membersOf returns a list of the processes of the group, the main process first.
 func membersOf(s *brain.Server) func() []int {
 	return func() []int {
-		pids, _ := s.Group.Payload.Members() // none, if it was removed
+		pids, _ := s.Group.Members().Members() // none, if it was removed
 		main := slices.Index(pids, s.Config.Main.PID)
 		if main > 0 {
 			pids[0], pids[main] = pids[main], pids[0]
@@ -138,7 +139,7 @@ func (t *Taken) GuardedBy(pid int) {
 // already.
 func (t *Taken) TakeAlso(pid, pidfd int) error {
 	g := t.server.Group
-	err := g.Payload.Take(pid)
+	err := g.Take(pid, pidfd)
 	isRefused := errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM)
 	if isRefused && g.Managed {
 		err = backend.Attach(g, pid) // of a session, whose processes only its manager may move here
@@ -160,7 +161,7 @@ func (t *Taken) TakeAlso(pid, pidfd int) error {
 func (t *Taken) Prove(limits cgroup.Limits, why string) error {
 	t.server.Note(why)
 	unlimited, err := limit(t.server, limits)
-	t.unlimited = append(t.unlimited, unlimited...)
+	t.Unlimited = append(t.Unlimited, unlimited...)
 	if err != nil {
 		return err
 	}
@@ -173,9 +174,6 @@ func (t *Taken) IsProven() bool { return !t.server.Page.Order.Unproven }
 
 // Main is a pidfd of the main process and its pid; the pidfd is -1 if that has ended.
 func (t *Taken) Main() (pid, pidfd int) { return t.Config.Main.PID, t.client.Main }
-
-// Unlimited has the limits that could not be applied to the server.
-func (t *Taken) Unlimited() []error { return t.unlimited }
 
 // HeldIn reports whether a process with these ends can write to the server's stdin.
 func (t *Taken) HeldIn(ends client.Ends) bool { return t.client.HeldIn(ends) }
@@ -210,6 +208,14 @@ func (t *Taken) Guide() error {
 // Live stops the server when it has to end, and returns afterwards. Close has to follow.
 func (t *Taken) Live() { t.brain.Live() }
 
+// PassOnRequest has the server stopped if that was requested on its page.
+func (t *Taken) PassOnRequest() {
+	if t.server.Page.Order.StopAsked && !t.hasRequest {
+		t.hasRequest = true
+		t.brain.Loop.Report(loop.TokenEvents)
+	}
+}
+
 // endStartGuard ends our own guard, and closes the descriptors that were for it alone.
 func (t *Taken) endStartGuard() {
 	if t.startGuard == nil {
@@ -219,6 +225,7 @@ func (t *Taken) endStartGuard() {
 	if !linux.AwaitEnd(t.startGuard.PIDFD, unix.POLLIN, policy.ReactWithin) {
 		return // it is stopped
 	}
+	reapGuard(t.server.Page)
 	closeGuard(t.startGuard)
 	t.startGuard = nil
 	fds := &t.server.Page.FD
@@ -226,6 +233,12 @@ func (t *Taken) endStartGuard() {
 	_ = unix.Close(int(fds.Launcher)) // a pidfd
 	fds.Program = -1
 	fds.Launcher = -1
+}
+
+// reapGuard waits for a guard that has ended and is our own child, where init does not reap: it would be a
+// zombie as long as this watcher lives.
+func reapGuard(of *page.Page) {
+	_, _ = unix.Wait4(int(of.ByGuard.GuardPID), nil, unix.WNOHANG, nil) // ECHILD: it is an orphan
 }
 
 // closeGuard closes the descriptors of a guard, which exits with its socket.
@@ -278,6 +291,9 @@ func removeSoon(g *group.ControlGroup) error {
 // GiveBack moves what is in the group to where its client is, so that the end of the client's unit reaches it
 // as it would have. What can't be moved stays: a user may not move a process into a login session.
 func (t *Taken) GiveBack(client int) {
+	if t.server.Group.IsTree() { // its members are where they were
+		return
+	}
 	root, path, err := group.Position(client)
 	if err != nil {
 		return
@@ -314,8 +330,8 @@ func (t *Taken) Leave() {
 func untag(g *group.ControlGroup) {
 	tag := group.TagOf(g.ID)
 	for range untagTries {
-		pids, _ := g.Payload.Members() // a partial list is better than none
-		hasTagged := false             // a child may have been forked before its parent's tag was removed
+		pids, _ := g.Members().Members() // a partial list is better than none
+		hasTagged := false               // a child may have been forked before its parent's tag was removed
 		for _, pid := range pids {
 			hasTagged = hasTagged || tag.On(pid)
 			tag.Remove(pid)

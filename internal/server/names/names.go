@@ -28,6 +28,10 @@ const (
 	BrainPrefix = "brain-"
 )
 
+// WatcherOfTrees is the name of the watcher of a gateway with servers that are trees. Others are called
+// mcpscope-watch.
+const WatcherOfTrees = "mcpscope-trees"
+
 // GuardedBy is the id of the server that a process of that name is the guard of, or "".
 func GuardedBy(comm string) string {
 	id, is := strings.CutPrefix(comm, GuardPrefix)

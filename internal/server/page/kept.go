@@ -15,11 +15,11 @@ import (
 
 // Message asks a gateway's guard to do something about a server.
 type Message struct {
-	Word      byte
-	HasStdin  bool // Kept.Stdin is among the descriptors
-	HasStdout bool
-	_         byte
-	Number    uint32 // of the server: the watcher gives the numbers
+	Word       byte
+	HasPayload bool // Kept.Payload is among the descriptors, behind Kept.Memory
+	HasStdin   bool // and Kept.Stdin behind these
+	HasStdout  bool
+	Number     uint32 // of the server: the watcher gives the numbers
 }
 
 // MessageSize is that of all messages but those of one byte.
@@ -60,8 +60,11 @@ func (p *Page) ForgetServers() error {
 // Keep has a gateway's guard keep a server under that number, and returns when it does. An error other than
 // ESRCH is the guard's: EMFILE if it has no descriptor left. With ESRCH the guard is dead.
 func (g *Guard) Keep(number int, k Kept) error {
-	m := Message{Word: WordKeep, HasStdin: k.Stdin >= 0, HasStdout: k.Stdout >= 0, Number: uint32(number)}
-	return g.ask(&m, [4]int32{k.Payload, k.Memory, k.Stdin, k.Stdout})
+	m := Message{
+		Word: WordKeep, HasPayload: k.Payload >= 0, HasStdin: k.Stdin >= 0, HasStdout: k.Stdout >= 0,
+		Number: uint32(number),
+	}
+	return g.ask(&m, [4]int32{k.Memory, k.Payload, k.Stdin, k.Stdout})
 }
 
 // Drop has a gateway's guard close what it keeps of a server. The number is free afterwards.

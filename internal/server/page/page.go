@@ -74,6 +74,9 @@ type Order struct {
 	Awaits    bool  // and the launcher waits for that
 	Verbose   bool  // it prints the notes
 	Released  bool  // the watcher of a gateway has left the process alone: no other one goes on with it
+	// Of a gateway's server that is a tree.
+	Tag       uint64 // of its members
+	StopAsked bool   // another process of its user has called RequestStop
 }
 
 // Launched are the launcher's fields. Until its exec the main process writes some of them. The launcher
@@ -220,6 +223,7 @@ type Gateway struct {
 	Listener int32 // of the seccomp filter
 	AnswerAt int64 // when the guard answers in the place of a watcher
 	MovedOut bool  // guard and watcher are out of the reach of a stop of the gateway's unit
+	HasTrees bool  // a server has no cgroup: other processes of its user read from the watcher what they list
 	Refused  bool  // a watcher can't contain servers, and Refusal says why
 	Refusal  [512]byte
 	// Held are the calls that a watcher judges (struct seccomp_notif), for the next one. Further callers
@@ -228,11 +232,11 @@ type Gateway struct {
 }
 
 // Kept are the descriptors that a gateway's guard has of a server, for the next watcher: those that nothing
-// else could be made of again. -1 stands for none, and Payload is 0 without a server: descriptor 0 is never
+// else could be made of again. -1 stands for none, and Memory is 0 without a server: descriptor 0 is never
 // one of these, and the holes in a file are zero.
 type Kept struct {
-	Payload int32 // the directory of the group, with its lock
 	Memory  int32 // the file of the server's page
+	Payload int32 // the directory of the group, with its lock; none of a tree
 	Stdin   int32 // epoll set: its main process may have closed the descriptor, or refuse to be asked for it
 	Stdout  int32 // the same
 }
@@ -316,17 +320,39 @@ const GatewayGuard = "mcpscope-guard"
 // FileName is how the page's file is called in /proc/PID/fd.
 const FileName = "mcpscope"
 
-// Read is for a process that only inspects a guard: the configuration, the cause, and the guard's pid in its
-// own namespace. All may be anything.
-func Read(fd int) (config []byte, cause uint32, guard int, err error) {
+// RequestStop is for another process of the user of a gateway's server that is a tree. Its watcher reads it
+// when it gets names.StopSignal.
+func RequestStop(fd int) error {
+	at := unsafe.Offsetof(Page{}.Order) + unsafe.Offsetof(Order{}.StopAsked)
+	if _, err := unix.Pwrite(fd, []byte{1}, int64(at)); err != nil {
+		return fmt.Errorf("write to the page: %w", err)
+	}
+	return nil
+}
+
+// Inspected is the content of a page for a process that only inspects the server. All may be anything.
+type Inspected struct {
+	Config   []byte
+	Cause    uint32
+	Guard    int  // its pid in its own namespace
+	IsServer bool // not released by the watcher of a gateway, nor known by its name alone
+}
+
+// Read reads the page of another process.
+func Read(fd int) (Inspected, error) {
 	head := make([]byte, Size)
 	if err := readAt(fd, head, 0); err != nil {
-		return nil, 0, 0, err
+		return Inspected{}, err
 	}
 	p := (*Page)(unsafe.Pointer(&head[0]))
 	p.Memory = int32(fd)
-	config, err = p.Config()
-	return config, p.ByBrain.Cause, int(p.ByGuard.GuardPID), err
+	config, err := p.Config()
+	return Inspected{
+		Config:   config,
+		Cause:    p.ByBrain.Cause,
+		Guard:    int(p.ByGuard.GuardPID),
+		IsServer: !p.Order.Released && !p.Order.Unproven,
+	}, err
 }
 
 // Close gives back what this process has of the page. The guard has its own.

@@ -235,6 +235,10 @@ func (s *sweeper) sweepTrees(uid int) {
 	left := 0
 	var all sync.WaitGroup
 	backend.EachTree(uid, func(t *backend.TreeGuard) {
+		if t.IsWatcher { // which stops its servers itself
+			t.Close()
+			return
+		}
 		if !s.filter.DryRun {
 			continueLauncher(t.Config.Launcher, t.UID, askedToEnd)
 		}
