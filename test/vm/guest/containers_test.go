@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -35,6 +36,7 @@ func TestContainers(t *testing.T) {
 					e.t = t
 					nothingLeft(e.engine, c, e.name)
 					asFirst(e.engine, c)
+					belowGateway(e.engine, c)
 				})
 			}
 		})
@@ -56,16 +58,7 @@ type diagnosis struct {
 func nothingLeft(e engine, c container, engine string) {
 	t := e.t
 	t.Helper()
-	id := e.well(slices.Concat([]string{"run", "--detach", "--network=none"}, c.flags, []string{image, "sleep", "100000"})...)
-	t.Cleanup(func() {
-		e.well("kill", id) // podman would ask sleep first, and wait
-		e.well("rm", "--force", id)
-	})
-	path, err := bed.ProcessPath(e.first(id))
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := filepath.Join(bed.Root(t), path)
+	id, dir := e.start(c)
 	before := inside(t, dir)
 	var out, said bytes.Buffer
 	cmd := e.command("exec", id, "mcpscope", "doctor", "--json")
@@ -86,6 +79,87 @@ func nothingLeft(e engine, c container, engine string) {
 	if c.whole {
 		d.selftested(t, fmt.Sprintf("%s, %s, backend %s", engine, c.name, d.Backend), len(left))
 	}
+}
+
+// start starts a container, and returns the directory of its group.
+func (e engine) start(c container) (id, dir string) {
+	e.t.Helper()
+	line := slices.Concat([]string{"run", "--detach", "--network=none"}, c.flags, []string{image, "sleep", "100000"})
+	id = e.well(line...)
+	e.t.Cleanup(func() {
+		e.well("kill", id) // podman would ask sleep first, and wait
+		e.well("rm", "--force", id)
+	})
+	path, err := bed.ProcessPath(e.first(id))
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	return id, filepath.Join(bed.Root(e.t), path)
+}
+
+// fiveServers is a gateway that ends without its servers. Each of them ignores the end of its stdin and
+// SIGTERM, and leaves a process in a session of its own. sleep 300 is a tool that holds their pipes.
+const fiveServers = `
+for i in 1 2 3 4 5; do
+	sleep 300 | sh -c 'trap "" TERM HUP; setsid sleep 1000 & exec sleep 1001' demo-server | sleep 300 &
+done
+servers=0
+until [ "$servers" = 5 ]; do
+	servers=-1 # the line of titles
+	servers=$(mcpscope ls | while read -r line; do servers=$((servers + 1)); echo $servers; done)
+	servers=${servers##*[!0-9]}
+done
+echo all`
+
+// belowGateway: the servers of a gateway in a container end with it, and what its tools have left stays.
+func belowGateway(e engine, c container) {
+	t := e.t
+	t.Helper()
+	id, dir := e.start(c)
+	line := []string{"exec", id, "mcpscope", "gateway", "--match", "*demo-server*", "--", "sh", "-c", fiveServers}
+	cmd := e.command(line...)
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	if err != nil || string(out) != "all\n" {
+		t.Fatalf("the gateway: %v; stdout: %s; stderr: %s", err, out, said.String())
+	}
+	const weaker = "contained without cgroups"
+	if isTree := c.backend == "tree"; strings.Contains(said.String(), weaker) != isTree {
+		t.Errorf("backend %s; stderr: %s", c.backend, said.String())
+	}
+	var servers, tools []string
+	pace.Eventually(escape.Patience, func() bool {
+		servers = commands(dir, "sleep 100", "demo-server")
+		tools = commands(dir, "sleep 300")
+		return len(servers) <= 1 // the container's own
+	})
+	if len(servers) != 1 || len(tools) == 0 {
+		t.Errorf("left of the servers: %q; of the tools: %q", servers, tools)
+	}
+	table := fmt.Sprintf("\nbelow a gateway, %s, backend %s\n5 servers, %d processes left\n", t.Name(), c.backend, len(servers)-1)
+	if err := escape.AppendTable(table); err != nil {
+		t.Error(err)
+	}
+}
+
+// commands are the command lines of the processes in a group and below that contain one of the texts.
+func commands(dir string, texts ...string) (found []string) {
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return nil // a removed group has no members
+		}
+		pids, _ := escape.GroupPids(path)
+		for _, pid := range pids {
+			text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // "", if it has ended
+			line := strings.ReplaceAll(string(text), "\x00", " ")
+			if slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(line, text) }) {
+				found = append(found, line)
+			}
+		}
+		return nil
+	})
+	return found
 }
 
 // selftested checks the selftest, and adds its table.
