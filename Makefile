@@ -5,7 +5,7 @@ GO ?= go
 BIN := bin
 # those that prove the product's parts, and those that prove its promises from outside: the user's week, then the longest
 # the guard is a process without the Go runtime, and so without the race detector's
-UNIT = $$($(GO) list ./... | grep -v -e /test/ -e /tools/ -e /internal/server/guard$$) ./test/arch ./tools/ablation ./test/bed ./test/host ./test/pace ./test/escape
+UNIT = $$($(GO) list ./... | grep -v -e /test/ -e /tools/ -e /internal/server/guard$$) ./test/arch ./tools/ablation ./test/bed ./test/host ./test/pace ./test/escape ./test/unprivileged
 WHOLE := ./test/week ./internal/server/guard ./test/kills ./test/e2e ./test/systemd ./test/gateway ./test/journal ./test/script ./test/documents
 SLICED := ./test/e2e ./test/systemd ./test/gateway ./test/gateway/systemd ./test/journal ./test/documents ./test/limits ./test/fault
 # a test of these takes a machine, an hour, or packages of registries

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/render"
+	"github.com/mcpscope/mcpscope/test/unprivileged"
 )
 
 func TestLsMistakes(t *testing.T) {
@@ -48,28 +49,27 @@ func TestServersThatCannotBePrinted(t *testing.T) {
 }
 
 func TestOtherUsersNeedRoot(t *testing.T) {
-	if os.Getuid() == 0 {
-		t.Skip("root can list the servers of other users")
-	}
-	const refused = ": only root may look at the servers of other users: operation not permitted"
-	for line, goal := range map[string]string{
-		"ls":             "list servers",
-		"ls --json":      "list servers",
-		"metrics":        "list servers",
-		"stop x":         "stop",
-		"stop --all":     "stop",
-		"sweep":          "sweep",
-		"sweep --json":   "sweep",
-		"sweep --unit x": "sweep",
-	} {
-		line += " --all-users"
-		want := "mcpscope: cannot " + goal + refused + "\n"
-		if s := say(strings.Fields(line)...); s.status != cli.ExitFailure || s.out != "" || !strings.HasPrefix(s.err, want) {
-			t.Errorf("%s: %+v\nwant %q", line, s, want)
+	unprivileged.Run(t, func(t *testing.T) {
+		const refused = ": only root may look at the servers of other users: operation not permitted"
+		for line, goal := range map[string]string{
+			"ls":             "list servers",
+			"ls --json":      "list servers",
+			"metrics":        "list servers",
+			"stop x":         "stop",
+			"stop --all":     "stop",
+			"sweep":          "sweep",
+			"sweep --json":   "sweep",
+			"sweep --unit x": "sweep",
+		} {
+			line += " --all-users"
+			want := "mcpscope: cannot " + goal + refused + "\n"
+			if s := say(strings.Fields(line)...); s.status != cli.ExitFailure || s.out != "" || !strings.HasPrefix(s.err, want) {
+				t.Errorf("%s: %+v\nwant %q", line, s, want)
+			}
 		}
-	}
-	dry := say("sweep", "--dry-run", "--all-users")
-	if want := "mcpscope: cannot look for orphans" + refused + "\n"; dry.status != cli.ExitFailure || !strings.HasPrefix(dry.err, want) {
-		t.Errorf("%+v\nwant %q", dry, want)
-	}
+		dry := say("sweep", "--dry-run", "--all-users")
+		if want := "mcpscope: cannot look for orphans" + refused + "\n"; dry.status != cli.ExitFailure || !strings.HasPrefix(dry.err, want) {
+			t.Errorf("%+v\nwant %q", dry, want)
+		}
+	})
 }

@@ -9,6 +9,8 @@ import (
 	"os"
 	"syscall"
 	"testing"
+
+	"github.com/mcpscope/mcpscope/test/unprivileged"
 )
 
 // Without root, or where the home is not that of the user who called sudo, this process stays as it is.
@@ -28,12 +30,11 @@ func TestUndoSudo(t *testing.T) {
 
 // Only root can become another user.
 func TestBecome(t *testing.T) {
-	if os.Geteuid() == 0 {
-		t.Skip("root would become that user for good")
-	}
-	if err := become(1234, 1234, []int{1234}); !errors.Is(err, syscall.EPERM) {
-		t.Errorf("%v", err)
-	}
+	unprivileged.Run(t, func(t *testing.T) {
+		if err := become(1234, 1234, []int{1234}); !errors.Is(err, syscall.EPERM) {
+			t.Errorf("%v", err)
+		}
+	})
 }
 
 // sudo without the user's home finds other configurations than those of the user, and does not touch files of

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/test/unprivileged"
 )
 
 // homeUser is a home with a configuration of Cursor, and a directory with an mcpscope.
@@ -142,19 +143,19 @@ func TestNamesAndFilesThatAreWrong(t *testing.T) {
 }
 
 func TestAnUnreadableBackupIsANote(t *testing.T) {
-	if os.Geteuid() == 0 {
-		t.Skip("root reads everything")
-	}
-	u := newUser(t)
-	u.wants(0, nil, "wrap", "--program", u.program, "--yes")
-	below := filepath.Join(u.home, ".local/state/mcpscope/backups", u.home)
-	if err := os.Chmod(below, 0); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = os.Chmod(below, 0o700) }() // else it cannot be removed
-	u.wants(0, []string{"note: cannot read the backup", "wrapped"}, "wrap", "--list")
-	u.wants(0, []string{"note: cannot read the backup", "Unwrapped 1 server"}, "unwrap", "--yes")
-	u.wantsFile(cursor)
+	unprivileged.Run(t, func(t *testing.T) {
+		u := newUser(t)
+		u.wants(0, nil, "wrap", "--program", u.program, "--yes")
+		below := filepath.Join(u.home, ".local/state/mcpscope/backups", u.home)
+		if err := os.Chmod(below, 0); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = os.Chmod(below, 0o700) }() // else it cannot be removed
+		const note = "note: cannot read the backup "
+		u.wants(0, []string{note, "wrapped"}, "wrap", "--list")
+		u.wants(0, []string{note, "Unwrapped 1 server"}, "unwrap", "--yes")
+		u.wantsFile(cursor)
+	})
 }
 
 // Without HOME the home is that of the password database, so a configuration of this user is found or none is:

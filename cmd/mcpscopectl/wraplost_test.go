@@ -9,14 +9,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/mcpscope/mcpscope/internal/programs"
+	"github.com/mcpscope/mcpscope/test/unprivileged"
 )
 
-// withoutRights takes all rights of a file or directory until the test has finished.
+// withoutRights takes all rights of a file or directory until the test has finished. Root would keep them.
 func (u *homeUser) withoutRights(path string) (giveBack func()) {
 	u.Helper()
-	if os.Geteuid() == 0 {
-		u.Skip("root reads everything")
-	}
 	info, err := os.Stat(path)
 	if err != nil {
 		u.Fatal(err)
@@ -31,22 +31,24 @@ func (u *homeUser) withoutRights(path string) (giveBack func()) {
 
 // A wrapped file that cannot be read needs mcpscope, so nothing reports success without it.
 func TestAWrappedFileThatCannotBeRead(t *testing.T) {
-	for _, lost := range []string{".cursor/mcp.json", ".cursor"} {
-		t.Run(lost, func(t *testing.T) {
-			u := newUser(t)
-			u.wants(0, nil, "wrap", "--program", u.program, "--yes")
-			giveBack := u.withoutRights(filepath.Join(u.home, lost))
-			want := []string{"cannot read " + u.config + ", which was wrapped: permission denied"}
-			u.wants(1, want, "unwrap", "--yes")
-			u.wants(1, want, "wrap", "--list")
-			u.wants(1, append(want, "nothing to wrap in the other files"), "wrap", "--program", u.program, "--check")
-			u.wants(1, []string{u.config + ": a file that was wrapped", "permission denied"}, "removal", "--own")
-			giveBack()
-			u.wants(0, []string{"Unwrapped 1 server"}, "unwrap", "--yes")
-			u.wantsFile(cursor)
-			u.wants(0, nil, "removal", "--own")
-		})
-	}
+	unprivileged.Run(t, func(t *testing.T) {
+		for _, lost := range []string{".cursor/mcp.json", ".cursor"} {
+			t.Run(lost, func(t *testing.T) {
+				u := newUser(t)
+				u.wants(0, nil, "wrap", "--program", u.program, "--yes")
+				giveBack := u.withoutRights(filepath.Join(u.home, lost))
+				want := []string{"cannot read " + u.config + ", which was wrapped: permission denied"}
+				u.wants(1, want, "unwrap", "--yes")
+				u.wants(1, want, "wrap", "--list")
+				u.wants(1, append(want, "nothing to wrap in the other files"), "wrap", "--program", u.program, "--check")
+				u.wants(1, []string{u.config + ": a file that was wrapped", "permission denied"}, "removal", "--own")
+				giveBack()
+				u.wants(0, []string{"Unwrapped 1 server"}, "unwrap", "--yes")
+				u.wantsFile(cursor)
+				u.wants(0, nil, "removal", "--own")
+			})
+		}
+	}, programs.Runner)
 }
 
 // The dotfiles of a user can be moved: the link that a client reads has no target then.
@@ -91,22 +93,26 @@ func TestALinkThatDanglesAndWasNeverWrapped(t *testing.T) {
 
 // A directory of a client that cannot be searched is named: it can have a configuration.
 func TestADirectoryThatCannotBeSearched(t *testing.T) {
-	u := newUser(t)
-	u.withoutRights(filepath.Join(u.home, ".cursor"))
-	want := []string{"cannot search " + filepath.Join(u.home, ".cursor") + ": permission denied"}
-	u.wants(0, want, "wrap", "--list")
-	u.wants(1, want, "wrap", "--program", u.program, "--yes", "cursor")
-	u.wants(0, nil, "removal", "--own")
+	unprivileged.Run(t, func(t *testing.T) {
+		u := newUser(t)
+		u.withoutRights(filepath.Join(u.home, ".cursor"))
+		want := []string{"cannot search " + filepath.Join(u.home, ".cursor") + ": permission denied"}
+		u.wants(0, want, "wrap", "--list")
+		u.wants(1, want, "wrap", "--program", u.program, "--yes", "cursor")
+		u.wants(0, nil, "removal", "--own")
+	}, programs.Runner)
 }
 
 // Nothing is known of the files whose backups cannot be searched.
 func TestARemovalWithoutTheBackups(t *testing.T) {
-	u := newUser(t)
-	own := filepath.Join(u.home, "own.json")
-	u.write(own, cursor)
-	u.wants(0, nil, "wrap", "--program", u.program, "--yes", own)
-	u.withoutRights(filepath.Join(u.home, ".local/state/mcpscope/backups"))
-	u.wants(1, []string{"cannot search all configurations", "permission denied"}, "removal", "--own")
+	unprivileged.Run(t, func(t *testing.T) {
+		u := newUser(t)
+		own := filepath.Join(u.home, "own.json")
+		u.write(own, cursor)
+		u.wants(0, nil, "wrap", "--program", u.program, "--yes", own)
+		u.withoutRights(filepath.Join(u.home, ".local/state/mcpscope/backups"))
+		u.wants(1, []string{"cannot search all configurations", "permission denied"}, "removal", "--own")
+	}, programs.Runner)
 }
 
 // unwrap cannot help while the file is malformed.

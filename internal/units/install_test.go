@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/mcpscope/mcpscope/internal/remedy"
+	"github.com/mcpscope/mcpscope/test/unprivileged"
 )
 
 // each step works on the result of the steps before
@@ -160,23 +161,22 @@ func TestRemedyForAChangedFile(t *testing.T) {
 
 // A unit whose links cannot be removed keeps its file, so that the next removal finds both.
 func TestAUnitThatCannotBeDisabled(t *testing.T) {
-	if os.Getuid() == 0 {
-		t.Skip("root can remove every link")
-	}
-	dir := t.TempDir()
-	file := File{Name: "x.service", Text: "[Service]\n"}
-	if _, err := file.Install(dir); err != nil {
-		t.Fatal(err)
-	}
-	wants := filepath.Join(dir, "default.target.wants")
-	if err := errors.Join(os.Mkdir(wants, 0o700), os.Symlink(file.Path(dir), filepath.Join(wants, file.Name)), os.Chmod(wants, 0o500)); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.Chmod(wants, 0o700) }) // otherwise the directory cannot be removed
-	if result, err := file.Remove(dir); !errors.Is(err, os.ErrPermission) {
-		t.Errorf("%s, %v", result, err)
-	}
-	if _, err := os.Stat(file.Path(dir)); err != nil {
-		t.Error(err)
-	}
+	unprivileged.Run(t, func(t *testing.T) {
+		dir := t.TempDir()
+		file := File{Name: "x.service", Text: "[Service]\n"}
+		if _, err := file.Install(dir); err != nil {
+			t.Fatal(err)
+		}
+		wants := filepath.Join(dir, "default.target.wants")
+		if err := errors.Join(os.Mkdir(wants, 0o700), os.Symlink(file.Path(dir), filepath.Join(wants, file.Name)), os.Chmod(wants, 0o500)); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = os.Chmod(wants, 0o700) }) // otherwise the directory cannot be removed
+		if result, err := file.Remove(dir); !errors.Is(err, os.ErrPermission) {
+			t.Errorf("%s, %v", result, err)
+		}
+		if _, err := os.Stat(file.Path(dir)); err != nil {
+			t.Error(err)
+		}
+	})
 }

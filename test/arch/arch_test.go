@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -127,15 +128,16 @@ var foreign = map[string][]library{
 
 // helpers are packages that serve tests. Of our packages they may import these only.
 var helpers = map[string]rule{
-	"tools/ablation":   {[]string{"test/escape"}, "it changes the product's sources, so it is built without them"},
-	"test/bed":         {[]string{"test/pace"}, "what checks a kill must not share the code that kills"},
-	"test/facts":       {[]string{"internal/server/protocol"}, "it writes facts as the product does"},
-	"test/groups":      {[]string{"cgroup", "test/bed"}, "directories for tests of what has its own"},
-	"test/host":        {[]string{"test/bed", "test/pace"}, "it gives tests a kind of host, and knows nothing of the product"},
-	"test/escape":      {[]string{"test/bed", "test/pace"}, "the table is the same on every host, and knows the product from outside alone"},
-	"test/operate":     {[]string{"test/bed", "test/escape", "test/pace", "test/tmux", "test/transparent"}, "what operators do is the same on every host"},
-	"test/tmux":        {[]string{"test/escape", "test/pace"}, "a terminal, whatever runs on it"},
-	"test/transparent": {[]string{"test/bed", "test/escape", "test/pace"}, "what a server can tell is asked of it, on every host, and not of the product"},
+	"tools/ablation":    {[]string{"test/escape"}, "it changes the product's sources, so it is built without them"},
+	"test/bed":          {[]string{"test/pace"}, "what checks a kill must not share the code that kills"},
+	"test/facts":        {[]string{"internal/server/protocol"}, "it writes facts as the product does"},
+	"test/groups":       {[]string{"cgroup", "test/bed"}, "directories for tests of what has its own"},
+	"test/host":         {[]string{"test/bed", "test/pace"}, "it gives tests a kind of host, and knows nothing of the product"},
+	"test/escape":       {[]string{"test/bed", "test/pace"}, "the table is the same on every host, and knows the product from outside alone"},
+	"test/operate":      {[]string{"test/bed", "test/escape", "test/pace", "test/tmux", "test/transparent"}, "what operators do is the same on every host"},
+	"test/tmux":         {[]string{"test/escape", "test/pace"}, "a terminal, whatever runs on it"},
+	"test/unprivileged": {nil, "any test may run without the rights of root"},
+	"test/transparent":  {[]string{"test/bed", "test/escape", "test/pace"}, "what a server can tell is asked of it, on every host, and not of the product"},
 }
 
 // people are packages that only the tool links, and that may run programs: no server is beside them.
@@ -151,6 +153,7 @@ var forbidden = map[string]string{
 type pkg struct {
 	ImportPath, Name, Dir, Doc string
 	GoFiles, Imports           []string
+	TestGoFiles, XTestGoFiles  []string
 }
 
 func (p pkg) own() string { return strings.TrimPrefix(p.ImportPath, module) }
@@ -174,7 +177,7 @@ func goList(t *testing.T, args ...string) string {
 
 func list(t *testing.T) (all []pkg) {
 	t.Helper()
-	for d := json.NewDecoder(strings.NewReader(goList(t, "-json=ImportPath,Name,Dir,Doc,GoFiles,Imports", "../../..."))); d.More(); {
+	for d := json.NewDecoder(strings.NewReader(goList(t, "-json=ImportPath,Name,Dir,Doc,GoFiles,Imports,TestGoFiles,XTestGoFiles", "../../..."))); d.More(); {
 		var p pkg
 		if err := d.Decode(&p); err != nil {
 			t.Fatal(err)
@@ -271,6 +274,23 @@ func TestHouse(t *testing.T) {
 				t.Fatal(err)
 			}
 			checkWidth(t, name+"/"+base, string(text))
+		}
+	}
+}
+
+// skipForRoot is the beginning of a test that never runs in `make test`, which needs root.
+var skipForRoot = regexp.MustCompile(`Gete?uid\(\) == 0 \{\s*\w+\.Skip`)
+
+func TestNoTestSkipsForRoot(t *testing.T) {
+	for _, p := range list(t) {
+		for _, base := range slices.Concat(p.TestGoFiles, p.XTestGoFiles) {
+			text, err := os.ReadFile(filepath.Join(p.Dir, base))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if skipForRoot.Match(text) {
+				t.Errorf("%s/%s skips a test for root: use unprivileged.Run, so that make test runs it", p.own(), base)
+			}
 		}
 	}
 }

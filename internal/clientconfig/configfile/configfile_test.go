@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/clientconfig/configfile"
+	"github.com/mcpscope/mcpscope/test/unprivileged"
 )
 
 func write(t *testing.T, path, text string, mode os.FileMode) {
@@ -194,28 +195,27 @@ func TestLargeFiles(t *testing.T) {
 
 // Another user's backups are reported, and hide none of the others.
 func TestUnreadableBackups(t *testing.T) {
-	if os.Geteuid() == 0 {
-		t.Skip("root reads everything")
-	}
-	path := filepath.Join(t.TempDir(), "file")
-	kept, backup := backups(t, path)
-	write(t, path, "old", 0o600)
-	if err := read(t, path).Replace([]byte("new"), []byte("old"), kept); err != nil {
-		t.Fatal(err)
-	}
-	locked := filepath.Join(string(kept), "locked")
-	if err := os.Mkdir(locked, 0); err != nil {
-		t.Fatal(err)
-	}
-	if files, unreadable := kept.Files(); !slices.Equal(files, []string{path}) || len(unreadable) != 1 {
-		t.Errorf("%q, %v", files, unreadable)
-	}
-	if err := os.Chmod(backup, 0); err != nil {
-		t.Fatal(err)
-	}
-	if data, err := kept.Of(read(t, path)); err == nil {
-		t.Errorf("%q", data)
-	}
+	unprivileged.Run(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "file")
+		kept, backup := backups(t, path)
+		write(t, path, "old", 0o600)
+		if err := read(t, path).Replace([]byte("new"), []byte("old"), kept); err != nil {
+			t.Fatal(err)
+		}
+		locked := filepath.Join(string(kept), "locked")
+		if err := os.Mkdir(locked, 0); err != nil {
+			t.Fatal(err)
+		}
+		if files, unreadable := kept.Files(); !slices.Equal(files, []string{path}) || len(unreadable) != 1 {
+			t.Errorf("%q, %v", files, unreadable)
+		}
+		if err := os.Chmod(backup, 0); err != nil {
+			t.Fatal(err)
+		}
+		if data, err := kept.Of(read(t, path)); err == nil {
+			t.Errorf("%q", data)
+		}
+	})
 }
 
 // A file that could not be written keeps no backup of it: nothing is wrapped.
