@@ -33,7 +33,7 @@ found, 126 if it cannot be executed, and 1 if there is no manager.
 mcpscope run sets BROWSER to this command in a graphical session: see
 --no-browser.`,
 	}, func(operands []string) int { return runDetach(operands, stdio) })
-	c.Flags().SetInterspersed(false)
+	endFlagsAtOperand(c)
 	return c
 }
 

@@ -26,7 +26,7 @@ func TestDetachMistakes(t *testing.T) {
 	checkSaid(t, map[string]said{
 		"detach":                    usage("detach", "no command given"),
 		"detach --":                 usage("detach", "no command given"),
-		"detach --wait":             usage("detach", "unknown flag: --wait"),
+		"detach --wait":             usage("detach", "unknown flag \"--wait\""),
 		"detach /no/such -x":        cannotRun(cli.ExitNotFound, "/no/such", "no such file or directory"),
 		"detach -- no-such-command": cannotRun(cli.ExitNotFound, "no-such-command", "no such file or directory"),
 		"detach -- " + plain:        cannotRun(cli.ExitNotRunnable, plain, "permission denied"),

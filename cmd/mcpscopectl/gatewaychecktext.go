@@ -12,6 +12,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/clientconfig"
 	"github.com/mcpscope/mcpscope/internal/doctor"
+	"github.com/mcpscope/mcpscope/internal/flags"
 	"github.com/mcpscope/mcpscope/internal/gateway"
 	"github.com/mcpscope/mcpscope/internal/name"
 	"github.com/mcpscope/mcpscope/internal/programs"
@@ -81,7 +82,7 @@ func (c *gatewayCheck) printRules() {
 		key      string
 		patterns []string
 	}{{"match", c.rules.Match}, {"except", c.rules.Except}} {
-		origin := settings.Dashes(rule.key)
+		origin := flags.Dashes(rule.key)
 		if !c.values.Given(rule.key) {
 			v := fromFiles[rule.key]
 			origin = fmt.Sprintf("%s:%d", v.File, v.Line)

@@ -18,7 +18,7 @@ import (
 func TestLsMistakes(t *testing.T) {
 	checkSaid(t, map[string]said{
 		"ls time":     usage("ls", `unexpected argument "time"`),
-		"ls --format": usage("ls", "unknown flag: --format"),
+		"ls --format": usage("ls", "unknown flag \"--format\""),
 	})
 }
 

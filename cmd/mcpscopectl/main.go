@@ -66,6 +66,17 @@ func dispatch(args []string, io cli.Stdio) int {
 		io.Hint(hint)
 		return cli.ExitUsage
 	}
+	return execute(root, args, io)
+}
+
+func execute(root *cobra.Command, args []string, io cli.Stdio) int {
+	if !isCompletion(args[0]) { // cobra completes flags by its own parser
+		c, words, err := setFlags(root, args)
+		if err != nil {
+			return io.Mistake(c.Name(), err.Error())
+		}
+		args = words
+	}
 	root.SetArgs(args)
 	c, err := root.ExecuteC()
 	var ended status
@@ -78,8 +89,11 @@ func dispatch(args []string, io cli.Stdio) int {
 	return cli.ExitOK
 }
 
-// isCommand reports whether a command exists. The names of completion commands begin with underscores.
+// isCommand reports whether a command exists.
 func isCommand(root *cobra.Command, name string) bool {
 	c, _, err := root.Find([]string{name})
-	return err == nil && c != root || strings.HasPrefix(name, cobra.ShellCompRequestCmd)
+	return err == nil && c != root || isCompletion(name)
 }
+
+// isCompletion reports whether a command is one by which shells request completions.
+func isCompletion(name string) bool { return strings.HasPrefix(name, cobra.ShellCompRequestCmd) }

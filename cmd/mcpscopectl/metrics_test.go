@@ -16,7 +16,7 @@ import (
 
 func TestMetricsMistakes(t *testing.T) {
 	address := func(text, reason string) said {
-		return usage("metrics", `invalid argument "`+text+`" for "--listen" flag: `+reason)
+		return usage("metrics", `--listen "`+text+`": `+reason)
 	}
 	checkSaid(t, map[string]said{
 		"metrics time":                     usage("metrics", `unexpected argument "time"`),

@@ -43,7 +43,7 @@ func withSettings(name settings.Command) *cobra.Command {
 		use: name.String() + " [flags] [--] COMMAND [ARG…]", short: text.Summary,
 		examples: text.Examples, long: text.Before + text.After, operands: files,
 	}, func([]string) int { return cli.ExitOwnFailure })
-	c.Flags().SetInterspersed(false)
+	endFlagsAtOperand(c)
 	for _, r := range settings.Rows(name) {
 		if r.Switch() {
 			c.Flags().BoolP(r.Name, r.Short, false, r.Help)

@@ -15,7 +15,7 @@ func TestStopMistakes(t *testing.T) {
 		"stop":            usage("stop", "no server given: add a name, an id, --all, --client or --project"),
 		"stop --yes":      usage("stop", "no server given: add a name, an id, --all, --client or --project"),
 		"stop time --all": usage("stop", "--all and server names exclude each other"),
-		"stop --grace soon x": usage("stop", `invalid argument "soon" for "--grace" flag: `+
+		"stop --grace soon x": usage("stop", `--grace "soon": `+
 			`"soon" is no duration (like 1.2s, 500ms, 1d, 0 or infinity)`),
 		"stop no-such-server": failure(`stop: there is no server "no-such-server"`, ""),
 		"stop --client no-such-client": failure(

@@ -23,7 +23,7 @@ const noProcess = 1 << 30
 func TestSweepMistakes(t *testing.T) {
 	checkSaid(t, map[string]said{
 		"sweep time": usage("sweep", `unexpected argument "time"`),
-		"sweep --older-than soon": usage("sweep", `invalid argument "soon" for "--older-than" flag: `+
+		"sweep --older-than soon": usage("sweep", `--older-than "soon": `+
 			`"soon" is no duration (like 1.2s, 500ms, 1d, 0 or infinity)`),
 	})
 }

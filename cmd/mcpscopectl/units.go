@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/flags"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/settings"
 	"github.com/mcpscope/mcpscope/internal/units"
@@ -76,7 +77,7 @@ type gatewayFlag struct {
 }
 
 func (g *gatewayFlag) Set(value string) error {
-	*g.flags = append(*g.flags, settings.Dashes(g.row.Name)+"="+value)
+	*g.flags = append(*g.flags, flags.Dashes(g.row.Name)+"="+value)
 	return nil
 }
 

@@ -91,7 +91,7 @@ func TestMistakesInUnits(t *testing.T) {
 		"--now":                       {cli.ExitUsage, "units: --now is for --install and --remove" + help},
 		"--install --remove":          {cli.ExitUsage, "units: --install and --remove exclude each other" + help},
 		"--unit=":                     {cli.ExitUsage, "units: --unit needs the name of a service" + help},
-		"--unit x --check":            {cli.ExitUsage, "units: unknown flag: --check" + help},
+		"--unit x --check":            {cli.ExitUsage, "units: unknown flag \"--check\"" + help},
 		"x":                           {cli.ExitUsage, "units: unexpected argument \"x\"" + help},
 		"--match x":                   {cli.ExitUsage, "units: flags of mcpscope gateway are for --unit UNIT, and not for --remove" + help},
 		"--unit x --remove --match x": {cli.ExitUsage, "units: flags of mcpscope gateway are for --unit UNIT, and not for --remove" + help},

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/flags"
 )
 
 // Text is the help of a command without its flags. Examples are indented; Before and After are around the
@@ -84,9 +85,9 @@ func Help(of Command) string {
 }
 
 func (r *Row) flag() string {
-	flag := Dashes(r.Name)
+	flag := flags.Dashes(r.Name)
 	if r.Short != "" {
-		flag = Dashes(r.Short) + ", " + flag
+		flag = flags.Dashes(r.Short) + ", " + flag
 	}
 	return strings.TrimSpace(flag + " " + r.Arg)
 }

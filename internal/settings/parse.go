@@ -128,9 +128,9 @@ func (c *FileSettings) set(keys []string, value *unstable.Node, v FileValue) err
 	default:
 		return fmt.Errorf("%q belongs in one of %s", v.key, tables)
 	}
-	r := find(Run|Gateway, v.key)
+	r := findRow(v.key)
 	switch {
-	case r == nil || r.Where&File == 0 || r.Name != v.key:
+	case r == nil || r.Where&File == 0:
 		return fmt.Errorf("unknown key %q", v.key)
 	case r.List && v.pattern != "":
 		return fmt.Errorf("%s belongs in [%s]: it is for gateways", v.key, defaults)
@@ -146,6 +146,16 @@ func (c *FileSettings) set(keys []string, value *unstable.Node, v FileValue) err
 	}
 	v.Texts = texts
 	c.values = append(c.values, v)
+	return nil
+}
+
+// findRow returns nil for an unknown name.
+func findRow(name string) *Row {
+	for i := range table {
+		if table[i].Name == name {
+			return &table[i]
+		}
+	}
 	return nil
 }
 

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/mcpscope/mcpscope/cgroup"
+	"github.com/mcpscope/mcpscope/internal/flags"
 	"github.com/mcpscope/mcpscope/internal/server/names"
 	"github.com/mcpscope/mcpscope/internal/server/policy"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
@@ -73,9 +74,9 @@ func (r *Row) Variable() string {
 // set parses a value of a flag, variable or file.
 func (r *Row) set(v *Values, text string) error {
 	if r.Switch() {
-		on, err := strconv.ParseBool(text)
+		on, err := flags.ParseSwitch(text)
 		if err != nil {
-			return fmt.Errorf("%q is neither true nor false", text)
+			return err
 		}
 		text = strconv.FormatBool(on)
 	}
@@ -94,16 +95,6 @@ func Rows(of Command) []*Row {
 		}
 	}
 	return all
-}
-
-// find returns nil for an unknown flag.
-func find(of Command, name string) *Row {
-	for _, r := range Rows(of) {
-		if r.Name == name || r.Short != "" && r.Short == name {
-			return r
-		}
-	}
-	return nil
 }
 
 // Values are the settings of one call.
@@ -149,14 +140,6 @@ func (v *Values) Parse(of Command, args []string) (operands []string, help bool,
 		v.given[r.Name] = true
 	}
 	return v.FromArguments(of, args)
-}
-
-// Dashes returns a flag with its dashes.
-func Dashes(name string) string {
-	if len(name) == 1 {
-		return "-" + name
-	}
-	return "--" + name
 }
 
 // ReadFiles reads the settings files of this user.

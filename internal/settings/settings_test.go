@@ -51,7 +51,7 @@ func TestParse(t *testing.T) {
 			func(v *Values) bool { return v.Require && v.Given("require") && !v.Given("replace") }},
 		{Gateway, "--match a --match b g", "g", "", func(v *Values) bool { return len(v.Match) == 2 }},
 		{Run, "-qv x", "x", "", func(v *Values) bool { return v.Quiet && v.Verbose }},
-		{Run, "-qx x", "", `unknown flag "--qx"`, nil},
+		{Run, "-qx x", "", `unknown flag "-qx"`, nil},
 		{Run, "--nope=3 x", "", `unknown flag "--nope"`, nil},
 		{Run, "--name", "", "flag --name needs a value", nil},
 		{Run, "--require=maybe", "", `--require "maybe": "maybe" is neither true nor false`, nil},
@@ -82,6 +82,7 @@ func TestSetFlag(t *testing.T) {
 		{"", "--idle-freeze 5m"},
 		{"--term-grace 3s --idle-freeze 10m --name t --", "--term-grace 3s --idle-freeze 5m --name t --"},
 		{"-idle-freeze=10m --require", "-idle-freeze=5m --require"},
+		{"-qv --idle-freeze=10m --", "-qv --idle-freeze=5m --"},
 		{"--name --idle-freeze -q --", "--idle-freeze 5m --name --idle-freeze -q --"},
 	} {
 		got, err := SetFlag(Run, strings.Fields(c.args), "idle-freeze", "5m")
@@ -366,7 +367,7 @@ func FuzzRead(f *testing.F) {
 		c.parse("file", text)
 		lines := strings.Count(string(text), "\n") + 1
 		for key, v := range c.For(server) {
-			r := find(Run|Gateway, key)
+			r := findRow(key)
 			if r == nil || r.Where&File == 0 || !r.List && len(v.Texts) != 1 {
 				t.Errorf("%s = %q", key, v.Texts)
 				continue

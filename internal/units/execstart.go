@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mcpscope/mcpscope/internal/flags"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/programs"
 	"github.com/mcpscope/mcpscope/internal/settings"
@@ -130,12 +131,12 @@ func (s service) keptFlags() (flags []string) {
 }
 
 // printableFlags spells flags as a person enters them in a shell.
-func printableFlags(flags []string) string {
+func printableFlags(given []string) string {
 	var words []string
-	for _, flag := range flags {
+	for _, flag := range given {
 		name, value, _ := strings.Cut(flag, "=")
 		isSwitch := slices.ContainsFunc(settings.Rows(settings.Gateway), func(r *settings.Row) bool {
-			return settings.Dashes(r.Name) == name && r.Switch()
+			return flags.Dashes(r.Name) == name && r.Switch()
 		})
 		switch {
 		case isSwitch && value == "true":

@@ -52,6 +52,7 @@ var rules = map[string]rule{
 	room + "report":        {[]string{room + "causes", room + "journal", "internal/kernel/linux", "internal/kernel/systemd", room + "protocol"}, "what is said of an end, and not how it came about"},
 
 	"internal/name":           {nil, "a name is made from words alone, on any system"},
+	"internal/flags":          {nil, "words in, flags set: what they mean is their command's"},
 	"internal/figures":        {nil, "directories in, figures out"},
 	"internal/glob":           {nil, "bytes in, yes or no out"},
 	"internal/kernel/proc":    {nil, "parsers of kernel files serve everyone, so they depend on nobody"},
@@ -69,9 +70,9 @@ var rules = map[string]rule{
 	"internal/programs":       {[]string{room + "protocol"}, "the two programs of mcpscope, and those of others"},
 	"internal/advice":         {[]string{room + "names", "internal/kernel/proc", "internal/kernel/systemd", room + "backend", room + "group", room + "protocol"}, "the next step where there is no backend"},
 	"internal/cli":            {[]string{"internal/text", "freeze", "internal/remedy", room + "protocol"}, "what both programs print, and how they end; it is linked into the runner"},
-	"internal/settings":       {[]string{room + "names", room + "policy", "cgroup", "internal/cli", "internal/glob", "internal/name", "internal/kernel/proc", room + "protocol"}, "the table of settings, and the files that have some; it is linked into the runner"},
+	"internal/settings":       {[]string{room + "names", room + "policy", "cgroup", "internal/cli", "internal/flags", "internal/glob", "internal/name", "internal/kernel/proc", room + "protocol"}, "the table of settings, and the files that have some; it is linked into the runner"},
 
-	"internal/units":                   {[]string{room + "group", room + "names", "internal/advice", "internal/programs", "internal/atomicfile", "internal/cli", "internal/containment", "internal/remedy", "internal/settings", "internal/kernel/systemd", room + "protocol"}, "files for systemd, and what it says of a service"},
+	"internal/units":                   {[]string{"internal/flags", room + "group", room + "names", "internal/advice", "internal/programs", "internal/atomicfile", "internal/cli", "internal/containment", "internal/remedy", "internal/settings", "internal/kernel/systemd", room + "protocol"}, "files for systemd, and what it says of a service"},
 	"internal/containment":             {[]string{room + "group", room + "names", "internal/programs", "internal/name", room + "fleet", "internal/cli", "internal/gateway", "internal/gateway/early", "internal/kernel/proc", room + "protocol"}, "it looks at processes beside gateways, and asks no manager"},
 	"internal/leaks":                   {[]string{room + "group", "freeze", "internal/clientconfig", "internal/gateway", "internal/kernel/linux", "internal/name", "internal/kernel/proc", "internal/selection", "internal/render", room + "client", room + "fleet", room + "sweep"}, "processes that clients have left, outside any group"},
 	"internal/clientconfig/splice":     {nil, "bytes in, bytes out: it knows values and where they are, and not what they are for"},

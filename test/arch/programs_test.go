@@ -52,6 +52,7 @@ var linked = map[string]string{
 	"internal/gateway/mcp":    "what a server is recognized by",
 	"internal/gateway/notify": "programs are held until they are judged",
 	"internal/glob":           "--match and --except",
+	"internal/flags":          "the flags of a command line",
 	"internal/settings":       "flags, variables and keys, and mcpscope.toml",
 	"internal/kernel/systemd": "scopes, and the journal",
 
