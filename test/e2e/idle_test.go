@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/internal/server/policy"
 	"github.com/mcpscope/mcpscope/test/escape"
 	"github.com/mcpscope/mcpscope/test/pace"
 )
@@ -137,6 +138,35 @@ func TestIdleServerEnds(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A server whose memory was not reclaimed has nothing to read back, so its grace is no longer than that of one
+// that runs. Another server with a long grace, which the same load delays, has to outlive it.
+func TestIdleServerHasItsOwnGrace(t *testing.T) {
+	var host unix.Sysinfo_t
+	if err := unix.Sysinfo(&host); err != nil {
+		t.Fatal(err)
+	}
+	if host.Freeswap != 0 {
+		t.Skip("SKIP: the host has swap, so the memory of an idle server is reclaimed")
+	}
+	onChannels(t, func(t *testing.T, options []string) {
+		slow := policy.ReclaimedWithin - time.Second
+		control := startProbe(t, []string{"--term-grace", slow.String()})
+		control.stay()
+		s := idleProbe(t, options, []string{"--term-grace", soon}, "--members", "2")
+		s.stay()
+		s.idle(0)
+		s.hasNoBrain() // so the one that stops the server has only what the page has
+		s.Own.Signal(unix.SIGKILL)
+		control.Own.Signal(unix.SIGKILL)
+		s.members.WantDead(t)
+		if control.members.UntilDead(0) == 0 {
+			t.Errorf("it had a grace of more than %v, as if its memory had been reclaimed", slow)
+		}
+		s.dead()
+		control.dead()
+	})
 }
 
 // Between two looks nothing runs but launcher and guard, whether the server is frozen or not.

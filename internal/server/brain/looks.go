@@ -120,7 +120,12 @@ func (a *actor) checkIdle() {
 	if a.sleeper == nil || now.Before(a.sleeper.Policy.Due) {
 		return
 	}
-	switch a.sleeper.Policy.Look(a.sleeper, now) {
+	act := a.sleeper.Policy.Look(a.sleeper, now)
+	if a.sleeper.HasReclaimed {
+		a.life.Reclaimed = true
+		a.server.Page.ByBrain.Reclaimed = true // the brain that stops the server is another one
+	}
+	switch act {
 	case idle.Frozen:
 		if a.sleeper.Policy.Used { // not after each ping
 			journal.SubjectOf(a.server.Config).Log(journal.Frozen, systemd.Info, "frozen: idle")
@@ -128,11 +133,9 @@ func (a *actor) checkIdle() {
 		a.sleeper.MarkFrozen(now)
 		a.report(lifecycle.MembersFrozen)
 		a.loop.Again(int(a.client.Input), loop.TokenInput)
-	case idle.Reclaimed:
-		a.life.Reclaimed = true
 	case idle.Wake:
 		a.report(lifecycle.Woken)
-	case idle.None:
+	case idle.None, idle.Reclaimed:
 		if a.sleeper.Policy.Note != "" {
 			a.server.Note(a.sleeper.Policy.Note)
 			a.server.Group.AddNote(a.sleeper.Policy.Note)

@@ -31,7 +31,9 @@ func (r *Sleeper) Reclaim() bool {
 	if counted := r.Group.MemoryGroup(); counted != nil {
 		err := counted.Write("memory.reclaim", reclaimStep)
 		if !errors.Is(err, unix.ENOENT) { // before Linux 5.19
-			return err == nil // EAGAIN: the kernel finds no more
+			isLast := errors.Is(err, unix.EAGAIN) // the kernel has found less than that
+			r.HasReclaimed = r.HasReclaimed || err == nil || isLast
+			return err == nil
 		}
 	}
 	if r.mappings == nil {
@@ -44,6 +46,7 @@ func (r *Sleeper) Reclaim() bool {
 	next := r.mappings[0]
 	r.mappings = r.mappings[1:]
 	errno := next.pageOut()
+	r.HasReclaimed = r.HasReclaimed || errno == 0
 	return errno != unix.EPERM && errno != unix.ENOSYS
 }
 

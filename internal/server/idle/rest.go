@@ -47,9 +47,12 @@ func Held(payload *cgroup.Group) bool {
 
 // Rest is a server with its policy.
 type Sleeper struct {
-	Policy   *Policy
-	Group    *group.ControlGroup
-	Client   *client.Side
+	Policy *Policy
+	Group  *group.ControlGroup
+	Client *client.Side
+	// HasReclaimed: a reclaim of this process may have taken memory, which the server has to read back.
+	HasReclaimed bool
+
 	note     Note
 	mappings []mapping // to reclaim, nil before they are listed
 }

@@ -192,6 +192,7 @@ type Left struct {
 	Cause       causes.Cause
 	Signal      unix.Signal // of the cause signalled
 	SignalSent  bool        // the members have got the signal of a stop
+	Reclaimed   bool        // Lifecycle.Reclaimed
 }
 
 // Resume continues there.
@@ -204,7 +205,7 @@ func (l *Lifecycle) Resume(from Left) {
 	l.unreadUntil = from.UnreadUntil
 	l.Cause = from.Cause
 	l.Signal = from.Signal
-	l.Reclaimed = from.State == Idle // it may have been
+	l.Reclaimed = from.Reclaimed
 	l.signalSent = from.SignalSent
 	if l.Signal != 0 {
 		l.received[l.Signal] = time.Time{} // long ago: the next one is a repeat

@@ -251,6 +251,21 @@ func TestResume(t *testing.T) {
 	}
 }
 
+// The next brain knows whether the memory of an idle server was reclaimed: only then a grace is longer.
+func TestResumeOfAnIdleServer(t *testing.T) {
+	for reclaimed, want := range map[bool]time.Duration{
+		false: policy.Default().TermGrace,
+		true:  policy.Default().TermGrace + policy.ReclaimedWithin,
+	} {
+		s := newServer(policy.Default())
+		s.Resume(Left{State: Idle, Reclaimed: reclaimed})
+		s.Handle(StopRequested, s.now)
+		if got := s.Due().Sub(s.now); got != want {
+			t.Errorf("reclaimed: %v: a grace of %v, want %v", reclaimed, got, want)
+		}
+	}
+}
+
 // Each event thaws an idle server first, and then has the effect that it has on one that runs.
 func TestIdle(t *testing.T) {
 	for e := range events {

@@ -146,6 +146,7 @@ type Decided struct {
 	Reported      bool // the report is written
 	Settled       bool // the tasks that a start leaves for later are done
 	Sweeping      bool // the brain stops orphans of others: not killed when nothing is left
+	Reclaimed     bool // the server has lost memory to a reclaim, so graces after a thaw are longer
 
 	EndNotes [2048]byte // lines for people, as they are printed
 	Left     [2048]byte // members that could not be ended, a line each
