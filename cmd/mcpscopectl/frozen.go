@@ -36,7 +36,8 @@ processes.`,
 // namedServersCommand returns a command that acts on the servers in its operands.
 func namedServersCommand(s spec, action serverAction, stdio cli.Stdio) *cobra.Command {
 	s.operands = servers
-	return command(s, func(operands []string) int {
-		return action.runOnNamed(&selection.Filter{}, operands, stdio)
-	})
+	var f selection.Filter
+	c := command(s, func(operands []string) int { return action.runOnNamed(&f, operands, stdio) })
+	allUsers(c.Flags(), &f.AllUsers)
+	return c
 }

@@ -18,6 +18,7 @@ import (
 )
 
 type inspectFlags struct {
+	selection.Filter
 	json bool
 }
 
@@ -35,6 +36,7 @@ the process tree with the memory of each process. Counters that this kernel does
 not provide are omitted. For the history of a server that has ended, run
 mcpscope logs NAME.`,
 	}, func(operands []string) int { return f.run(operands, stdio) })
+	allUsers(c.Flags(), &f.AllUsers)
 	c.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
 	return c
 }
@@ -43,7 +45,7 @@ func (f *inspectFlags) run(operands []string, stdio cli.Stdio) int {
 	if len(operands) == 0 {
 		return stdio.Mistake("inspect", "no server given: add a name or an id")
 	}
-	servers, err := (&selection.Filter{}).Choose(operands)
+	servers, err := f.Choose(operands)
 	if err != nil {
 		return stdio.Cannot("inspect", withEnd(err))
 	}

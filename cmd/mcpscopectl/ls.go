@@ -55,9 +55,19 @@ the server was started. mcpscope top sorts the servers by CPU or memory.`,
 	return c
 }
 
+// noteOthers prints to root, in a pipe too, that other users have servers: a service with User= has its
+// servers there.
+func noteOthers(f *selection.Filter, stdio cli.Stdio) {
+	others := f.CountOthers()
+	if others > 0 {
+		stdio.Note(cli.Counted(others, "server") + " of other users: mcpscope ls --all-users")
+	}
+}
+
 // note prints which servers of gateways are missing in the list, for they are not contained, and which agents
 // have a daemon that would end with them.
 func (f *lsFlags) note(servers []*fleet.Listed, stdio cli.Stdio) {
+	noteOthers(&f.Filter, stdio)
 	for _, line := range containment.Lines(selection.Whose(f.AllUsers)) {
 		stdio.Note(line)
 	}

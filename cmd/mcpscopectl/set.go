@@ -17,7 +17,8 @@ import (
 )
 
 func setCommand(stdio cli.Stdio) *cobra.Command {
-	return command(spec{
+	var f selection.Filter
+	c := command(spec{
 		use: "set NAME|ID… FILE=VALUE… [flags]", short: "limit the resources of running servers",
 		also:     "limit",
 		operands: servers,
@@ -34,10 +35,12 @@ If a server uses more memory than the new limit, the kernel reclaims memory. If
 that fails with memory.max, the kernel kills the server. To limit each start of
 a server, use the flags of mcpscope run, or mcpscope.toml for servers that are
 wrapped: see 'man mcpscope.toml'.`,
-	}, func(operands []string) int { return setLimits(operands, stdio) })
+	}, func(operands []string) int { return setLimits(&f, operands, stdio) })
+	allUsers(c.Flags(), &f.AllUsers)
+	return c
 }
 
-func setLimits(operands []string, stdio cli.Stdio) int {
+func setLimits(f *selection.Filter, operands []string, stdio cli.Stdio) int {
 	names, limitTexts := splitLimits(operands)
 	var limits []cgroup.Limit
 	for _, text := range limitTexts {
@@ -51,7 +54,7 @@ func setLimits(operands []string, stdio cli.Stdio) int {
 		return stdio.Mistake("set", missingLimit(names))
 	}
 	set := serverAction{verb: "set", do: func(s *fleet.Listed) ([]string, error) { return setAll(s, limits) }}
-	return set.runOnNamed(&selection.Filter{}, names, stdio)
+	return set.runOnNamed(f, names, stdio)
 }
 
 // splitLimits separates the names of servers from limits. A name may contain "=", but hardly behind the name

@@ -65,6 +65,9 @@ func (f *stopFlags) run(operands []string, stdio cli.Stdio) int {
 		return stdio.Cannot("stop", err)
 	}
 	defer selection.Close(servers)
+	if len(servers) == 0 {
+		noteOthers(&f.Filter, stdio)
+	}
 	if len(servers) == 0 && f.IsNarrow() { // it can be a typing error
 		return stdio.CannotWithHint("stop", errors.New("there are "+f.None()), "mcpscope ls")
 	}

@@ -7,6 +7,7 @@ package logs
 import (
 	"errors"
 	"maps"
+	"os"
 	"slices"
 	"strconv"
 
@@ -85,8 +86,10 @@ func (j *Journal) find(q *Query, called string) ([]server, error) {
 	return []server{ended}, nil
 }
 
+// runningServers finds those of all users for root, as the journal does.
 func runningServers(called string) (found []server, err error) {
-	running, err := (&selection.Filter{}).Choose([]string{called})
+	filter := selection.Filter{AllUsers: os.Getuid() == 0}
+	running, err := filter.Choose([]string{called})
 	defer selection.Close(running)
 	for _, s := range running {
 		found = append(found, server{id: s.ID, name: s.Name, uid: strconv.Itoa(s.UID)})

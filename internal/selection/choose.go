@@ -6,15 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 
+	"github.com/mcpscope/mcpscope/internal/remedy"
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
 )
 
 // Choose returns the servers of the arguments, and closes all others. An argument is an id, the beginning of
-// an id, or a name, which several servers may have. For root, its own servers come first; a name is refused
-// if several other users have a server of that name.
+// an id, or a name, which several servers may have. Without AllUsers, root gives a server of another user by
+// its whole id: a name or the beginning of an id could hit a bystander.
 func (f *Filter) Choose(args []string) ([]*fleet.Listed, error) {
 	visible := *f
 	visible.AllUsers = f.AllUsers || os.Getuid() == 0
@@ -48,33 +48,39 @@ func (f *Filter) Servers(args []string) ([]*fleet.Listed, error) {
 	return nil, err
 }
 
-// find searches the servers of the calling user before those of others.
+// find searches the servers of the calling user or, with AllUsers, all of them. A whole id finds the
+// server of any user.
 func (f *Filter) find(servers []*fleet.Listed, arg string) ([]*fleet.Listed, error) {
-	var first, others []*fleet.Listed
+	var included, others []*fleet.Listed
 	for _, s := range servers {
-		if f.AllUsers || s.UID == os.Getuid() {
-			first = append(first, s)
-		} else {
+		switch {
+		case f.includesUserOf(s):
+			included = append(included, s)
+		case s.ID == arg:
+			return []*fleet.Listed{s}, nil
+		default:
 			others = append(others, s)
 		}
 	}
-	found, err := find(first, arg)
+	found, err := find(included, arg)
 	if !errors.As(err, new(*UnknownError)) {
 		return found, err
 	}
-	found, err = find(others, arg)
-	if err != nil {
-		return nil, err
+	called := 0
+	for _, s := range others {
+		if s.Name == arg {
+			called++
+		}
 	}
-	if haveSeveralUsers(found) {
-		return nil, fmt.Errorf("several users have a server %q: give an id", arg)
+	if called > 0 {
+		err = &OtherUsersError{Arg: arg, Servers: called}
+		return nil, remedy.With(err, "add --all-users, or give an id: mcpscope ls --all-users")
 	}
-	return found, nil
+	return nil, err
 }
 
-func haveSeveralUsers(servers []*fleet.Listed) bool {
-	return slices.ContainsFunc(servers, func(s *fleet.Listed) bool { return s.UID != servers[0].UID })
-}
+// includesUserOf reports whether a name can mean that server.
+func (f *Filter) includesUserOf(s *fleet.Listed) bool { return f.AllUsers || s.UID == os.Getuid() }
 
 // find prefers an id to a name, and a name to the beginning of an id.
 func find(servers []*fleet.Listed, arg string) ([]*fleet.Listed, error) {
@@ -108,3 +114,13 @@ func find(servers []*fleet.Listed, arg string) ([]*fleet.Listed, error) {
 type UnknownError struct{ Arg string }
 
 func (e *UnknownError) Error() string { return fmt.Sprintf("there is no server %q", e.Arg) }
+
+// OtherUsersError is about a name that only servers of other users have.
+type OtherUsersError struct {
+	Arg     string
+	Servers int // of that name
+}
+
+func (e *OtherUsersError) Error() string {
+	return fmt.Sprintf("root has no server %q, but other users have %d", e.Arg, e.Servers)
+}

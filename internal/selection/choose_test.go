@@ -11,11 +11,11 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// Root reads how it sees the servers of users.
+// Root reads whose servers were listed.
 func TestNone(t *testing.T) {
 	own := "no servers"
 	if os.Getuid() == 0 {
-		own = "no servers of root; --all-users includes those of other users"
+		own = "no servers of root"
 	}
 	for f, want := range map[Filter]string{{}: own, {AllUsers: true}: "no servers", {Client: "claude"}: "no servers of the client claude"} {
 		if got := f.None(); got != want {
@@ -71,7 +71,7 @@ func TestLetsThrough(t *testing.T) {
 	}
 }
 
-// The servers of the calling user come first. A name of several other users is refused, and an id is not.
+// A name, or the beginning of an id, is that of a server of the calling user. A whole id is that of any server.
 func TestFindAmongUsers(t *testing.T) {
 	server := func(uid int, name, id string) *fleet.Listed {
 		s := &fleet.Listed{Facts: protocol.Facts{Name: name}, UID: uid}
@@ -83,8 +83,9 @@ func TestFindAmongUsers(t *testing.T) {
 		server(uid+1, "time", "aaaaaaaa"), server(uid, "time", "bbbbbbbb"), server(uid+1, "git", "cccccccc"), server(uid+2, "git", "dddddddd"), server(uid+2, "web", "eeeeeeee"),
 	}
 	for arg, want := range map[string]string{
-		"time": "bbbbbbbb", "web": "eeeeeeee", "aaaaaaaa": "aaaaaaaa", "d": "dddddddd",
-		"git": `several users have a server "git": give an id`, "x": `there is no server "x"`,
+		"time": "bbbbbbbb", "b": "bbbbbbbb", "aaaaaaaa": "aaaaaaaa", "d": `there is no server "d"`,
+		"web": `root has no server "web", but other users have 1`,
+		"git": `root has no server "git", but other users have 2`, "x": `there is no server "x"`,
 	} {
 		found, err := (&Filter{}).find(servers, arg)
 		got := ""
@@ -98,7 +99,9 @@ func TestFindAmongUsers(t *testing.T) {
 		}
 	}
 	everyone := &Filter{AllUsers: true}
-	if found, err := everyone.find(servers, "time"); err != nil || len(found) != 2 {
-		t.Errorf("of all users: %d servers (%v)", len(found), err)
+	for arg, want := range map[string]int{"time": 2, "git": 2, "d": 1, "aaaaaaaa": 1} {
+		if found, err := everyone.find(servers, arg); err != nil || len(found) != want {
+			t.Errorf("%s of all users: %d servers (%v), want %d", arg, len(found), err, want)
+		}
 	}
 }

@@ -35,6 +35,25 @@ func (f *Filter) List() ([]*fleet.Listed, error) {
 	return keep(servers, f.letsThrough), err
 }
 
+// CountOthers returns how many servers of other users AllUsers would add. It is 0 without root:
+// users see their own servers alone.
+func (f *Filter) CountOthers() int {
+	if f.AllUsers || os.Getuid() != 0 {
+		return 0
+	}
+	everyone := *f
+	everyone.AllUsers = true
+	servers, _ := everyone.List() // as far as they can be listed
+	defer Close(servers)
+	others := 0
+	for _, s := range servers {
+		if s.UID != os.Getuid() {
+			others++
+		}
+	}
+	return others
+}
+
 // IsNarrow reports whether it leaves out servers of a user.
 func (f *Filter) IsNarrow() bool { return f.Client != "" || f.Project != "" || f.Session != "" }
 
@@ -47,10 +66,10 @@ func (f *Filter) letsThrough(s *fleet.Listed) bool {
 
 // None is a text for an empty list.
 func (f *Filter) None() string {
-	if os.Getuid() == 0 && !f.AllUsers && !f.IsNarrow() {
-		return "no servers of root; --all-users includes those of other users"
-	}
 	text := "no servers"
+	if os.Getuid() == 0 && !f.AllUsers && !f.IsNarrow() {
+		text += " of root"
+	}
 	if f.Client != "" {
 		text += " of the client " + f.Client
 	}
