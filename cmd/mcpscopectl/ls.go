@@ -11,6 +11,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/clientconfig"
 	"github.com/mcpscope/mcpscope/internal/containment"
+	"github.com/mcpscope/mcpscope/internal/leaks"
 	"github.com/mcpscope/mcpscope/internal/render"
 	"github.com/mcpscope/mcpscope/internal/selection"
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
@@ -82,6 +83,23 @@ func (f *lsFlags) note(servers []*fleet.Listed, stdio cli.Stdio) {
 	}
 }
 
+// notePerson prints what is worth a look around, which scripts do not wait for: mcpscope wrap --check, mcpscope
+// sweep.
+func (f *lsFlags) notePerson(isEmpty bool, stdio cli.Stdio) {
+	lines := uncovered()
+	if isEmpty && !f.IsNarrow() { // the servers that a person expects in the list may be bare
+		lines = clientconfig.FindCoverage().Lines()
+	}
+	for _, line := range lines {
+		stdio.Note(line)
+	}
+	left, _ := leaks.Count(selection.Whose(f.AllUsers)) // sweep prints the error
+	if left > 0 {
+		servers := cli.Counted(left, "server")
+		stdio.Note(servers + " left behind by agents without mcpscope: mcpscope sweep --dry-run")
+	}
+}
+
 // uncovered returns lines about configured servers that run without mcpscope, where others are wrapped.
 func uncovered() []string {
 	coverage := clientconfig.FindCoverage()
@@ -111,10 +129,8 @@ func (f *lsFlags) run(stdio cli.Stdio) int {
 		render.WriteServers(stdio.Out, views, f.AllUsers)
 	}
 	f.note(servers, stdio)
-	if cli.OnTerminal(stdio.Out) { // scripts do not wait for it: mcpscope wrap --check
-		for _, line := range uncovered() {
-			stdio.Note(line)
-		}
+	if cli.OnTerminal(stdio.Out) {
+		f.notePerson(len(views) == 0, stdio)
 	}
 	if err != nil {
 		return stdio.Cannot("list all servers", err)

@@ -41,8 +41,9 @@ does the same.
 Then list leaks, and ask before stopping them. A leak is a process of
 a configured server that has run for more than ten seconds outside any group,
 and whose client has exited. Its parent is init or a user manager, and the
-other ends of its stdin and stdout are closed. Without a terminal, mcpscope
-sweep searches for leaks only with --yes, --dry-run or --json.`,
+other ends of its stdin and stdout are closed. Its descendants are stopped with
+it; a daemon of it, whose parent is init too, is not found. Without a terminal,
+mcpscope sweep searches for leaks only with --yes, --dry-run or --json.`,
 	}, func(operands []string) int { return f.run(stdio) })
 	fs := c.Flags()
 	allUsers(fs, &f.AllUsers)
@@ -72,7 +73,7 @@ func (f *sweepFlags) sweepOrphans(stdio cli.Stdio) int {
 	}
 	orphans, err := sweep.Sweep(f.SweepFilter)
 	if len(orphans) == 0 && err == nil && !f.json {
-		stdio.None("no orphans")
+		stdio.None("no orphans (servers whose mcpscope was killed)")
 	}
 	status := cli.ExitOK
 	for _, o := range orphans {

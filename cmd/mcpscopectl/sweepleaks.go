@@ -46,6 +46,8 @@ func (f *sweepFlags) stopListed(stdio cli.Stdio, found []*leaks.Leak) int {
 		err := stopLeak(l)
 		status = max(status, printStopped(stdio, l, err))
 	}
+	stdio.Note("daemons of these servers are not found: " +
+		"their parent is init, as that of any other daemon")
 	return status
 }
 
@@ -85,9 +87,13 @@ func nameAndPID(l *leaks.Leak) string {
 }
 
 func writeLeaks(stdio cli.Stdio, found []*leaks.Leak) {
+	const meaning = " (servers that an agent without mcpscope has left behind)"
 	if len(found) == 0 {
-		stdio.None("no leaks")
+		stdio.None("no leaks" + meaning)
 		return
+	}
+	if cli.OnTerminal(stdio.Out) { // scripts read the table alone
+		fmt.Fprintln(stdio.Out, cli.Counted(len(found), "leak")+meaning+":")
 	}
 	lines := [][]string{{"PID", "NAME", "AGE", "PROCS", "MEMORY", "PARENT", "COMMAND", "FILE"}}
 	for _, l := range found {
