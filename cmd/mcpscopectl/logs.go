@@ -29,8 +29,7 @@ func logsCommand(stdio cli.Stdio) *cobra.Command {
 asked to stop, swept, and ended with the processes that were killed. With NAME
 or ID, also print the stderr of a server that was started with --stderr journal.
 NAME selects the running servers of that name, or else the one that ended last.
-The beginning of an ID is enough while the server runs. "No journal files were
-opened" means that you may not read the journal: sudo mcpscope logs.
+The beginning of an ID is enough while the server runs.
 
 mcpscope never waits for the journal: entries are lost while the journal is full
 or does not respond. To write every end of a server to a file, use mcpscope run
@@ -72,6 +71,9 @@ func printLogs(q logs.Query, operands []string, stdio cli.Stdio) int {
 		called = operands[0]
 	}
 	journal, err := logs.Open()
+	if err == nil {
+		err = journal.CheckAccess()
+	}
 	if err != nil {
 		return stdio.Cannot("read the journal", err)
 	}

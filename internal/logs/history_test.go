@@ -106,6 +106,11 @@ func TestJournalctlError(t *testing.T) {
 	if got := journalctlError(failed).Error(); got != "journalctl: No journal files were opened" {
 		t.Errorf("%q", got)
 	}
+	failed.Stderr = []byte("No journal files were opened due to insufficient permissions.\n")
+	hint := remedy.Of(journalctlError(failed))
+	if !strings.HasPrefix(hint, "sudo mcpscope logs, or ") {
+		t.Errorf("without permission: hint %q", hint)
+	}
 	if got := journalctlError(fs.ErrPermission); !errors.Is(got, fs.ErrPermission) {
 		t.Errorf("%v", got)
 	}

@@ -33,6 +33,15 @@ func Open() (*Journal, error) {
 	return &Journal{journalctl: journalctl, uid: os.Getuid()}, nil
 }
 
+// CheckAccess returns an error if the calling user may not read any file of the journal.
+func (j *Journal) CheckAccess() error {
+	_, err := exec.Command(j.journalctl, "--quiet", "--lines=0").Output()
+	if err == nil {
+		return nil
+	}
+	return journalctlError(err)
+}
+
 // Become executes journalctl instead of this program. It returns only if it cannot.
 func (j *Journal) Become(args []string) error {
 	return unix.Exec(j.journalctl, append([]string{"journalctl"}, args...), os.Environ())
@@ -50,12 +59,21 @@ func (j *Journal) newest(matches []string) (server, bool, error) {
 	return s, ok, nil
 }
 
-// journalctlError has the text that journalctl wrote to stderr.
+// noAccess is a part of the text of journalctl for a user who may not read any file.
+const noAccess = "insufficient permissions"
+
+// journalctlError has the text that journalctl wrote to stderr, or its remedy.
 func journalctlError(err error) error {
-	if failed, ok := errors.AsType[*exec.ExitError](err); ok {
-		return fmt.Errorf("journalctl: %s", strings.TrimSpace(string(failed.Stderr)))
+	failed, ok := errors.AsType[*exec.ExitError](err)
+	if !ok {
+		return err
 	}
-	return err
+	text := strings.TrimSpace(string(failed.Stderr))
+	if strings.Contains(text, noAccess) {
+		return remedy.With(errors.New("this user may not read any of its files"),
+			"sudo mcpscope logs, or join the group that may: sudo usermod -aG systemd-journal $USER")
+	}
+	return fmt.Errorf("journalctl: %s", text)
 }
 
 // parseEntry returns false for an entry that is not of mcpscope: its fields are texts.
