@@ -21,7 +21,7 @@ func (v *invocation) configure() {
 	c := settings.ReadFiles()
 	v.values.FromFile(c.For(v.values.Name))
 	v.Quiet = v.values.Quiet
-	v.Verbose = v.values.Verbose
+	v.Verbose = v.values.PrintsNotes()
 	v.notes = configurationNotes(c.Problems)
 }
 

@@ -61,7 +61,7 @@ func runCommand(args []string, io cli.Stdio) int {
 		return cli.ExitOK
 	}
 	v.Quiet = v.values.Quiet
-	v.Verbose = v.values.Verbose
+	v.Verbose = v.values.PrintsNotes()
 	if err != nil {
 		return v.Fail(cli.ExitOwnFailure, "run: "+err.Error(), "mcpscope help run")
 	}
@@ -122,7 +122,7 @@ func (v *invocation) prepare(operands []string) int {
 		},
 		Backend: f.Backend, Require: f.Require, Replace: f.Replace, Notes: v.notes,
 		Stderr: f.Stderr, Report: report,
-		Messages:   launcher.Messages{Verbose: f.Verbose, Quiet: f.Quiet, Weaker: v.tellWeaker},
+		Messages:   launcher.Messages{Verbose: f.PrintsNotes(), Quiet: f.Quiet, Weaker: v.tellWeaker},
 		ClientName: protocol.ClientName(os.Getppid()),
 		Origin:     protocol.OriginOf(dir, env),
 		Executable: "/proc/self/exe",

@@ -13,7 +13,7 @@ import (
 )
 
 func freezeCommand(stdio cli.Stdio) *cobra.Command {
-	freeze := oneLineAction("freeze", "frozen", (*fleet.Listed).Freeze)
+	freeze := changeAction("freeze", "frozen", "is frozen already", (*fleet.Listed).Freeze)
 	return namedServersCommand(spec{
 		use: "freeze NAME|ID… [flags]", short: "suspend servers",
 		also: "pause suspend", examples: "  mcpscope freeze browser\n",
@@ -24,13 +24,27 @@ a running server.`,
 }
 
 func thawCommand(stdio cli.Stdio) *cobra.Command {
-	thaw := oneLineAction("thaw", "thawed", (*fleet.Listed).Thaw)
+	thaw := changeAction("thaw", "thawed", "is not frozen", (*fleet.Listed).Thaw)
 	return namedServersCommand(spec{
 		use: "thaw NAME|ID… [flags]", short: "resume suspended servers", also: "resume unfreeze",
 		examples: "  mcpscope thaw browser\n",
 		long: `Resume servers that were frozen by mcpscope freeze or by one of their own
 processes.`,
 	}, thaw, stdio)
+}
+
+// changeAction returns an action that prints "NAME (ID) UNCHANGED" for a server that it leaves as it is.
+func changeAction(verb, past, unchanged string, do func(*fleet.Listed) (bool, error)) serverAction {
+	return serverAction{verb: verb, do: func(s *fleet.Listed) ([]string, error) {
+		isChange, err := do(s)
+		switch {
+		case err != nil:
+			return nil, err
+		case !isChange:
+			return []string{nameAndID(s) + " " + unchanged}, nil
+		}
+		return []string{past + " " + nameAndID(s)}, nil
+	}}
 }
 
 // namedServersCommand returns a command that acts on the servers in its operands.

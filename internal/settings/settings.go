@@ -190,3 +190,6 @@ func ServerEnvironment(env []string) []string {
 		return slices.ContainsFunc(table[:], func(r Row) bool { return r.Variable() == key })
 	})
 }
+
+// PrintsNotes reports whether notes are printed: -q is stronger than -v.
+func (v *Values) PrintsNotes() bool { return v.Verbose && !v.Quiet }

@@ -136,7 +136,7 @@ var table = [...]Row{
 		parse: func(v *Values, s string) error { return flag(&v.Check, s) }},
 
 	{Name: "quiet", Short: "q", For: Run, Where: Everywhere,
-		Help:  "print nothing, not even errors of mcpscope itself",
+		Help:  "print nothing, not even errors of mcpscope itself, and no notes with -v",
 		parse: func(v *Values, s string) error { return flag(&v.Quiet, s) }},
 	{Name: "verbose", Short: "v", For: Run, Where: Everywhere,
 		Help:  "print notes on stderr, for example which processes were killed",

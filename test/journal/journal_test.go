@@ -40,10 +40,18 @@ func TestLifeOfAServer(t *testing.T) {
 				started.ClientPID != strconv.Itoa(os.Getpid()) || started.ID == "" {
 				t.Errorf("%+v", started)
 			}
+			again := func(verb, want string) {
+				if text := b.succeed(t, verb, name); !strings.HasSuffix(text, ") "+want+"\n") {
+					t.Errorf("%s: %s, want %s", verb, text, want)
+				}
+			}
+			again("thaw", "is not frozen")
 			b.succeed(t, "freeze", name)
 			f.event("frozen")
+			again("freeze", "is frozen already")
 			b.succeed(t, "thaw", name)
 			f.event("thawed")
+			again("thaw", "is not frozen")
 			s.end()
 			ended := f.event("ended")
 			if total, err := strconv.Atoi(ended.KilledTotal); err != nil || total < 2 || !strings.Contains(ended.Message, "(sleep)") || ended.Priority != "5" {

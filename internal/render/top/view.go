@@ -227,9 +227,9 @@ func (v *view) pressOnServer(pressed string) *wish {
 		v.asked = key(r.Row)
 		return nil
 	case pressed == "f" && r.State == fleet.Frozen:
-		return &wish{verb: "thaw", past: "thawed", do: (*fleet.Listed).Thaw, target: r}
+		return &wish{verb: "thaw", past: "thawed", do: withoutChange((*fleet.Listed).Thaw), target: r}
 	case pressed == "f":
-		return &wish{verb: "freeze", past: "frozen", do: (*fleet.Listed).Freeze, target: r}
+		return &wish{verb: "freeze", past: "frozen", do: withoutChange((*fleet.Listed).Freeze), target: r}
 	}
 	return nil
 }
@@ -316,4 +316,12 @@ func (v *view) lastLine() string {
 		return "q quit  Escape back  s stop  f freeze/thaw  ↑↓"
 	}
 	return "q quit  Enter details  s stop  f freeze/thaw  / filter  sort: c m a n p"
+}
+
+// withoutChange returns an act that does not report whether anything has changed: the next refresh shows it.
+func withoutChange(act func(*fleet.Listed) (bool, error)) func(*fleet.Listed) error {
+	return func(s *fleet.Listed) error {
+		_, err := act(s)
+		return err
+	}
 }

@@ -114,26 +114,35 @@ func (s *Listed) RequestStop() error {
 	return nil
 }
 
-// Freeze freezes all members. A stop thaws them.
-func (s *Listed) Freeze() error {
+// Freeze freezes all members until a thaw, and reports whether they were not frozen so before. A stop thaws
+// them.
+func (s *Listed) Freeze() (isChange bool, err error) {
+	isChange = !s.isFrozenByPerson()
 	if err := s.awaitRoom(); err != nil {
-		return err
+		return false, err
 	}
 	if s.group != nil {
 		if err := s.group.Payload.SetAttr(idle.AttrHeld, "1"); err != nil {
-			return fmt.Errorf("freeze: %w", err)
+			return false, fmt.Errorf("freeze: %w", err)
 		}
 	}
 	for deadline := time.Now().Add(frozenWithin); !freeze.Freeze(s.members); {
 		if err := s.members.Freeze(); err != nil {
-			return fmt.Errorf("freeze: %w", err)
+			return false, fmt.Errorf("freeze: %w", err)
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("freeze: not all members have stopped: %w", unix.EAGAIN)
+			return false, fmt.Errorf("freeze: not all members have stopped: %w", unix.EAGAIN)
 		}
 	}
-	s.subject().Log(journal.Frozen, systemd.Info, "frozen")
-	return nil
+	if isChange {
+		s.subject().Log(journal.Frozen, systemd.Info, "frozen")
+	}
+	return isChange, nil
+}
+
+// isFrozenByPerson is false for an idle server, which its client's input thaws.
+func (s *Listed) isFrozenByPerson() bool {
+	return group.Frozen(s.members) && (s.group == nil || idle.Held(s.group.Payload))
 }
 
 // awaitRoom waits until members can write. A freeze interrupts a write(2) that waits for the client, and
@@ -155,19 +164,23 @@ func (s *Listed) awaitRoom() error {
 	return nil
 }
 
-// Thaw lets members run that a person, or a freeze of an idle server, has frozen.
-func (s *Listed) Thaw() error {
+// Thaw lets members run that a person, or a freeze of an idle server, has frozen. It reports whether they were
+// frozen.
+func (s *Listed) Thaw() (isChange bool, err error) {
+	isChange = group.Frozen(s.members)
 	if s.group != nil {
 		err := s.group.Payload.RemoveAttr(idle.AttrHeld)
 		if err != nil && !errors.Is(err, unix.ENODATA) { // input would thaw an idle server no more
-			return fmt.Errorf("thaw: %w", err)
+			return false, fmt.Errorf("thaw: %w", err)
 		}
 	}
-	if err := s.members.Thaw(); err != nil {
-		return err
+	if err := s.members.Thaw(); err != nil { // also if not all had stopped yet
+		return false, err
 	}
-	s.subject().Log(journal.Thawed, systemd.Info, "thawed")
-	return nil
+	if isChange {
+		s.subject().Log(journal.Thawed, systemd.Info, "thawed")
+	}
+	return isChange, nil
 }
 
 // awaitEnd waits until nothing of the server is left, its guard included.
