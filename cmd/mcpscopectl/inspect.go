@@ -73,7 +73,11 @@ func withEnd(err error) error {
 	command := "mcpscope logs " + unknown.Arg
 	last := logs.LastEnd(unknown.Arg)
 	if last == "" {
-		return remedy.With(unknown, command+", if it has ended")
+		hint := command + ", if it has ended"
+		if near := remedy.Of(err); near != "" {
+			hint = near + "; " + hint
+		}
+		return remedy.With(unknown, hint)
 	}
 	return remedy.With(fmt.Errorf("%w any more: %s", unknown, last), command+" has its history")
 }

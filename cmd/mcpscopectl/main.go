@@ -17,6 +17,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/doctor"
 	gw "github.com/mcpscope/mcpscope/internal/gateway"
+	"github.com/mcpscope/mcpscope/internal/selection"
 )
 
 func main() {
@@ -59,11 +60,7 @@ func dispatch(args []string, io cli.Stdio) int {
 	root := newRoot(io)
 	if !isCommand(root, args[0]) {
 		fmt.Fprintf(io.Err, "mcpscope: unknown command %q\n", args[0])
-		hint := fmt.Sprintf("mcpscope run -- %s …, or mcpscope help", args[0]) // it may be a program
-		if near := root.SuggestionsFor(args[0]); len(near) > 0 {
-			hint = "mcpscope " + near[0]
-		}
-		io.Hint(hint)
+		io.Hint(hintForCommand(root, args[0]))
 		return cli.ExitUsage
 	}
 	return execute(root, args, io)
@@ -87,6 +84,23 @@ func execute(root *cobra.Command, args []string, io cli.Stdio) int {
 		return io.Mistake(c.Name(), err.Error())
 	}
 	return cli.ExitOK
+}
+
+// hintForCommand returns what a person can have meant by a word that is no command.
+func hintForCommand(root *cobra.Command, word string) string {
+	near := root.SuggestionsFor(word)
+	for _, c := range root.Commands() {
+		if c.IsAvailableCommand() && selection.IsNear(word, c.Name()) { // also two letters in the wrong order
+			near = append(near, c.Name())
+		}
+	}
+	switch {
+	case len(near) > 0:
+		return "mcpscope " + near[0]
+	case strings.HasPrefix(word, "-"): // a flag is no program
+		return "mcpscope help"
+	}
+	return fmt.Sprintf("mcpscope run -- %s …, or mcpscope help", word)
 }
 
 // isCommand reports whether a command exists.

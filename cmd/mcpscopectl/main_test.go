@@ -73,6 +73,10 @@ func TestMistakes(t *testing.T) {
 		want   string
 	}{
 		{[]string{"rum"}, cli.ExitUsage, "mcpscope: unknown command \"rum\"\nmcpscope: hint: mcpscope run\n"},
+		{[]string{"sl"}, cli.ExitUsage, "mcpscope: unknown command \"sl\"\nmcpscope: hint: mcpscope ls\n"},
+		{[]string{"-x"}, cli.ExitUsage, "mcpscope: unknown command \"-x\"\nmcpscope: hint: mcpscope help\n"},
+		{[]string{"--all"}, cli.ExitUsage, "mcpscope: unknown command \"--all\"\nmcpscope: hint: mcpscope help\n"},
+		{[]string{"docker"}, cli.ExitUsage, "mcpscope: unknown command \"docker\"\nmcpscope: hint: mcpscope run -- docker …, or mcpscope help\n"},
 		{[]string{"npx"}, cli.ExitUsage, "mcpscope: unknown command \"npx\"\nmcpscope: hint: mcpscope run -- npx …, or mcpscope help\n"},
 		{[]string{"completion", "nope"}, cli.ExitUsage, "mcpscope: completion: there is no script for the shell \"nope\"\nmcpscope: hint: mcpscope help completion\n"},
 		{[]string{"help", "nope"}, cli.ExitUsage, "mcpscope: help: unknown command \"nope\"\nmcpscope: hint: mcpscope help\n"},

@@ -76,7 +76,7 @@ func (f *Filter) find(servers []*fleet.Listed, arg string) ([]*fleet.Listed, err
 		err = &OtherUsersError{Arg: arg, Servers: called}
 		return nil, remedy.With(err, "add --all-users, or give an id: mcpscope ls --all-users")
 	}
-	return nil, err
+	return nil, remedy.With(err, hintFor(included, arg))
 }
 
 // includesUserOf reports whether a name can mean that server.

@@ -79,7 +79,7 @@ var rules = map[string]rule{
 	"internal/clientconfig/wrapping":   {[]string{"internal/name", "internal/clientconfig/splice"}, "what a wrapped server looks like, in any file; it does no I/O"},
 	"internal/clientconfig/known":      {[]string{"internal/clientconfig/splice", "internal/clientconfig/wrapping"}, "where clients have their files; it never looks into one"},
 	"internal/clientconfig/configfile": {[]string{"internal/atomicfile"}, "nobody's work in a file is lost, whatever is in it"},
-	"internal/selection":               {[]string{"internal/remedy", room + "fleet", room + "group"}, "which servers are meant; what is done to them is the caller's"},
+	"internal/selection":               {[]string{"internal/remedy", "internal/text", room + "fleet", room + "group"}, "which servers are meant; what is done to them is the caller's"},
 	"internal/render":                  {[]string{room + "causes", room + "names", "internal/cli", "internal/figures", "internal/kernel/proc", room + "fleet", room + "protocol"}, "it measures servers and prints them, and does nothing to them"},
 	"internal/render/top":              {[]string{"internal/cli", "internal/selection", "internal/render", room + "fleet"}, "a view on a terminal"},
 	"internal/logs":                    {[]string{room + "causes", room + "journal", room + "names", "internal/programs", "internal/cli", "internal/remedy", "internal/selection", "internal/kernel/systemd", room + "protocol"}, "it reads the journal, and never writes to it"},
