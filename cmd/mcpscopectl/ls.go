@@ -5,6 +5,8 @@
 package main
 
 import (
+	"strings"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -31,16 +33,21 @@ func allUsers(fs *pflag.FlagSet, value *bool) {
 
 type lsFlags struct {
 	selection.Filter
-	json bool
+	order  render.Order
+	all    bool
+	json   bool
+	format *render.Format // nil without --format
 }
 
 func lsCommand(stdio cli.Stdio) *cobra.Command {
-	var f lsFlags
+	f := lsFlags{order: render.OldestFirst()}
 	c := command(spec{
 		use: "ls [flags]", short: "list the running servers", also: "list ps",
 		examples: `  mcpscope ls
   mcpscope ls --client claude --json
-  mcpscope ls --project shop
+  mcpscope ls --sort -memory
+  mcpscope ls --all --project shop
+  mcpscope ls --format '{{.Name}} {{size .Memory}}'
 `,
 		long: `List the running servers, the oldest first. STATE is running, terminating,
 frozen, idle or orphan. An idle server is frozen until its client writes (run
@@ -48,10 +55,31 @@ frozen, idle or orphan. An idle server is frozen until its client writes (run
 launcher and guard, and is stopped by the next start of a server or by mcpscope
 sweep. CLIENT is the process that started the server; for servers of mcpscope
 gateway, it is the gateway. PROJECT is the base name of the directory in which
-the server was started. mcpscope top sorts the servers by CPU or memory.`,
+the server was started.
+
+With --all, also list the servers that have ended since the boot, as the journal
+has them. Their STATE is ended, ENDED the time since their end, CAUSE its reason
+(swept for an orphan), and AGE the time since their start.
+
+A template of --format has the fields of --json:
+
+  ID Name UID Backend State Cause Group Unit Client.PID Client.Name ClientUnit
+  Project Session Launcher Guard Started Ended Age Policy Processes CPU Memory
+  Peak IdleSince Wakes Before MemoryFrom Limits OOMKills PIDsRefused
+
+{{size .Memory}} and {{duration .Age}} print a figure as in the table, and
+{{json .}} prints JSON.`,
 	}, func(operands []string) int { return f.run(stdio) })
 	fs := c.Flags()
+	fs.BoolVarP(&f.all, "all", "a", false, "also list servers that have ended since the boot")
+	fs.Func("sort", "sort by `COLUMN`: "+strings.Join(render.SortColumns(), ", ")+
+		"; with - before it, the largest first (default -age)", readBy(&f.order, render.ParseOrder))
+	sortable := func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return render.SortColumns(), cobra.ShellCompDirectiveNoFileComp
+	}
+	_ = c.RegisterFlagCompletionFunc("sort", sortable) // it has that flag
 	addFilter(c, &f.Filter)
+	fs.Func("format", "print each server by the Go template `TEXT`, or json", f.setFormat)
 	fs.BoolVar(&f.json, "json", false, "print one JSON object")
 	return c
 }
@@ -63,6 +91,15 @@ func noteOthers(f *selection.Filter, stdio cli.Stdio) {
 	if others > 0 {
 		stdio.Note(cli.Counted(others, "server") + " of other users: mcpscope ls --all-users")
 	}
+}
+
+func (f *lsFlags) setFormat(text string) (err error) {
+	if text == "json" {
+		f.json = true
+		return nil
+	}
+	f.format, err = render.ParseFormat(text)
+	return err
 }
 
 // note prints which servers of gateways are missing in the list, for they are not contained, and which agents
@@ -117,7 +154,15 @@ func (f *lsFlags) run(stdio cli.Stdio) int {
 		return stdio.Cannot("list servers", err)
 	}
 	views := render.MeasureAll(servers)
+	if f.all {
+		views = append(views, f.ended(servers, stdio)...)
+	}
+	f.order.Sort(views)
 	switch {
+	case f.format != nil:
+		if err := f.format.Write(stdio.Out, views); err != nil {
+			return stdio.Cannot("print servers by --format", err)
+		}
 	case f.json:
 		status := printServersJSON(stdio, "list servers", views)
 		if status != cli.ExitOK {

@@ -11,15 +11,22 @@ import (
 	"testing"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/render"
 	"github.com/mcpscope/mcpscope/test/unprivileged"
 )
 
 func TestLsMistakes(t *testing.T) {
 	checkSaid(t, map[string]said{
-		"ls time":     usage("ls", `unexpected argument "time"`),
-		"ls --format": usage("ls", "unknown flag \"--format\""),
+		"ls time":           usage("ls", `unexpected argument "time"`),
+		"ls --filter":       usage("ls", `unknown flag "--filter"`),
+		"ls --sort state":   usage("ls", `--sort "state": "state" is none of name, age, cpu, memory, procs, client`),
+		"ls --format {{.X}": usage("ls", `--format "{{.X}": template: format:1: bad character U+007D '}'`),
 	})
+	s := say("ls", "--format", "{{.Nam}}")
+	if want := "can't evaluate field Nam"; s.status != cli.ExitUsage || s.out != "" || !strings.Contains(s.err, want) {
+		t.Errorf("%+v, want %q", s, want)
+	}
 }
 
 // Without a server, scripts get no line, and an empty list in JSON. Notes may be on stderr.
@@ -27,8 +34,24 @@ func TestLsOfNoServer(t *testing.T) {
 	if s := say("ls", "--client", "no-such-client"); s.status != cli.ExitOK || s.out != "" {
 		t.Errorf("%+v", s)
 	}
-	s := say("ls", "--client", "no-such-client", "--json")
-	if want := "{\n  \"version\": 1,\n  \"servers\": []\n}\n"; s.status != cli.ExitOK || s.out != want {
+	for _, flags := range []string{"--json", "--format json", "--all --json --sort -memory"} {
+		s := say(append([]string{"ls", "--client", "no-such-client"}, strings.Fields(flags)...)...)
+		if want := "{\n  \"version\": 1,\n  \"servers\": []\n}\n"; s.status != cli.ExitOK || s.out != want {
+			t.Errorf("%s: %+v, want %q", flags, s, want)
+		}
+	}
+	if s := say("ls", "--client", "no-such-client", "--format", "{{.Name}}"); s.status != cli.ExitOK || s.out != "" {
+		t.Errorf("%+v", s)
+	}
+}
+
+// Without a journal the running servers are listed, and a note says what is missing.
+func TestLsAllWithoutJournal(t *testing.T) {
+	if systemd.JournalExists() {
+		t.Skip("this host has a journal")
+	}
+	const want = "mcpscope: note: servers that have ended are not listed: there is no systemd journal here\n"
+	if s := say("ls", "--all"); s.status != cli.ExitOK || !strings.Contains(s.err, want) {
 		t.Errorf("%+v, want %q", s, want)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
@@ -46,11 +47,16 @@ func WriteServers(out io.Writer, servers []Server, users bool) {
 		return
 	}
 	rows := make([]Row, len(servers))
+	var running []Server
 	for i, v := range servers {
 		rows[i].Server = v
+		if v.State != Ended {
+			running = append(running, v)
+		}
 	}
-	WriteTable(out, table(rows, columns(users, false)))
-	writeLines(out, savings(servers))
+	kind := tableKind{users: users, ended: len(running) < len(servers)}
+	writeLines(out, serverLines(rows, kind, cli.WidthOf(out)))
+	writeLines(out, savings(running))
 }
 
 // savings is a line for each client with idle servers.
@@ -94,38 +100,98 @@ func savedFor(client Process, servers []Server) string {
 
 // Watched is a table of servers with their shares of a CPU, for that many cells.
 func Watched(rows []Row, width int, users bool) []string {
-	return layout(table(rows, columns(users, true)), width)
+	return serverLines(rows, tableKind{users: users, shares: true}, width)
 }
+
+// tableKind selects the columns that not every table of servers has.
+type tableKind struct{ users, shares, ended bool }
 
 // column is one column of a table of servers.
 type column struct {
 	head string
 	text func(*Row) string
+	// dropped is the place among the columns that a narrow terminal does without; the first is 1. A column
+	// with 0 is never dropped.
+	dropped int
 }
 
-// columns returns the least important columns last: a narrow terminal clips them.
-func columns(users, shares bool) []column {
+func columns(kind tableKind) []column {
 	list := []column{
-		{"ID", func(r *Row) string { return r.ID }},
-		{"NAME", func(r *Row) string { return r.Name }},
-		{"STATE", func(r *Row) string { return string(r.State) }},
-		{"AGE", func(r *Row) string { return HumanSeconds(r.Age) }},
-		{"PROCS", func(r *Row) string { return strconv.Itoa(r.Processes) }},
+		{"ID", func(r *Row) string { return r.ID }, 0},
+		{"NAME", func(r *Row) string { return r.Name }, 0},
+		{"STATE", func(r *Row) string { return string(r.State) }, 10},
+		{"AGE", func(r *Row) string { return HumanSeconds(r.Age) }, 7},
 	}
-	if shares {
-		list = append(list, column{"CPU%", (*Row).ShareText})
+	if kind.ended {
+		list = append(list,
+			column{"ENDED", (*Row).endedText, 9},
+			column{"CAUSE", func(r *Row) string { return cmp.Or(string(r.Cause), "-") }, 8})
+	}
+	list = append(list, column{"PROCS", func(r *Row) string { return strconv.Itoa(r.Processes) }, 6})
+	if kind.shares {
+		list = append(list, column{"CPU%", (*Row).ShareText, 9})
 	}
 	list = append(list, []column{
-		{"CPU", func(r *Row) string { return HumanSeconds(r.CPU) }},
-		{"MEMORY", func(r *Row) string { return MemoryText(r.Server) }},
-		{"CLIENT", func(r *Row) string { return r.Client.Text() }},
-		{"PROJECT", func(r *Row) string { return cmp.Or(r.Project, "-") }},
-		{"BACKEND", func(r *Row) string { return string(r.Backend) }},
+		{"CPU", func(r *Row) string { return HumanSeconds(r.CPU) }, 5},
+		{"MEMORY", func(r *Row) string { return MemoryText(r.Server) }, 0},
+		{"CLIENT", func(r *Row) string { return r.Client.Text() }, 3},
+		{"PROJECT", func(r *Row) string { return cmp.Or(r.Project, "-") }, 2},
+		{"BACKEND", func(r *Row) string { return string(r.Backend) }, 1},
 	}...)
-	if users {
-		list = append(list, column{"UID", func(r *Row) string { return strconv.Itoa(r.UID) }})
+	if kind.users {
+		list = append(list, column{"UID", func(r *Row) string { return strconv.Itoa(r.UID) }, 4})
 	}
 	return list
+}
+
+// endedText is how long ago a server has ended.
+func (r *Row) endedText() string {
+	if r.Ended == nil {
+		return "-"
+	}
+	return HumanSeconds(max(time.Since(*r.Ended), 0).Seconds()) + " ago"
+}
+
+// serverLines are the heads and a line for each server. A narrow terminal gets the most important columns,
+// and then a shorter name, so that the memory stays. Without a width, nothing is left out.
+func serverLines(rows []Row, kind tableKind, width int) []string {
+	shown := columns(kind)
+	cells := table(rows, shown)
+	if width == 0 {
+		return layout(cells, 0)
+	}
+	makeHarmless(cells, width)
+	for {
+		over := totalWidth(cells) - width
+		first := firstDropped(shown)
+		if over <= 0 || first < 0 {
+			break
+		}
+		shown = slices.Delete(shown, first, first+1)
+		for i := range cells {
+			cells[i] = slices.Delete(cells[i], first, first+1)
+		}
+	}
+	const name, nameLeast = 1, 8 // the column, and its cells
+	over := totalWidth(cells) - width
+	if over > 0 {
+		room := max(columnWidths(cells)[name]-over, nameLeast)
+		for i := range cells {
+			cells[i][name] = Fit(cells[i][name], room)
+		}
+	}
+	return layout(cells, width)
+}
+
+// firstDropped is the index of the least important column, and -1 if all have to stay.
+func firstDropped(columns []column) int {
+	first := -1
+	for i, c := range columns {
+		if c.dropped != 0 && (first < 0 || c.dropped < columns[first].dropped) {
+			first = i
+		}
+	}
+	return first
 }
 
 // table returns the heads, and a line for each server.

@@ -24,12 +24,16 @@ type Server struct {
 	Launcher int        `json:"launcher_pid,omitempty"`
 	Guard    int        `json:"guard_pid,omitempty"`
 	Started  *time.Time `json:"started,omitempty"`
+	Ended    *time.Time `json:"ended,omitempty"` // of a server that the journal has
 	Age      float64    `json:"age_seconds"`
 	Policy   string     `json:"policy,omitempty"`
 	Figures
 	// Role is that of protocol.Facts.
 	Role string `json:"-"`
 }
+
+// Ended is the state of a server that only the journal has.
+const Ended fleet.State = "ended"
 
 // Identity is a server, its state, and where it comes from.
 type Identity struct {

@@ -25,18 +25,10 @@ func writeLines(out io.Writer, lines []string) {
 	fmt.Fprint(out, strings.Join(append(lines, ""), "\n"))
 }
 
-// layout clips nothing if width is 0. The texts may come from anywhere.
+// layout clips nothing if width is 0.
 func layout(rows [][]string, width int) (lines []string) {
-	widths := make([]int, len(rows[0]))
-	for _, row := range rows {
-		for i, text := range row {
-			row[i] = cli.OneLine(text)
-			if width > 0 && i < len(row)-1 {
-				row[i] = clipped(row[i])
-			}
-			widths[i] = max(widths[i], ansi.StringWidth(row[i]))
-		}
-	}
+	makeHarmless(rows, width)
+	widths := columnWidths(rows)
 	for _, row := range rows {
 		line := ""
 		for i, text := range row {
@@ -49,6 +41,39 @@ func layout(rows [][]string, width int) (lines []string) {
 		lines = append(lines, line)
 	}
 	return lines
+}
+
+// makeHarmless replaces the texts, which may come from anywhere, by texts that no terminal acts on. On a
+// terminal it clips long ones.
+func makeHarmless(rows [][]string, width int) {
+	for _, row := range rows {
+		for i, text := range row {
+			row[i] = cli.OneLine(text)
+			if width > 0 && i < len(row)-1 {
+				row[i] = clipped(row[i])
+			}
+		}
+	}
+}
+
+// columnWidths are the cells that each column needs.
+func columnWidths(rows [][]string) []int {
+	widths := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, text := range row {
+			widths[i] = max(widths[i], ansi.StringWidth(text))
+		}
+	}
+	return widths
+}
+
+// totalWidth is how many cells a table needs.
+func totalWidth(rows [][]string) int {
+	total := -gap
+	for _, width := range columnWidths(rows) {
+		total += width + gap
+	}
+	return total
 }
 
 // clipped keeps the end of a path.

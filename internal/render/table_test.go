@@ -44,3 +44,24 @@ func TestTableFits(t *testing.T) {
 		}
 	}
 }
+
+// A narrow terminal loses whole columns, and the memory last of all.
+func TestNarrowTableKeepsTheMemory(t *testing.T) {
+	var rows []Row
+	for _, v := range someViews() {
+		rows = append(rows, Row{Server: v})
+	}
+	rows[0].Name = strings.Repeat("x", 60)
+	for width, want := range map[int]string{
+		26: "ID NAME MEMORY", 35: "ID NAME MEMORY", 90: "ID NAME STATE AGE PROCS CPU% MEMORY",
+		300: "ID NAME STATE AGE PROCS CPU% CPU MEMORY CLIENT PROJECT BACKEND UID",
+	} {
+		lines := Watched(rows, width, true)
+		if got := strings.Join(strings.Fields(lines[0]), " "); got != want {
+			t.Errorf("%d cells: %s, want %s", width, got, want)
+		}
+		if !strings.Contains(lines[1], "50M") {
+			t.Errorf("%d cells: no memory in %q", width, lines[1])
+		}
+	}
+}

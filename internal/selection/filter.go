@@ -58,9 +58,23 @@ func (f *Filter) CountOthers() int {
 func (f *Filter) IsNarrow() bool { return f.Client != "" || f.Project != "" || f.Session != "" }
 
 func (f *Filter) letsThrough(s *fleet.Listed) bool {
-	isClient := f.Client == "" || f.Client == strconv.Itoa(s.Client.PID) || f.Client == s.Client.Name
-	isProject := f.Project == "" || f.Project == s.Project
-	isSession := f.Session == "" || strings.HasPrefix(s.Session, f.Session)
+	return f.Matches(Traits{
+		ClientPID: s.Client.PID, ClientName: s.Client.Name, Project: s.Project, Session: s.Session,
+	})
+}
+
+// Traits are the facts that a filter compares, of a server that runs or has ended.
+type Traits struct {
+	ClientPID        int
+	ClientName       string
+	Project, Session string
+}
+
+// Matches reports whether the filter lets a server through. It does not compare users.
+func (f *Filter) Matches(of Traits) bool {
+	isClient := f.Client == "" || f.Client == strconv.Itoa(of.ClientPID) || f.Client == of.ClientName
+	isProject := f.Project == "" || f.Project == of.Project
+	isSession := f.Session == "" || strings.HasPrefix(of.Session, f.Session)
 	return isClient && isProject && isSession
 }
 

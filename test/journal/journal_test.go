@@ -135,6 +135,43 @@ func (b backend) ends(t *testing.T) (count int) {
 	return count
 }
 
+// ls --all lists servers that have ended, beside those that run. Users see their own.
+func TestLsOfEndedServers(t *testing.T) {
+	for _, b := range []backend{system, user} {
+		b.start(t, "past", nil, polite).end()
+		b.events(t, "past").event("ended")
+	}
+	running := user.start(t, "present", nil, polite)
+	const format = "{{.Name}} {{.State}} of {{.UID}}{{if .Ended}}, {{.Ended.After .Started}}, cause{{.Cause}}{{end}}"
+	listOf := func(b backend, flags ...string) string {
+		return b.succeed(t, append([]string{"ls", "--format", format}, flags...)...)
+	}
+	ofUser := listOf(user, "--all")
+	escape.Contains(t, ofUser, "past ended of 1000, true, cause", "present running of 1000\n")
+	if strings.Contains(ofUser, "past ended of 0,") || strings.Contains(ofUser, "cause\n") {
+		t.Errorf("a user sees servers of root, or an end without a cause:\n%s", ofUser)
+	}
+	if out := listOf(user); strings.Contains(out, "past") {
+		t.Errorf("without --all:\n%s", out)
+	}
+	ofRoot := listOf(system, "--all")
+	escape.Contains(t, ofRoot, "past ended of 0, true, cause")
+	if strings.Contains(ofRoot, "of 1000") {
+		t.Errorf("root, without --all-users, sees servers of a user:\n%s", ofRoot)
+	}
+	ofAll := listOf(system, "--all", "--all-users")
+	escape.Contains(t, ofAll, "past ended of 0,", "past ended of 1000,", "present running of 1000\n")
+	if out := listOf(user, "--all", "--client", "no-such-client"); out != "" {
+		t.Errorf("of no client:\n%s", out)
+	}
+	table := user.succeed(t, "ls", "--all", "--sort", "-name")
+	escape.Contains(t, table, "ENDED", "CAUSE", "past ", " ended ", " ago ")
+	if strings.Index(table, "present") > strings.Index(table, "past") {
+		t.Errorf("not sorted by name:\n%s", table)
+	}
+	running.end()
+}
+
 // The freeze of an idle server is an event, too.
 func TestIdleServer(t *testing.T) {
 	f := cgroup.events(t, "quiet")

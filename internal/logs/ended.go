@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package logs
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os/exec"
+	"strconv"
+	"time"
+
+	"github.com/mcpscope/mcpscope/internal/server/causes"
+	"github.com/mcpscope/mcpscope/internal/server/journal"
+	"github.com/mcpscope/mcpscope/internal/server/names"
+)
+
+// EndedServer is a server that has ended, as its event in the journal has it. Any process of its user can
+// have written that.
+type EndedServer struct {
+	ID, Name         string
+	UID              int // of the process that wrote the event
+	Backend          names.Backend
+	ClientPID        int
+	ClientName       string
+	ClientUnit       string
+	Project, Session string
+	Cause            causes.Cause
+	Started          *time.Time // nil for an orphan, whose start is not in the event
+	Ended            time.Time
+	CPU              float64 // seconds
+	Peak             *uint64 // bytes, nil where the kernel has not counted
+}
+
+// Swept is the cause of an orphan, which the report does not have.
+const Swept causes.Cause = "swept"
+
+// EndedServers returns the servers that have ended since the boot, the first one first: those of that user,
+// or of all users with a negative uid.
+func EndedServers(uid int) ([]EndedServer, error) {
+	source, err := Open()
+	if err != nil {
+		return nil, err
+	}
+	var uids []string
+	if uid >= 0 {
+		uids = []string{strconv.Itoa(uid)}
+	}
+	args := []string{"--quiet", "--all", "--output=json", "--boot"}
+	args = append(args, eventsBy(uids, journal.Ended, journal.Swept)...)
+	cmd := exec.Command(source.journalctl, args...)
+	entries, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("read the journal: %w", err)
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("read the journal: %w", err)
+	}
+	ended := readEnded(entries)
+	if err := cmd.Wait(); err != nil {
+		return nil, fmt.Errorf("read the journal: journalctl: %w", err)
+	}
+	return ended, nil
+}
+
+// readEnded leaves out entries that are not of mcpscope.
+func readEnded(entries io.Reader) (ended []EndedServer) {
+	lines := bufio.NewReader(entries)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if e, ok := parseEnded(line); ok {
+			ended = append(ended, e)
+		}
+		if err != nil {
+			return ended
+		}
+	}
+}
+
+// parseEnded returns false for an entry whose fields no mcpscope writes, and for an orphan that has not
+// ended.
+func parseEnded(line []byte) (EndedServer, bool) {
+	var fields map[string]any // a text each, or anything that a process has written
+	if err := json.Unmarshal(line, &fields); err != nil {
+		return EndedServer{}, false
+	}
+	text := func(key string) string {
+		value, _ := fields[key].(string) // "" for a value that is no text
+		return value
+	}
+	micros, err := strconv.ParseInt(text("__REALTIME_TIMESTAMP"), 10, 64)
+	isOfServer := err == nil && text("MCPSCOPE_ID") != ""
+	isSwept := text("MCPSCOPE_EVENT") == string(journal.Swept)
+	isStuck := isSwept && text("MCPSCOPE_STUCK") != ""
+	if !isOfServer || isStuck {
+		return EndedServer{}, false
+	}
+	e := EndedServer{
+		ID:         text("MCPSCOPE_ID"),
+		Name:       text("MCPSCOPE_NAME"),
+		Backend:    names.Backend(text("MCPSCOPE_BACKEND")),
+		ClientName: text("MCPSCOPE_CLIENT"),
+		ClientUnit: text("MCPSCOPE_CLIENT_UNIT"),
+		Project:    text("MCPSCOPE_PROJECT"),
+		Session:    text("MCPSCOPE_SESSION"),
+		Cause:      causes.Cause(text("MCPSCOPE_CAUSE")),
+		Ended:      time.UnixMicro(micros).UTC(),
+	}
+	e.UID, _ = strconv.Atoi(text("_UID"))                      // the journal writes it
+	e.ClientPID, _ = strconv.Atoi(text("MCPSCOPE_CLIENT_PID")) // 0 without a client
+	e.CPU, _ = strconv.ParseFloat(text("MCPSCOPE_CPU_SECONDS"), 64)
+	peak, err := strconv.ParseUint(text("MCPSCOPE_MEMORY_PEAK_BYTES"), 10, 64)
+	if err == nil {
+		e.Peak = &peak
+	}
+	seconds, err := strconv.ParseFloat(text("MCPSCOPE_SECONDS"), 64)
+	if err == nil {
+		started := e.Ended.Add(-time.Duration(seconds * float64(time.Second)))
+		e.Started = &started
+	}
+	if isSwept {
+		e.Cause = Swept
+	}
+	return e, true
+}
