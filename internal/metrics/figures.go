@@ -4,8 +4,6 @@ package metrics
 
 import (
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -101,16 +99,4 @@ func startTime(v render.Server) (float64, bool) {
 	return float64(v.Started.UnixMilli()) / 1000, true
 }
 
-// cpuLimit reads "QUOTA PERIOD". Without a limit, the quota is "max".
-func cpuLimit(v render.Server) (float64, bool) {
-	quotaText, periodText, _ := strings.Cut(v.Limits["cpu.max"], " ")
-	quota, err := strconv.ParseUint(quotaText, 10, 64)
-	if err != nil {
-		return 0, false
-	}
-	period, err := strconv.ParseUint(periodText, 10, 64)
-	if err != nil || period == 0 {
-		return 0, false
-	}
-	return float64(quota) / float64(period), true
-}
+func cpuLimit(v render.Server) (float64, bool) { return v.CPULimit() }

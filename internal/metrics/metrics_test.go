@@ -109,18 +109,6 @@ func TestDuplicates(t *testing.T) {
 	}
 }
 
-func TestCPULimit(t *testing.T) {
-	for text, want := range map[string]float64{
-		"150000 100000": 1.5, "50000 100000": 0.5, "max 100000": 0, "": 0, "100000": 0, "1 0": 0, "x y": 0,
-	} {
-		var v render.Server
-		v.Limits = map[string]string{"cpu.max": text}
-		if got, known := cpuLimit(v); got != want || known != (want > 0) {
-			t.Errorf("%q: %g, %v, want %g", text, got, known, want)
-		}
-	}
-}
-
 // Peers that send nothing, or too much, do not block other peers.
 func TestMetricsServer(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

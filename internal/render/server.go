@@ -8,6 +8,7 @@ package render
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
@@ -90,6 +91,20 @@ const (
 
 // Limit is a limit that is a number.
 func (f *Figures) Limit(file string) *uint64 { return number(f.Limits[file]) }
+
+// CPULimit reads "QUOTA PERIOD" in cpu.max, in processors. Without a limit, the quota is "max".
+func (f *Figures) CPULimit() (float64, bool) {
+	quotaText, periodText, _ := strings.Cut(f.Limits["cpu.max"], " ")
+	quota, err := strconv.ParseUint(quotaText, 10, 64)
+	if err != nil {
+		return 0, false
+	}
+	period, err := strconv.ParseUint(periodText, 10, 64)
+	if err != nil || period == 0 {
+		return 0, false
+	}
+	return float64(quota) / float64(period), true
+}
 
 // Measure returns an error for a server that has ended since it was listed.
 func Measure(s *fleet.Listed) (Server, error) {
