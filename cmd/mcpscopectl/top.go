@@ -6,30 +6,30 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/render"
 	"github.com/mcpscope/mcpscope/internal/render/top"
 	"github.com/mcpscope/mcpscope/internal/selection"
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
 )
 
-const topLong = `Show the running servers in the terminal, refreshed every two seconds.
+// topLong returns the long help, with the keys of the screen.
+func topLong() string {
+	text := "Show the running servers in the terminal, refreshed every two seconds.\n\nKeys:\n"
+	for _, k := range top.Keys() {
+		text += fmt.Sprintf("  %s%s\n", render.Padded(k[0], topKeyColumn), k[1])
+	}
+	const share = "CPU% is the share of one CPU since the last refresh. "
+	return text + "\n" + strings.Join(cli.Wrap(share+top.Colors, cli.Width), "\n")
+}
 
-Keys:
-  up, down, k, j, PgUp, PgDn, Home, End
-                     select a server
-  Enter              show details and processes; Escape returns
-  c m a n p          sort by CPU, memory, age, name or processes
-  /                  filter by id, name, client, project, state or backend;
-                     Escape removes the filter
-  f                  freeze or thaw the selected server
-  s, then y          stop the selected server, as mcpscope stop does
-  q, ^C              quit
-
-CPU% is the share of one CPU since the last refresh.`
+// topKeyColumn is the width of the keys in the help.
+const topKeyColumn = 20
 
 func topCommand(stdio cli.Stdio) *cobra.Command {
 	var f selection.Filter
@@ -38,7 +38,7 @@ func topCommand(stdio cli.Stdio) *cobra.Command {
 		examples: `  mcpscope top
   sudo mcpscope top --all-users
 `,
-		long: topLong,
+		long: topLong(),
 	}, func([]string) int { return runTop(&f, stdio) })
 	addFilter(c, &f)
 	return c

@@ -50,18 +50,32 @@ func TestTop(t *testing.T) {
 		s.Type(keys)
 		s.Shows(order...)
 	}
+	s.Type("/no server")
+	s.Shows("0 with", "/no server_") // a blank is a part of the filter
+	s.Press("Escape")
+	s.Shows("time")
 	s.Type("/BRO")
 	hides(s, "time")
 	s.Press("Enter")
 	s.Shows("1 with", id)
 	s.Press("Enter") // the details
-	s.Shows("browser (", "running", "cgroup, by client[", "3 processes", "CPU%", "memory", "probe --register", "Escape back")
+	s.Shows("browser (", "running", "cgroup, by client[", "3 processes", "CPU%", "memory", "probe --register", "q back")
+	s.Type("?")
+	s.Shows("Enter", "show details", "^Z, ^C", "q back")
+	s.Type("?")
+	s.Shows("browser (", "q back")
+	s.Type("q") // from the details to the list
+	s.Shows("NAME", "browser", "q quit")
+	s.Type("?")
+	s.Shows("^Z, ^C", "q back")
 	s.Press("Escape")
-	s.Shows("NAME", "browser")
-	for _, state := range []string{"frozen", "running"} {
-		s.Type("f")
-		s.Shows(id + "  browser  " + state)
-	}
+	s.Shows("NAME", "browser", "q quit")
+	s.Type("f")
+	s.Shows("Freeze browser (" + id)
+	s.Type("y")
+	s.Shows(id + "  browser  frozen")
+	s.Type("f")
+	s.Shows(id + "  browser  running")
 	s.Type("s")
 	s.Shows("Stop browser (" + id)
 	s.Type("n")
@@ -108,6 +122,45 @@ func wide(line string) int {
 		}
 	}
 	return n
+}
+
+// ^Z returns to the shell, and fg to the servers as they are then. Where no shell is, top goes on.
+func TestTopIsSuspended(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	startServer(w, []string{"--group"}, named("time"), binaries.Zoo, "plain")
+	direct := startTop(w, 80, 24)
+	direct.Shows("NAME", "time", "q quit")
+	direct.Press("C-z")
+	direct.Shows("time", "no shell could continue top")
+	direct.Type("q")
+	if status := direct.Status(); status != "0" {
+		t.Errorf("q: %s", status)
+	}
+	s := startTop(w, 80, 24, "bash", "--norc", "--noprofile", "--noediting", "-i")
+	enter := func(line string) {
+		s.Type(line)
+		s.Press("Enter")
+	}
+	enter(binaries.mcpscope + " top")
+	s.Shows("NAME", "time", "q quit")
+	s.Press("C-z")
+	s.Shows("Stopped", "PROMPT")
+	if s.Is("alternate_on") {
+		t.Error("the screen of top stays in front of the shell")
+	}
+	startServer(w, []string{"--group"}, named("browser"), binaries.Zoo, "plain")
+	enter("stty -a | grep -c ' echo '; echo EN''D")
+	s.Shows("1", "END")
+	enter("fg")
+	s.Shows("NAME", "browser", "q quit")
+	if !s.Is("alternate_on") {
+		t.Error("top draws on the screen of the shell")
+	}
+	s.Type("?")
+	s.Shows("^Z, ^C", "q back")
+	s.Type("qq")
+	s.Shows("PROMPT")
 }
 
 // The terminal is restored when a signal ends top.

@@ -5,6 +5,7 @@ package top
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -44,7 +45,10 @@ func New(o Options) (*Screen, error) {
 	}
 	const width, height = 80, 24 // until the terminal reports its size
 	s := &Screen{servers: o.Servers, width: width, height: height}
-	s.view = view{readings: readings, users: o.Servers.AllUsers, order: "c", note: o.Note, stop: o.Stop}
+	s.view = view{
+		readings: readings, users: o.Servers.AllUsers, order: "c", note: o.Note, stop: o.Stop,
+		colors: os.Getenv("NO_COLOR") == "", // https://no-color.org: any text counts
+	}
 	return s, nil
 }
 
@@ -95,6 +99,8 @@ func (s *Screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		s.resize(msg)
 	case tea.KeyPressMsg:
 		return s, s.press(msg.String())
+	case tea.ResumeMsg: // the readings are as old as the suspension is long
+		return s, s.refreshIn(0)
 	case refresh:
 		if msg.number == s.refreshes {
 			return s, s.measure()
@@ -139,6 +145,9 @@ func (s *Screen) replaceReadings(m measured) {
 }
 
 func (s *Screen) press(key string) tea.Cmd {
+	if key == "ctrl+z" {
+		return s.suspend()
+	}
 	detailsBefore := s.view.details
 	const besideRows = 3 // lines: the summary, the heads and the last line
 	w, quit := s.view.press(key, max(s.height-besideRows, 1))
@@ -152,6 +161,15 @@ func (s *Screen) press(key string) tea.Cmd {
 		return s.refreshIn(0) // to list its processes
 	}
 	return nil
+}
+
+// suspend returns to the shell, if there is one.
+func (s *Screen) suspend() tea.Cmd {
+	if !hasShell() {
+		s.view.note = "no shell could continue top: use q"
+		return nil
+	}
+	return tea.Suspend
 }
 
 // act runs an action in a goroutine of Bubble Tea.

@@ -24,13 +24,6 @@ type reading struct {
 // key identifies a server in all readings. An id alone can be forged by a process of its user.
 func key(r render.Row) string { return r.Group + " " + r.ID }
 
-func memoryBytes(r render.Row) uint64 {
-	if r.Memory == nil {
-		return 0
-	}
-	return *r.Memory
-}
-
 // contains reports whether one of the texts of a server contains that of the filter, in any case.
 func (r *reading) contains(filter string) bool {
 	texts := []string{r.ID, r.Name, r.Client.Name, r.Project, string(r.State), string(r.Backend)}

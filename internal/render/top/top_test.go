@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/mcpscope/mcpscope/internal/render"
@@ -26,7 +27,7 @@ func TestTopViewFollowsServers(t *testing.T) {
 	}
 	v.press("down", 10)
 	v.press("s", 10)
-	if v.press("x", 10); v.asked != "" { // no y
+	if v.press("x", 10); v.asked.verb != "" || v.note != "not stopped" { // no y
 		t.Error("the question stays")
 	}
 	v.press("s", 10)
@@ -41,6 +42,17 @@ func TestTopViewFollowsServers(t *testing.T) {
 	v.press("s", 10)
 	if w, _ := v.press("y", 10); w == nil || w.target.Name != "b" || w.verb != "stop" {
 		t.Errorf("%+v, want b", w)
+	}
+	v.press("f", 10)
+	if v.asked.verb != "freeze" || !strings.HasPrefix(v.lastLine(), "Freeze b (b)?") {
+		t.Errorf("f asks nothing: %q", v.lastLine())
+	}
+	if w, _ := v.press("y", 10); w == nil || w.target.Name != "b" || w.verb != "freeze" {
+		t.Errorf("%+v, want b", w)
+	}
+	v.readings[1].State = fleet.Frozen
+	if w, _ := v.press("f", 10); w == nil || w.verb != "thaw" {
+		t.Errorf("a frozen server is not thawed at once: %+v", w)
 	}
 	for height := 1; height < 8; height++ {
 		if lines := v.lines(30, height); len(lines) != height {
@@ -110,5 +122,120 @@ func TestTopDetails(t *testing.T) {
 	v.readings = nil
 	if lines := v.lines(80, 24); v.details != "" || !strings.Contains(lines[23], "it has ended") {
 		t.Errorf("%q", lines)
+	}
+}
+
+// q and Escape go back, and only from the list does q quit.
+func TestTopBack(t *testing.T) {
+	v := view{readings: []reading{{Row: rowOf(render.Identity{ID: "k3x9w2ab", Name: "time"})}}, order: "c"}
+	for _, back := range []string{"q", "esc", "enter"} {
+		v.press("enter", 10)
+		if v.details == "" {
+			t.Fatal("no details")
+		}
+		v.press("?", 10)
+		if !v.help {
+			t.Fatal("no keys in the details")
+		}
+		if _, quit := v.press(back, 10); quit || v.help || v.details == "" {
+			t.Errorf("%s from the keys: quit %v, %+v", back, quit, v)
+		}
+		if _, quit := v.press(back, 10); quit || v.details != "" {
+			t.Errorf("%s from the details: quit %v", back, quit)
+		}
+	}
+	if _, quit := v.press("q", 10); !quit {
+		t.Error("q does not quit")
+	}
+}
+
+// The keys fit any terminal, and all of them can be reached.
+func TestTopKeys(t *testing.T) {
+	v := view{order: "c"}
+	v.press("?", 10)
+	for _, size := range [][2]int{{120, 40}, {50, 15}, {30, 6}, {1, 1}} {
+		seen := ""
+		v.press("home", 10)
+		for range 60 {
+			lines := v.lines(size[0], size[1])
+			for _, line := range lines {
+				if ansi.StringWidth(line) > size[0] || len(lines) != size[1] {
+					t.Errorf("%v, %d lines: %q", size, len(lines), line)
+				}
+			}
+			seen += strings.Join(lines, "\n") + "\n"
+			v.press("down", 10)
+		}
+		if size[0] < 30 {
+			continue
+		}
+		for _, want := range []string{"^Z, ^C", "PgUp PgDn", "Idle servers", "off."} {
+			if !strings.Contains(seen, want) {
+				t.Errorf("%v: no %q in\n%s", size, want, seen)
+			}
+		}
+	}
+	if v.press("s", 10); v.asked.verb != "" || !v.help {
+		t.Error("s acts on a server that the keys hide")
+	}
+	if v.press("?", 10); v.help {
+		t.Error("? does not go back")
+	}
+}
+
+// A color shows the state of a server or its limits. With NO_COLOR there is no color.
+func TestTopColors(t *testing.T) {
+	const yellow, blue, cyan, none = "\x1b[33m", "\x1b[34m", "\x1b[36m", ""
+	memory := uint64(81)
+	for _, c := range []struct {
+		what  string
+		state fleet.State
+		files map[string]string
+		share float64
+		want  string
+	}{
+		{"running", fleet.Running, nil, 9, none},
+		{"idle", fleet.Idle, nil, 0, cyan},
+		{"frozen", fleet.Frozen, nil, 0, blue},
+		{"memory", fleet.Running, map[string]string{"memory.max": "100"}, 0, yellow},
+		{"less memory", fleet.Running, map[string]string{"memory.max": "102"}, 0, none},
+		{"no limit", fleet.Idle, map[string]string{"memory.max": "max", "cpu.max": "max 100000", "pids.max": "max"}, 9, cyan},
+		{"processes", fleet.Frozen, map[string]string{"pids.max": "11"}, 0, yellow},
+		{"fewer processes", fleet.Frozen, map[string]string{"pids.max": "12"}, 0, blue},
+		{"cpu", fleet.Running, map[string]string{"cpu.max": "50000 100000"}, 0.41, yellow},
+		{"less cpu", fleet.Running, map[string]string{"cpu.max": "50000 100000"}, 0.39, none},
+	} {
+		r := reading{Row: rowOf(render.Identity{ID: "k3x9w2ab", Name: "time", State: c.state})}
+		r.Memory = &memory
+		r.Processes = 9
+		r.Limits = c.files
+		r.Share = c.share
+		if got := colorOf(&r.Row); got != c.want {
+			t.Errorf("%s: %q, want %q", c.what, got, c.want)
+		}
+		v := view{readings: []reading{r}, order: "c", colors: true}
+		if line := v.lines(80, 5)[2]; !strings.HasPrefix(line, c.want+"\x1b[7m") {
+			t.Errorf("%s, under the cursor: %q", c.what, line)
+		}
+		v.colors = false
+		if line := v.lines(80, 5)[2]; !strings.HasPrefix(line, "\x1b[7m") {
+			t.Errorf("%s, without colors: %q", c.what, line)
+		}
+	}
+}
+
+// top stays in the terminal if nothing could continue it.
+func TestTopSuspend(t *testing.T) {
+	s := &Screen{}
+	cmd := s.press("ctrl+z")
+	if hasShell() {
+		if _, suspends := cmd().(tea.SuspendMsg); !suspends {
+			t.Error("^Z does not suspend")
+		}
+	} else if cmd != nil || !strings.Contains(s.view.note, "no shell") {
+		t.Errorf("%v, %q", cmd, s.view.note)
+	}
+	if _, cmd := s.Update(tea.ResumeMsg{}); cmd == nil {
+		t.Error("nothing is measured again")
 	}
 }

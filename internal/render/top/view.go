@@ -34,21 +34,36 @@ type view struct {
 	cursor   string // the server under the cursor: see key
 	row      int    // of the cursor
 	firstRow int    // on the screen
-	asked    string // the server whose stop needs confirmation
+	asked    question
 	note     string // the result of the last key, or an error
 	details  string // the server whose details are shown
-	scroll   int    // the first line of the details
+	help     bool   // the keys are shown
+	scroll   int    // the first line of the details or keys
+	colors   bool
 }
 
-// orders are those that keys stand for, each the largest first but names.
-var orders = map[string]func(a, b render.Row) int{
-	"c": func(a, b render.Row) int {
+// question is an action on a server that needs a yes. Its verb is "" without a question.
+type question struct {
+	server     string // see key
+	verb, past string
+	do         func(*fleet.Listed) error
+}
+
+// orders are those that keys stand for.
+var orders = map[string]func(a, b *render.Row) int{
+	"c": func(a, b *render.Row) int {
 		return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(b.CPU, a.CPU))
 	},
-	"m": func(a, b render.Row) int { return cmp.Compare(memoryBytes(b), memoryBytes(a)) },
-	"a": func(a, b render.Row) int { return cmp.Compare(b.Age, a.Age) },
-	"n": func(a, b render.Row) int { return cmp.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)) },
-	"p": func(a, b render.Row) int { return cmp.Compare(b.Processes, a.Processes) },
+	"m": largestFirst("memory"),
+	"a": largestFirst("age"),
+	"n": func(a, b *render.Row) int { return render.Comparison("name")(&a.Server, &b.Server) },
+	"p": largestFirst("procs"),
+}
+
+// largestFirst is for the columns of render.SortColumns.
+func largestFirst(column string) func(a, b *render.Row) int {
+	compare := render.Comparison(column)
+	return func(a, b *render.Row) int { return compare(&b.Server, &a.Server) }
 }
 
 var orderNames = map[string]string{"c": "CPU", "m": "memory", "a": "age", "n": "name", "p": "processes"}
@@ -61,7 +76,7 @@ func (v *view) shown() (rows []render.Row) {
 		}
 	}
 	slices.SortStableFunc(rows, func(a, b render.Row) int {
-		return cmp.Or(orders[v.order](a, b), strings.Compare(a.ID, b.ID))
+		return cmp.Or(orders[v.order](&a, &b), strings.Compare(a.ID, b.ID))
 	})
 	return rows
 }
@@ -105,17 +120,45 @@ func (v *view) press(pressed string, page int) (w *wish, quit bool) {
 	case v.typing:
 		v.pressTyping(pressed)
 		return nil, false
-	case v.asked != "":
+	case v.asked.verb != "":
 		return v.pressAnswer(pressed), false
-	case pressed == "q":
-		return nil, true
+	case v.help:
+		v.pressInHelp(pressed, page)
+		return nil, false
+	case pressed == "?":
+		v.help = true
+		v.scroll = 0
+		return nil, false
 	case orders[pressed] != nil:
 		v.order = pressed
 		return nil, false
 	case v.details != "":
 		return v.pressInDetails(pressed, page), false
+	case pressed == "q":
+		return nil, true
 	}
 	return v.pressInList(pressed, page), false
+}
+
+// isBack reports whether a key leaves the details and the keys.
+func isBack(pressed string) bool { return pressed == "q" || pressed == "esc" || pressed == "enter" }
+
+func (v *view) pressInHelp(pressed string, page int) {
+	if isBack(pressed) || pressed == "?" {
+		v.help = false
+		v.scroll = 0
+		return
+	}
+	v.scrollBy(pressed, page)
+}
+
+// scrollBy returns false for a key that does not scroll.
+func (v *view) scrollBy(pressed string, page int) bool {
+	by, ok := rowsOf(pressed, page)
+	if ok {
+		v.scroll = max(v.scroll+by, 0)
+	}
+	return ok
 }
 
 // pressTyping takes a key for the filter.
@@ -136,23 +179,23 @@ func (v *view) pressTyping(pressed string) {
 	}
 }
 
-// pressAnswer answers the question whether to stop a server, which may have ended meanwhile.
+// pressAnswer answers the question about a server, which may have ended meanwhile.
 func (v *view) pressAnswer(pressed string) *wish {
-	r := v.find(v.asked)
-	v.asked = ""
+	asked := v.asked
+	v.asked = question{}
+	r := v.find(asked.server)
 	if pressed != "y" || r == nil {
-		v.note = "not stopped"
+		v.note = "not " + asked.past
 		return nil
 	}
-	return &wish{verb: "stop", past: "stopped", do: v.stop, target: r}
+	return &wish{verb: asked.verb, past: asked.past, do: asked.do, target: r}
 }
 
 func (v *view) pressInDetails(pressed string, page int) *wish {
-	if by, ok := rowsOf(pressed, page); ok {
-		v.scroll = max(v.scroll+by, 0)
+	if v.scrollBy(pressed, page) {
 		return nil
 	}
-	if pressed == "esc" || pressed == "enter" {
+	if isBack(pressed) {
 		v.details = ""
 		return nil
 	}
@@ -222,16 +265,20 @@ func (v *view) pressOnServer(pressed string) *wish {
 	switch {
 	case r == nil:
 		return nil
-	case pressed == "s":
-		v.cursor = key(r.Row)
-		v.asked = key(r.Row)
-		return nil
 	case pressed == "f" && r.State == fleet.Frozen:
 		return &wish{verb: "thaw", past: "thawed", do: withoutChange((*fleet.Listed).Thaw), target: r}
 	case pressed == "f":
-		return &wish{verb: "freeze", past: "frozen", do: withoutChange((*fleet.Listed).Freeze), target: r}
+		v.ask(question{key(r.Row), "freeze", "frozen", withoutChange((*fleet.Listed).Freeze)})
+	case pressed == "s":
+		v.ask(question{key(r.Row), "stop", "stopped", v.stop})
 	}
 	return nil
+}
+
+// ask keeps the cursor on the server that the question is about.
+func (v *view) ask(q question) {
+	v.cursor = q.server
+	v.asked = q
 }
 
 // lines returns the content of a terminal of that size; if it is very low, the last lines.
@@ -244,9 +291,12 @@ func (v *view) lines(width, height int) []string {
 		v.note = "it has ended"
 	}
 	var lines []string
-	if r != nil {
-		lines = v.detailLines(r, width, above)
-	} else {
+	switch {
+	case v.help:
+		lines = v.scrolled(helpLines(width), above)
+	case r != nil:
+		lines = v.scrolled(r.details(width), above)
+	default:
 		lines = v.listLines(width, above)
 	}
 	for len(lines) < height-lastLine {
@@ -256,9 +306,8 @@ func (v *view) lines(width, height int) []string {
 	return lines[max(len(lines)-height, 0):]
 }
 
-// detailLines returns at most that many lines.
-func (v *view) detailLines(r *reading, width, most int) []string {
-	lines := r.details(width)
+// scrolled returns at most that many of the lines.
+func (v *view) scrolled(lines []string, most int) []string {
 	v.scroll = max(min(v.scroll, len(lines)-most), 0)
 	return lines[v.scroll:min(v.scroll+most, len(lines))]
 }
@@ -274,12 +323,50 @@ func (v *view) listLines(width, most int) []string {
 	v.firstRow = max(min(v.firstRow, row, len(rows)-room), row-room+1, 0)
 	for i := v.firstRow; i < min(v.firstRow+room, len(rows)); i++ {
 		line := table[1+i]
+		style := ""
+		if v.colors {
+			style = colorOf(&rows[i])
+		}
 		if i == row {
-			line = reversed + render.Padded(line, width) + normal
+			style += reversed
+			line = render.Padded(line, width)
+		}
+		if style != "" {
+			line = style + line + normal
 		}
 		lines = append(lines, line)
 	}
 	return lines
+}
+
+// colorOf is the color of a row, and "" for a server of which there is nothing to say.
+func colorOf(r *render.Row) string {
+	const yellow, blue, cyan = "\x1b[33m", "\x1b[34m", "\x1b[36m"
+	switch {
+	case isNearLimit(r):
+		return yellow
+	case r.State == fleet.Frozen:
+		return blue
+	case r.State == fleet.Idle:
+		return cyan
+	}
+	return ""
+}
+
+// isNearLimit reports whether a server uses more than 80 % of one of its limits. Its processes are a lower
+// bound of the tasks that pids.max counts.
+func isNearLimit(r *render.Row) bool {
+	const near = 0.8
+	memory := r.Limit("memory.max")
+	tasks := r.Limit("pids.max")
+	cpus, hasCPULimit := r.CPULimit()
+	switch {
+	case memory != nil && float64(r.MemoryBytes()) > near*float64(*memory):
+		return true
+	case tasks != nil && float64(r.Processes) > near*float64(*tasks):
+		return true
+	}
+	return hasCPULimit && r.Share > near*cpus
 }
 
 // summary is about all servers, not only those that are shown.
@@ -290,7 +377,7 @@ func (v *view) summary(shown int) string {
 	for _, r := range v.readings {
 		processes += r.Processes
 		share += max(r.Share, 0)
-		memory += memoryBytes(r.Row)
+		memory += r.MemoryBytes()
 	}
 	text := fmt.Sprintf("%d servers, %d processes, CPU %.1f%%, memory %s, by %s",
 		len(v.readings), processes, 100*share, render.HumanBytes(memory), orderNames[v.order])
@@ -304,18 +391,21 @@ func (v *view) lastLine() string {
 	if v.typing {
 		return "/" + v.filter + "_"
 	}
-	asked := v.find(v.asked)
+	asked := v.find(v.asked.server)
 	if asked != nil {
 		name := render.Fit(asked.Name, nameMost)
-		return fmt.Sprintf("Stop %s (%s)? y: yes, any other key: no", name, asked.ID)
+		verb := strings.ToUpper(v.asked.verb[:1]) + v.asked.verb[1:]
+		return fmt.Sprintf("%s %s (%s)? y: yes, any other key: no", verb, name, asked.ID)
 	}
-	if v.note != "" {
+	switch {
+	case v.note != "":
 		return v.note
+	case v.help:
+		return "q back  ↑↓"
+	case v.details != "":
+		return "q back  ? keys  s stop  f freeze/thaw  ↑↓"
 	}
-	if v.details != "" {
-		return "q quit  Escape back  s stop  f freeze/thaw  ↑↓"
-	}
-	return "q quit  Enter details  s stop  f freeze/thaw  / filter  sort: c m a n p"
+	return "q quit  ? keys  Enter details  s stop  f freeze/thaw  / filter  sort: c m a n p"
 }
 
 // withoutChange returns an act that does not report whether anything has changed: the next refresh shows it.
