@@ -67,7 +67,7 @@ func TestMistakesInFlags(t *testing.T) {
 	} {
 		name := strings.Fields(line)[0]
 		if strings.HasPrefix(line, "completion bash") {
-			name = "bash"
+			name = "completion bash"
 		}
 		s := say(strings.Fields(line)...)
 		if s.status != cli.ExitUsage || s.out != "" || !strings.HasPrefix(s.err, "mcpscope: "+name+": "+want) {

@@ -29,7 +29,7 @@ const helpTemplate = `Usage: {{if .HasParent}}{{.Parent.CommandPath}} {{.Use}}
 {{if .HasAvailableSubCommands}}
 {{range .Commands}}{{if .IsAvailableCommand}}  {{rpad .Name .NamePadding}}  {{.Short}}
 {{end}}{{end}}
-Run 'mcpscope help COMMAND' for the details of a command.
+Run 'mcpscope help {{if .HasParent}}{{.Name}} {{end}}COMMAND' for the details of a command.
 {{else if .HasAvailableLocalFlags}}
 {{.LocalFlags.FlagUsagesWrapped 80}}{{end}}`
 

@@ -70,7 +70,7 @@ func execute(root *cobra.Command, args []string, io cli.Stdio) int {
 	if !isCompletion(args[0]) { // cobra completes flags by its own parser
 		c, words, err := setFlags(root, args)
 		if err != nil {
-			return io.Mistake(c.Name(), err.Error())
+			return io.Mistake(nameOf(c), err.Error())
 		}
 		args = words
 	}
@@ -81,9 +81,14 @@ func execute(root *cobra.Command, args []string, io cli.Stdio) int {
 	case errors.As(err, &ended):
 		return int(ended)
 	case err != nil:
-		return io.Mistake(c.Name(), err.Error())
+		return io.Mistake(nameOf(c), err.Error())
 	}
 	return cli.ExitOK
+}
+
+// nameOf is the name of a command as it is typed behind that of the program.
+func nameOf(c *cobra.Command) string {
+	return strings.TrimPrefix(c.CommandPath(), c.Root().Name()+" ")
 }
 
 // hintForCommand returns what a person can have meant by a word that is no command.

@@ -31,7 +31,7 @@ func newRoot(io cli.Stdio) *cobra.Command {
 		lsCommand(io), topCommand(io), inspectCommand(io), stopCommand(io),
 		freezeCommand(io), thawCommand(io), setCommand(io), logsCommand(io), metricsCommand(io),
 		sweepCommand(io), detachCommand(io), wrapCommand(io), unwrapCommand(io),
-		doctorCommand(io), unitsCommand(io),
+		configCommand(io), doctorCommand(io), unitsCommand(io),
 		versionCommand(io), manCommand(io), removalCommand(io),
 	)
 	root.SetHelpCommand(helpCommand(io))

@@ -18,12 +18,12 @@ type ClientFile struct {
 	Path    string   // absolute, below "~/", or below a project; with the wildcards of path.Match
 	Format  string   // json, toml or yaml; "" for that of the name
 	Servers []string // the keys on the way to the servers; "*" is any key
-
-	file string
-	line int
+	File    string   // that has the section
+	Line    int      // of its first key
 }
 
-var formats = []string{"json", "toml", "yaml"}
+// ClientFormats are the formats of configurations.
+func ClientFormats() []string { return []string{"json", "toml", "yaml"} }
 
 // setClient sets a key of the section of a client.
 func (c *FileSettings) setClient(name string, v FileValue, value *unstable.Node) error {
@@ -35,7 +35,7 @@ func (c *FileSettings) setClient(name string, v FileValue, value *unstable.Node)
 	if i < 0 {
 		i = len(c.Clients)
 		c.Clients = append(c.Clients, ClientFile{
-			Name: name, Servers: []string{"mcpServers"}, file: v.File, line: v.Line,
+			Name: name, Servers: []string{"mcpServers"}, File: v.File, Line: v.Line,
 		})
 	}
 	f := &c.Clients[i]
@@ -56,8 +56,8 @@ func (c *FileSettings) setClient(name string, v FileValue, value *unstable.Node)
 		return fmt.Errorf("unknown key %q; [client.NAME] has path, format and servers", v.key)
 	case value.Kind != unstable.String:
 		return fmt.Errorf("%s is text in quotes", v.key)
-	case v.key == "format" && !slices.Contains(formats, text):
-		return fmt.Errorf("format: %q is none of %s", text, strings.Join(formats, ", "))
+	case v.key == "format" && !slices.Contains(ClientFormats(), text):
+		return fmt.Errorf("format: %q is none of %s", text, strings.Join(ClientFormats(), ", "))
 	case v.key == "format":
 		f.Format = text
 	default:
@@ -84,7 +84,7 @@ func (c *FileSettings) dropUnnamedFiles() {
 	c.Clients = slices.DeleteFunc(c.Clients, func(f ClientFile) bool {
 		if f.Path == "" {
 			text := fmt.Sprintf("[client.%s] has no path", f.Name)
-			c.Problems = append(c.Problems, FileProblem{f.file, f.line, text})
+			c.Problems = append(c.Problems, FileProblem{f.File, f.Line, text})
 		}
 		return f.Path == ""
 	})

@@ -38,17 +38,18 @@ func (c Command) String() string {
 
 // Row is one setting.
 type Row struct {
-	Name   string // of the flag, without dashes, and of the key in a file
-	Short  string // the same flag as one letter, or ""
-	For    Command
-	Where  Where
-	Arg    string   // the value in help texts; "" for a switch
-	Values []string // for completion; parse may accept others
-	Only   bool     // no others
-	Paths  bool     // the value is the name of a file
-	List   bool     // a file has a list of values, in [defaults] alone, and there is no variable
-	Help   string
-	parse  func(v *Values, text string) error // text is "true" or "false" for a switch
+	Name    string // of the flag, without dashes, and of the key in a file
+	Short   string // the same flag as one letter, or ""
+	For     Command
+	Where   Where
+	Arg     string   // the value in help texts; "" for a switch
+	Values  []string // for completion; parse may accept others
+	Only    bool     // no others
+	Paths   bool     // the value is the name of a file
+	List    bool     // a file has a list of values, in [defaults] alone, and there is no variable
+	Default string   // "" for none
+	Help    string
+	parse   func(v *Values, text string) error // text is "true" or "false" for a switch
 }
 
 // Where is a set of places beside the command line.

@@ -22,62 +22,75 @@ var table = [...]Row{
 			return name.Check(s)
 		}},
 	{Name: "backend", For: both, Where: Everywhere, Arg: "NAME",
-		Values: []string{"auto", "systemd-user", "systemd-system", "delegated", "cgroup", "tree"}, Only: true,
+		Default: "auto",
+		Values:  []string{"auto", "systemd-user", "systemd-system", "delegated", "cgroup", "tree"},
+		Only:    true,
 		Help: "where the group comes from: auto (default), " +
 			"systemd-user, systemd-system, delegated, cgroup or tree",
 		parse: func(v *Values, s string) error { return word(&v.Backend, s) }},
 	{Name: "require", For: both, Where: Everywhere,
+		Default: "false",
 		Help: "fail if no cgroup is available, instead of using backend tree; " +
 			"for gateway: fail if servers cannot be contained",
 		parse: func(v *Values, s string) error { return flag(&v.Require, s) }},
 	{Name: "eof-grace", For: both, Where: Everywhere, Arg: "D",
-		Values: []string{"0", "500ms", "1.2s", "5s", "infinity"},
-		Help:   "time from the end of stdin to SIGTERM (default 1.2s)",
-		parse:  func(v *Values, s string) error { return keep(&v.Policy.EOFGrace, s, cli.ParseGrace) }},
+		Default: "1.2s",
+		Values:  []string{"0", "500ms", "1.2s", "5s", "infinity"},
+		Help:    "time from the end of stdin to SIGTERM (default 1.2s)",
+		parse:   func(v *Values, s string) error { return keep(&v.Policy.EOFGrace, s, cli.ParseGrace) }},
 	{Name: "term-grace", For: both, Where: Everywhere, Arg: "D",
-		Values: []string{"0", "500ms", "1s", "5s", "infinity"},
-		Help:   "time from SIGTERM to SIGKILL (default 1s)",
-		parse:  func(v *Values, s string) error { return keep(&v.Policy.TermGrace, s, cli.ParseGrace) }},
+		Default: "1s",
+		Values:  []string{"0", "500ms", "1s", "5s", "infinity"},
+		Help:    "time from SIGTERM to SIGKILL (default 1s)",
+		parse:   func(v *Values, s string) error { return keep(&v.Policy.TermGrace, s, cli.ParseGrace) }},
 	{Name: "on-client-death", For: Run, Where: Everywhere, Arg: "auto|stop|ignore",
-		Values: []string{"auto", "stop", "ignore"}, Only: true,
+		Default: "auto",
+		Values:  []string{"auto", "stop", "ignore"}, Only: true,
 		Help: "auto (default): stop when the client dies, if stdin is a pipe or socket " +
 			"that no other process holds open. stop: stop in any case. ignore: never stop",
 		parse: func(v *Values, s string) error { return word(&v.Policy.OnClientDeath, s) }},
 	{Name: "replace", For: both, Where: Everywhere,
+		Default: "false",
 		Help: "as soon as the server runs, stop older servers with the same name (below a gateway: " +
 			"the same command, directory and variables) and client process",
 		parse: func(v *Values, s string) error { return flag(&v.Replace, s) }},
 	{Name: "max-lifetime", For: Run, Where: Everywhere, Arg: "D",
-		Values: []string{"1h", "24h", "infinity"},
-		Help:   "maximum lifetime of the server (default infinity)",
+		Default: "infinity",
+		Values:  []string{"1h", "24h", "infinity"},
+		Help:    "maximum lifetime of the server (default infinity)",
 		parse: func(v *Values, s string) error {
 			return keep(&v.Policy.MaxLifetime, s, cli.ParseLimit)
 		}},
 	{Name: "idle-timeout", For: both, Where: Everywhere, Arg: "D",
-		Values: []string{"10m", "1h", "infinity"},
-		Help:   "stop the server after D without CPU use, call and unread input (default infinity)",
+		Default: "infinity",
+		Values:  []string{"10m", "1h", "infinity"},
+		Help:    "stop the server after D without CPU use, call and unread input (default infinity)",
 		parse: func(v *Values, s string) error {
 			return keep(&v.Policy.IdleTimeout, s, cli.ParseLimit)
 		}},
 	{Name: "idle-freeze", For: both, Where: Everywhere, Arg: "D",
-		Values: []string{"10m", "1h", "infinity"},
+		Default: "infinity",
+		Values:  []string{"10m", "1h", "infinity"},
 		Help: "freeze the server after D without use, reclaim its memory, and wake it by the first " +
 			"byte of input (default infinity)",
 		parse: func(v *Values, s string) error {
 			return keep(&v.Policy.IdleFreeze, s, cli.ParseLimit)
 		}},
 	{Name: "memory-max", For: both, Where: Everywhere, Arg: "SIZE",
-		Values: []string{"512M", "1G", "max"},
-		Help:   "limit the memory of the server and its descendants: 512M, 2G, max (default)",
-		parse:  func(v *Values, s string) error { return limit(v, "memory.max", s, cgroup.ParseMemory) }},
+		Default: "max",
+		Values:  []string{"512M", "1G", "max"},
+		Help:    "limit the memory of the server and its descendants: 512M, 2G, max (default)",
+		parse:   func(v *Values, s string) error { return limit(v, "memory.max", s, cgroup.ParseMemory) }},
 	{Name: "cpu-max", For: both, Where: Everywhere, Arg: "PERCENT",
-		Values: []string{"50%", "100%", "200%", "max"},
-		Help:   "limit CPU use, as a percentage of one CPU: 150%",
-		parse:  func(v *Values, s string) error { return limit(v, "cpu.max", s, cgroup.ParseCPU) }},
+		Default: "max",
+		Values:  []string{"50%", "100%", "200%", "max"},
+		Help:    "limit CPU use, as a percentage of one CPU: 150%",
+		parse:   func(v *Values, s string) error { return limit(v, "cpu.max", s, cgroup.ParseCPU) }},
 	{Name: "pids-max", For: both, Where: Everywhere, Arg: "N",
-		Values: []string{"100", "1000", "max"},
-		Help:   "limit the number of processes and threads",
-		parse:  func(v *Values, s string) error { return limit(v, "pids.max", s, cgroup.ParsePIDs) }},
+		Default: "max",
+		Values:  []string{"100", "1000", "max"},
+		Help:    "limit the number of processes and threads",
+		parse:   func(v *Values, s string) error { return limit(v, "pids.max", s, cgroup.ParsePIDs) }},
 	{Name: "set", For: both, Where: Everywhere, Arg: "FILE=VALUE",
 		Help: "set another file of the group: memory.high=800M, memory.swap.max=0, cpu.weight=50 …; " +
 			"may be repeated, or separated by semicolons",
@@ -89,7 +102,8 @@ var table = [...]Row{
 			return err
 		}},
 	{Name: "limits", For: Run, Where: Everywhere, Arg: "strict|best-effort",
-		Values: []string{"strict", "best-effort"}, Only: true,
+		Default: "strict",
+		Values:  []string{"strict", "best-effort"}, Only: true,
 		Help: "strict (default): start nothing if the host cannot apply a limit, or below a gateway " +
 			"start without it and report it; best-effort: continue with a note",
 		parse: func(v *Values, s string) error {
@@ -97,7 +111,8 @@ var table = [...]Row{
 			return nil
 		}},
 	{Name: "stderr", For: both, Where: Everywhere, Arg: "inherit|journal",
-		Values: []string{"inherit", "journal"}, Only: true,
+		Default: "inherit",
+		Values:  []string{"inherit", "journal"}, Only: true,
 		Help: "destination of the server's stderr: that of the client (inherit, default), " +
 			"or the journal, for mcpscope logs",
 		parse: func(v *Values, s string) error { return word(&v.Stderr, s) }},
@@ -105,6 +120,7 @@ var table = [...]Row{
 		Help:  "append one line of JSON at the end: cause, resource use, and the processes that were killed",
 		parse: func(v *Values, s string) error { return word(&v.Report, s) }},
 	{Name: "no-browser", For: Run, Where: Everywhere,
+		Default: "false",
 		Help: "do not set BROWSER to mcpscope detach; " +
 			"by default it is set in a graphical session if it is unset",
 		parse: func(v *Values, s string) error { return flag(&v.NoBrowser, s) }},
@@ -131,16 +147,19 @@ var table = [...]Row{
 		}},
 
 	{Name: "check", For: Gateway,
+		Default: "false",
 		Help: "start nothing; print whether servers can be contained here, and which commands " +
 			"would be servers, by which rule, and under which name",
 		parse: func(v *Values, s string) error { return flag(&v.Check, s) }},
 
 	{Name: "quiet", Short: "q", For: Run, Where: Everywhere,
-		Help:  "print nothing, not even errors of mcpscope itself, and no notes with -v",
-		parse: func(v *Values, s string) error { return flag(&v.Quiet, s) }},
+		Default: "false",
+		Help:    "print nothing, not even errors of mcpscope itself, and no notes with -v",
+		parse:   func(v *Values, s string) error { return flag(&v.Quiet, s) }},
 	{Name: "verbose", Short: "v", For: Run, Where: Everywhere,
-		Help:  "print notes on stderr, for example which processes were killed",
-		parse: func(v *Values, s string) error { return flag(&v.Verbose, s) }},
+		Default: "false",
+		Help:    "print notes on stderr, for example which processes were killed",
+		parse:   func(v *Values, s string) error { return flag(&v.Verbose, s) }},
 }
 
 func flag(to *bool, text string) error {

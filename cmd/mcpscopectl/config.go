@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/render"
+	"github.com/mcpscope/mcpscope/internal/schema"
+	"github.com/mcpscope/mcpscope/internal/settings"
+)
+
+func configCommand(stdio cli.Stdio) *cobra.Command {
+	c := command(spec{
+		use: "config COMMAND", short: "print the settings and their sources", also: "settings",
+		examples: `  mcpscope config show
+  mcpscope config show git --json
+  mcpscope config schema
+`,
+		long: `Print the settings that apply to servers, or the schema of mcpscope.toml. See
+'man mcpscope.toml'.`,
+	}, func([]string) int { return stdio.Mistake("config", "it needs show or schema") })
+	c.AddCommand(configShowCommand(stdio), configSchemaCommand(stdio))
+	return c
+}
+
+func configShowCommand(stdio cli.Stdio) *cobra.Command {
+	json := false
+	c := command(spec{
+		use: "show [NAME] [flags]", short: "print each setting, its value and its source",
+		operands: servers,
+		examples: `  mcpscope config show
+  mcpscope config show git --json
+`,
+		long: `Print the settings that a server gets without flags. The source is default, the
+line of a file, or an environment variable of this shell. With NAME, print the
+settings of servers of that name. Without it, the tables [server."PATTERN"] and
+[client.NAME] follow.
+
+Mistakes in files and variables are on stderr, and the exit status is then 1.`,
+	}, func(operands []string) int { return showConfig(operands, json, stdio) })
+	c.Flags().BoolVar(&json, "json", false, "print one JSON object")
+	return c
+}
+
+func configSchemaCommand(stdio cli.Stdio) *cobra.Command {
+	return command(spec{
+		use: "schema", short: "print the JSON schema of mcpscope.toml, for editors",
+		examples: `  mcpscope config schema >mcpscope.schema.json
+`,
+		long: `Print the JSON schema of mcpscope.toml. Editors with taplo (VS Code: Even Better
+TOML) read its path from the first line of the file:
+
+  #:schema ./mcpscope.schema.json`,
+	}, func([]string) int {
+		if err := schema.Write(stdio.Out); err != nil {
+			return stdio.Cannot("print the schema", err)
+		}
+		return cli.ExitOK
+	})
+}
+
+// configView is the JSON of the settings; fields are only added.
+type configView struct {
+	Version  int           `json:"version"`
+	Settings []settingView `json:"settings"`
+	Problems []string      `json:"problems,omitempty"`
+}
+
+// settingView is one setting. Its value is a truth value, a text or a list; it is absent without one.
+type settingView struct {
+	Key      string `json:"key"`
+	Value    any    `json:"value,omitempty"`
+	Source   string `json:"source"` // default, file or environment
+	Variable string `json:"variable,omitempty"`
+	File     string `json:"file,omitempty"`
+	Line     int    `json:"line,omitempty"`
+
+	texts []string
+	shown string // the source as people read it
+}
+
+func showConfig(operands []string, json bool, stdio cli.Stdio) int {
+	if len(operands) > 1 {
+		return stdio.Mistake("config show", "only one name is possible")
+	}
+	files := settings.ReadFiles()
+	name := strings.Join(operands, "")
+	effective, problems := files.Effective(name, os.Getenv)
+	if name == "" {
+		effective = append(effective, files.OfServers()...)
+	}
+	view := configView{Version: 1}
+	for _, e := range effective {
+		view.Settings = append(view.Settings, viewOfSetting(&e))
+	}
+	if name == "" {
+		view.Settings = append(view.Settings, viewsOfClients(files.Clients)...)
+	}
+	for _, p := range files.Problems {
+		problems = append(problems, p)
+	}
+	for _, p := range problems {
+		view.Problems = append(view.Problems, cli.ErrorLine(p))
+	}
+	if json {
+		if err := render.PrintJSON(stdio.Out, view, "  "); err != nil {
+			return stdio.Cannot("print the settings", err)
+		}
+	} else {
+		view.writeTable(stdio)
+	}
+	if len(problems) > 0 {
+		return cli.ExitFailure
+	}
+	return cli.ExitOK
+}
+
+// writeTable writes the problems to stderr, as doctor has them.
+func (v *configView) writeTable(stdio cli.Stdio) {
+	rows := [][]string{{"SETTING", "VALUE", "SOURCE"}}
+	for _, s := range v.Settings {
+		value := "-"
+		if len(s.texts) > 0 {
+			value = strings.Join(s.texts, ", ")
+		}
+		rows = append(rows, []string{s.Key, value, s.shown})
+	}
+	render.WriteTable(stdio.Out, rows)
+	for _, p := range v.Problems {
+		fmt.Fprintf(stdio.Err, "mcpscope: %s\n", p)
+	}
+}
+
+func viewOfSetting(e *settings.Effective) settingView {
+	v := settingView{
+		Key: e.Row.Name, Source: "default", Variable: e.Variable, File: e.File, Line: e.Line,
+		texts: e.Texts, shown: e.Source(),
+	}
+	if e.Pattern != "" {
+		v.Key = fmt.Sprintf("server.%q.%s", e.Pattern, e.Row.Name)
+	}
+	switch {
+	case e.Variable != "":
+		v.Source = "environment"
+	case e.File != "":
+		v.Source = "file"
+	}
+	switch {
+	case e.Row.List && len(e.Texts) > 0:
+		v.Value = e.Texts
+	case e.Row.Switch():
+		on, err := strconv.ParseBool(e.Texts[0])
+		if err == nil { // otherwise it is a problem
+			v.Value = on
+		}
+	case len(e.Texts) > 0:
+		v.Value = e.Texts[0]
+	}
+	return v
+}
+
+// viewsOfClients have the files of [client.NAME].
+func viewsOfClients(clients []settings.ClientFile) (views []settingView) {
+	for _, c := range clients {
+		views = append(views, settingView{
+			Key: "client." + c.Name + ".path", Value: c.Path, Source: "file", File: c.File, Line: c.Line,
+			texts: []string{c.Path}, shown: fmt.Sprintf("%s:%d", c.File, c.Line),
+		})
+	}
+	return views
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
+)
+
+// writeSettings makes that text the settings of the user, and returns the file.
+func writeSettings(t *testing.T, text string) string {
+	t.Helper()
+	dir := t.TempDir()
+	t.Setenv("XDG_CONFIG_HOME", dir)
+	file := filepath.Join(dir, "mcpscope", "mcpscope.toml")
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+const someSettings = `[defaults]
+term-grace = "5s"
+except = ["mcp-tool *", "x"]
+require = true
+[server."git*"]
+memory-max = "1G"
+[client.mytool]
+path = "~/.mytool/mcp.json"
+`
+
+// Each value is shown with its source.
+func TestConfigShow(t *testing.T) {
+	file := writeSettings(t, someSettings)
+	t.Setenv("MCPSCOPE_STDERR", "journal")
+	s := say("config", "show")
+	if s.status != cli.ExitOK || s.err != "" {
+		t.Errorf("%+v", s)
+	}
+	squeezed := ""
+	for line := range strings.Lines(s.out) {
+		squeezed += strings.Join(strings.Fields(line), " ") + "\n"
+	}
+	for _, want := range []string{
+		"SETTING VALUE SOURCE", "eof-grace 1.2s default", "term-grace 5s " + file + ":2", "except mcp-tool *, x " + file + ":3",
+		"require true " + file + ":4", "stderr journal MCPSCOPE_STDERR", "memory-max max default", "report - default",
+		`server."git*".memory-max 1G ` + file + ":6", "client.mytool.path ~/.mytool/mcp.json " + file + ":8",
+	} {
+		if !strings.Contains("\n"+squeezed, "\n"+want+"\n") {
+			t.Errorf("no %q in\n%s", want, squeezed)
+		}
+	}
+	s = say("config", "show", "github")
+	if !strings.Contains(s.out, "1G") || strings.Contains(s.out, "server.") || strings.Contains(s.out, "client.") {
+		t.Errorf("of one server: %+v", s)
+	}
+}
+
+func TestConfigShowJSON(t *testing.T) {
+	file := writeSettings(t, someSettings)
+	t.Setenv("MCPSCOPE_STDERR", "journal")
+	s := say("config", "show", "github", "--json")
+	var view configView
+	if err := json.Unmarshal([]byte(s.out), &view); err != nil || s.status != cli.ExitOK || view.Version != 1 {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	got := map[string]string{}
+	for _, v := range view.Settings {
+		line, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got[v.Key] = string(line)
+	}
+	for key, want := range map[string]string{
+		"eof-grace":  `{"key":"eof-grace","value":"1.2s","source":"default"}`,
+		"replace":    `{"key":"replace","value":false,"source":"default"}`,
+		"report":     `{"key":"report","source":"default"}`,
+		"require":    `{"key":"require","value":true,"source":"file","file":"` + file + `","line":4}`,
+		"except":     `{"key":"except","value":["mcp-tool *","x"],"source":"file","file":"` + file + `","line":3}`,
+		"memory-max": `{"key":"memory-max","value":"1G","source":"file","file":"` + file + `","line":6}`,
+		"stderr":     `{"key":"stderr","value":"journal","source":"environment","variable":"MCPSCOPE_STDERR"}`,
+	} {
+		if got[key] != want {
+			t.Errorf("%s\nwant %s", got[key], want)
+		}
+	}
+}
+
+// A mistake is named as doctor names it, and the status shows it to scripts.
+func TestConfigShowMistakes(t *testing.T) {
+	file := writeSettings(t, "[defaults]\nmemory-maks = \"1G\"\n")
+	t.Setenv("MCPSCOPE_BACKEND", "nowhere")
+	s := say("config", "show")
+	for _, want := range []string{"mcpscope: " + file + ":2: unknown key \"memory-maks\"\n", `mcpscope: MCPSCOPE_BACKEND: "nowhere" is none of auto`} {
+		if s.status != cli.ExitFailure || !strings.Contains(s.err, want) {
+			t.Errorf("%+v, want %q", s, want)
+		}
+	}
+	s = say("config", "show", "--json")
+	if s.status != cli.ExitFailure || s.err != "" || !strings.Contains(s.out, `:2: unknown key \"memory-maks\"`) {
+		t.Errorf("%+v", s)
+	}
+	checkSaid(t, map[string]said{
+		"config":             usage("config", "it needs show or schema"),
+		"config show a b":    usage("config show", "only one name is possible"),
+		"config show --nope": usage("config show", `unknown flag "--nope"`),
+		"config schema x":    usage("config schema", `unexpected argument "x"`),
+		"config sho":         usage("config", `unexpected argument "sho"`),
+	})
+}
+
+func TestConfigSchema(t *testing.T) {
+	s := say("config", "schema")
+	var schema struct{ Title string }
+	if err := json.Unmarshal([]byte(s.out), &schema); err != nil || schema.Title != "mcpscope.toml" || s.status != cli.ExitOK {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if help := say("help", "config", "show"); help.status != cli.ExitOK || !strings.HasPrefix(help.out, "Usage: mcpscope config show [NAME]") {
+		t.Errorf("%+v", help)
+	}
+}
