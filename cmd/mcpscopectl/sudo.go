@@ -17,13 +17,14 @@ import (
 func undoSudo() error {
 	home, err := os.Stat(os.Getenv("HOME"))
 	if err != nil || os.Geteuid() != 0 {
-		return nil
+		return nil // a home that does not exist has no files to protect
 	}
 	owner := home.Sys().(*syscall.Stat_t)
 	if owner.Uid == 0 || strconv.Itoa(int(owner.Uid)) != os.Getenv("SUDO_UID") {
 		return nil
 	}
 	groups := []int{int(owner.Gid)}
+	// A user without an entry in the password database has the group of the home alone.
 	if u, err := user.LookupId(strconv.Itoa(int(owner.Uid))); err == nil {
 		ids, _ := u.GroupIds() // the one group, without a list
 		for _, id := range ids {

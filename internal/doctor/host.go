@@ -94,8 +94,8 @@ func readCgroup() Cgroup {
 		c.Mount = root.Path()
 		_ = root.Close() // a directory
 	}
-	c.Path, _ = proc.ReadCgroup(0) // "" without /proc
-	hierarchies, _ := os.ReadFile("/proc/self/cgroup")
+	c.Path, _ = proc.ReadCgroup(0)                     // "" without /proc
+	hierarchies, _ := os.ReadFile("/proc/self/cgroup") // "" without /proc
 	c.Hybrid = strings.Count(string(hierarchies), "\n") > 1
 	return c
 }

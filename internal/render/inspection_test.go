@@ -20,8 +20,10 @@ import (
 func TestInspectionText(t *testing.T) {
 	started := time.Date(2026, 11, 20, 8, 0, 0, 0, time.Local)
 	idle := started.Add(time.Hour)
-	memory, peak := uint64(50<<20), uint64(100<<20)
-	throttled, swapped := 1.5, uint64(1<<20)
+	memory := uint64(50 << 20)
+	peak := uint64(100 << 20)
+	throttled := 1.5
+	swapped := uint64(1 << 20)
 	server := Server{
 		Identity: Identity{
 			ID: "k3x9w2ab", Name: "time\n", Backend: names.SystemdUser, State: fleet.Idle, Cause: causes.StdinClosed,

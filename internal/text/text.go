@@ -18,5 +18,5 @@ func Printable(s string) string {
 	}, s)
 }
 
-// OneLine: joined errors are a line each.
+// JoinLines returns the text of an error on one line; joined errors have one line each.
 func JoinLines(err error) string { return strings.ReplaceAll(err.Error(), "\n", ", ") }

@@ -227,8 +227,8 @@ func noteInJournal(s service) string {
 		args = append(args, "--user")
 	}
 	args = append(args, "_SYSTEMD_INVOCATION_ID="+s.Invocation)
-	_ = exec.Command("journalctl", "--sync").Run() // only root may; without it the note may be late
-	out, _ := exec.Command("journalctl", args...).Output()
+	_ = exec.Command("journalctl", "--sync").Run()         // only root may; without it the note may be late
+	out, _ := exec.Command("journalctl", args...).Output() // "" without a journal, or the right to read it
 	note := ""
 	for line := range strings.Lines(string(out)) {
 		note = cmp.Or(cli.WhyNotContained(line), note)

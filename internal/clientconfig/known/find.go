@@ -268,7 +268,8 @@ func (p pattern) file(c Client, path string) File {
 func inProject(path, pattern string) bool {
 	parts := strings.Split(path, "/")
 	n := strings.Count(pattern, "/") + 1
-	ok, _ := filepath.Match(pattern, strings.Join(parts[max(0, len(parts)-n):], "/"))
+	end := strings.Join(parts[max(0, len(parts)-n):], "/")
+	ok, _ := filepath.Match(pattern, end) // a pattern that is malformed matches no file
 	return ok
 }
 

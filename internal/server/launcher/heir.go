@@ -154,6 +154,6 @@ func Reguard(k page.Kept, pid int) {
 		return // it is not proven a server
 	}
 	facts := g.Facts()
-	facts.Guard, _ = group.Identify(pid)
+	facts.Guard, _ = group.Identify(pid)           // without its start, only the pid counts
 	_ = g.Register(&protocol.Config{Facts: facts}) // it was removed meanwhile
 }
