@@ -67,7 +67,7 @@ func TestDoctor(t *testing.T) {
 	failed := []doctor.TestCase{{Child: "setsid", End: "stdin-closed", Problem: "a process is left after 1m0s"}}
 	const host = `
   kernel          Linux 6.1.0
-  cgroup          v2 at /sys/fs/cgroup; mcpscope runs in /a?
+  hierarchy       v2 at /sys/fs/cgroup; mcpscope runs in /a?
   swap            a disk: the memory of idle servers can be reclaimed (run --idle-freeze); zram is faster
 `
 	const good = `mcpscope run uses cgroup: a group below mcp.slice in the cgroup2 hierarchy

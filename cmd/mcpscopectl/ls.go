@@ -120,8 +120,8 @@ func (f *lsFlags) note(servers []*fleet.Listed, stdio cli.Stdio) {
 	}
 }
 
-// notePerson prints what is worth a look around, which scripts do not wait for: mcpscope wrap --check, mcpscope
-// sweep.
+// notePerson prints what takes a while to find. Scripts do not wait for it: they have mcpscope wrap --check
+// and mcpscope sweep.
 func (f *lsFlags) notePerson(isEmpty bool, stdio cli.Stdio) {
 	lines := uncovered()
 	if isEmpty && !f.IsNarrow() { // the servers that a person expects in the list may be bare

@@ -62,7 +62,7 @@ func (r *rewriting) run(operands []string) int {
 		fmt.Fprintln(r.stdio.Out, noConfiguration)
 	}
 	plan, planned := r.planFiles(found.Files)
-	changed := r.changeFiles(plan, isAll)
+	changed := r.changeFiles(plan, nothingIn(found.Files, isAll))
 	isUndone := r.runner == nil && !r.dryRun && changed == cli.ExitOK
 	if isUndone {
 		changed = r.cleanUp(found.Left)
@@ -123,8 +123,22 @@ func (r *rewriting) planFile(c *clientconfig.File) clientconfig.Change {
 	return c.Wrap(*r.runner, r.wants)
 }
 
-// changeFiles writes the files, after a question. isAll: every file could be read.
-func (r *rewriting) changeFiles(plan []clientconfig.Change, isAll bool) int {
+// nothingIn says in which files nothing is to change. It is "" if every file could be read.
+func nothingIn(files []*clientconfig.File, isAll bool) string {
+	isOne := len(files) == 1 && files[0].Named
+	switch {
+	case isAll:
+		return ""
+	case isOne && files[0].Err != nil:
+		return ", because " + cli.OneLine(files[0].Where()) + " cannot be read"
+	case isOne:
+		return " in " + cli.OneLine(files[0].Where())
+	}
+	return " in the other files"
+}
+
+// changeFiles writes the files, after a question. Without a plan it prints where there is nothing to change.
+func (r *rewriting) changeFiles(plan []clientconfig.Change, nothingIn string) int {
 	files := cli.Counted(len(plan), "file")
 	switch {
 	case r.dryRun:
@@ -133,11 +147,8 @@ func (r *rewriting) changeFiles(plan []clientconfig.Change, isAll bool) int {
 			return cli.ExitFailure
 		}
 		return cli.ExitOK
-	case len(plan) == 0 && isAll:
-		fmt.Fprintf(r.stdio.Out, "nothing to %s\n", r.verb)
-		return cli.ExitOK
 	case len(plan) == 0:
-		fmt.Fprintf(r.stdio.Out, "nothing to %s in the other files\n", r.verb)
+		fmt.Fprintf(r.stdio.Out, "nothing to %s%s\n", r.verb, nothingIn)
 		return cli.ExitOK
 	case r.check:
 		fmt.Fprintf(r.stdio.Out, "mcpscope wrap would change %s\n", files)

@@ -138,7 +138,7 @@ func TestNamesAndFilesThatAreWrong(t *testing.T) {
 	u.write(other, `{"theme": "dark"}`)
 	u.wants(0, []string{other + ": no servers", "nothing to wrap"}, "wrap", "--program", u.program, other)
 	u.write(other, strings.Repeat(" ", 64<<20)+`{"mcpServers": {}}`)
-	u.wants(1, []string{other, "it is larger than 64 MiB"}, "wrap", "--program", u.program, other)
+	u.wants(1, []string{other, "it is larger than 64 MiB", "nothing to wrap, because " + other + " cannot be read\n"}, "wrap", "--program", u.program, other)
 	u.wants(1, []string{"is not called mcpscope"}, "wrap", "--program", "/bin/sh")
 }
 

@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/user"
 	"slices"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 
@@ -92,7 +94,13 @@ func Hint(b names.Backend, err error) string {
 }
 
 // EnableLinger returns the command that gives the calling user a manager without a login.
-func EnableLinger() string { return fmt.Sprintf("sudo loginctl enable-linger %d", os.Getuid()) }
+func EnableLinger() string {
+	name := strconv.Itoa(os.Getuid())
+	if u, err := user.LookupId(name); err == nil { // in a container a uid may have no name
+		name = u.Username
+	}
+	return "sudo loginctl enable-linger " + name
+}
 
 func delegateHint() string {
 	uid := os.Getuid()

@@ -37,8 +37,18 @@ func unitAt(group string) *Unit {
 	return &Unit{Name: name, Manager: kind}
 }
 
-// Service reports whether the unit is a service, whose settings can be edited.
-func (u *Unit) Service() bool { return path.Ext(u.Name) == ".service" }
+// Service reports whether the unit is a service whose settings can be edited.
+func (u *Unit) Service() bool { return path.Ext(u.Name) == ".service" && !isGenerated(u.Name) }
+
+// isGenerated reports whether systemd-run has made up the name of a service, as in run-u19.service. Its next
+// start has another one, so an edit would be lost.
+func isGenerated(name string) bool {
+	number, isRun := strings.CutPrefix(strings.TrimSuffix(name, ".service"), "run-")
+	if !isRun || number == "" || !strings.Contains("upr", number[:1]) {
+		return false
+	}
+	return strings.Trim(number[1:], "0123456789abcdef-i") == ""
+}
 
 // Edit returns the command that edits a drop-in of the unit.
 func (u *Unit) Edit() string {

@@ -22,3 +22,15 @@ func TestUnitAt(t *testing.T) {
 		}
 	}
 }
+
+// An edit of a unit of systemd-run is lost: its next start has another name.
+func TestServiceWithoutAName(t *testing.T) {
+	for name, want := range map[string]bool{
+		"gateway.service": true, "run-gateway.service": true, "run-u19.service": false, "run-p7-i9.service": false,
+		"run-r3f8e0b6c1d2a4e5f9a7b8c9d0e1f2a3b.service": false, "run-u19.scope": false, "session-2.scope": false,
+	} {
+		if got := (&Unit{Name: name}).Service(); got != want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}

@@ -49,7 +49,7 @@ const goodText = `mcpscope run uses systemd-user: a scope of your own manager, i
   tree            works, in 4 ms
 
   kernel          Linux 6.1.0
-  cgroup          v2 at /sys/fs/cgroup; mcpscope runs in /user.slice
+  hierarchy       v2 at /sys/fs/cgroup; mcpscope runs in /user.slice
   swap            zram: the memory of idle servers can be reclaimed (run --idle-freeze)
 `
 
@@ -112,9 +112,9 @@ func TestJudge(t *testing.T) {
 			f.Host.Old = true
 		}, true, "  kernel          Linux 5.10.0: too old, mcpscope needs 5.14\n"},
 		{"a hybrid hierarchy", func(f *Facts) { f.Host.Cgroup.Hybrid = true }, true,
-			"  cgroup          v2 at /sys/fs/cgroup, with controllers in v1; mcpscope runs in /user.slice\n"},
+			"  hierarchy       v2 at /sys/fs/cgroup, with controllers in v1; mcpscope runs in /user.slice\n"},
 		{"no hierarchy", func(f *Facts) { f.Host.Cgroup.Problem = "no cgroup2 mount" }, true,
-			"  cgroup          no cgroup2 mount\n"},
+			"  hierarchy       no cgroup2 mount\n"},
 		{"a disk", func(f *Facts) { f.Host.Swap = "disk" }, true,
 			"  swap            a disk: the memory of idle servers can be reclaimed (run --idle-freeze); zram is faster\n"},
 		{"no swap", func(f *Facts) {

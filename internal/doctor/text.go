@@ -81,7 +81,7 @@ func (h Host) lines() []line {
 	if h.Old {
 		kernel += ": too old, mcpscope needs 5.14"
 	}
-	lines := []line{{"kernel", kernel}, {"cgroup", h.Cgroup.text()}, {"swap", swapText(h.Swap)}}
+	lines := []line{{"kernel", kernel}, {"hierarchy", h.Cgroup.text()}, {"swap", swapText(h.Swap)}}
 	if h.SwapRemedy != "" {
 		lines = append(lines, remedyLine(h.SwapRemedy))
 	}

@@ -186,7 +186,7 @@ func (v *Server) MemoryLine() string {
 	case fromScope:
 		text += ", with that of guard and brain"
 	case FromMembers:
-		text += ", a sum over its processes: the kernel has not counted it from the start"
+		text += ", added up over its processes: the kernel has no figure for the whole server"
 	}
 	return text
 }

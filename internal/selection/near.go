@@ -14,8 +14,8 @@ import (
 // namesMost is how many names of servers a hint has.
 const namesMost = 5
 
-// hintFor returns what a person can have meant by a name that no server has: the name that is almost the same,
-// or else the names that there are. It is "" without servers.
+// hintFor returns what a person can have meant by a name that no server has: the name that is almost the
+// same, or else the names that there are. It is "" without servers.
 func hintFor(servers []*fleet.Listed, arg string) string {
 	var names []string
 	for _, s := range servers {

@@ -111,7 +111,7 @@ func TestDoctorInASessionOrServiceOfTheOtherManager(t *testing.T) {
 	if unit := d.Host.Unit; d.Backend != "systemd-user" || unit == nil || unit.Manager != "system" || !strings.HasPrefix(unit.Name, "session-") {
 		t.Errorf("backend %q, unit %+v", d.Backend, unit)
 	}
-	if !d.advises("sudo loginctl enable-linger 1001") || d.advises("edit") {
+	if !d.advises("sudo loginctl enable-linger nolinger") || d.advises("edit") {
 		t.Errorf("advice: %+v", d.Advice)
 	}
 	if d = inService(t, host.Root, host.Tester, "", "User=tester", "KillMode=mixed"); len(d.Advice) != 0 {

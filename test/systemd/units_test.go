@@ -148,7 +148,7 @@ func TestUnitsWithoutAManager(t *testing.T) {
 	if err == nil {
 		t.Error("it succeeds")
 	}
-	want(t, string(out), "cannot reach systemd: ", "hint: sudo loginctl enable-linger 1001")
+	want(t, string(out), "cannot reach systemd: ", "hint: sudo loginctl enable-linger nolinger")
 	if left, err := filepath.Glob(host.NoLinger.Units() + "/*"); err != nil || len(left) > 0 {
 		t.Errorf("left: %q, %v", left, err)
 	}

@@ -164,8 +164,8 @@ func (s *Listed) awaitRoom() error {
 	return nil
 }
 
-// Thaw lets members run that a person, or a freeze of an idle server, has frozen. It reports whether they were
-// frozen.
+// Thaw lets members run that a person, or a freeze of an idle server, has frozen. It reports whether they
+// were frozen.
 func (s *Listed) Thaw() (isChange bool, err error) {
 	isChange = group.Frozen(s.members)
 	if s.group != nil {
