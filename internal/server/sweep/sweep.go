@@ -16,10 +16,14 @@ import (
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
+	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
+	"github.com/mcpscope/mcpscope/internal/server/causes"
 	"github.com/mcpscope/mcpscope/internal/server/group"
+	"github.com/mcpscope/mcpscope/internal/server/journal"
 	"github.com/mcpscope/mcpscope/internal/server/orphan"
 	"github.com/mcpscope/mcpscope/internal/server/policy"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
 // Swept is an orphan that was stopped.
@@ -209,9 +213,20 @@ func (s *sweeper) one(
 	}
 	swept, err := End(g, SweepGrace, dead)
 	if over && swept.Stuck == "" {
+		if s.filter.Unit != "" && err == nil {
+			logEndWithUnit(g.ID, of)
+		}
 		return Swept{}, err
 	}
 	return swept, err
+}
+
+// logEndWithUnit writes the end of a server that systemd has killed with its unit, together with the watcher
+// and the guard that would have written it.
+func logEndWithUnit(id string, of protocol.Facts) {
+	who := journal.Subject{ID: id, Name: of.Name, Client: of.Client, Origin: of.Origin}
+	who.Log(journal.Ended, systemd.Notice, "ended: its client's unit was killed, with all of mcpscope in it",
+		journal.Field("cause", string(causes.ClientDied)))
 }
 
 // isOver reports whether no process is left of a server, so that only directories are removed. Its guard may
