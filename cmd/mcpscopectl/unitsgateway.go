@@ -7,10 +7,12 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/containment"
 	"github.com/mcpscope/mcpscope/internal/remedy"
+	"github.com/mcpscope/mcpscope/internal/selection"
 	"github.com/mcpscope/mcpscope/internal/units"
 )
 
@@ -139,7 +141,29 @@ func (u *unitsCall) restart(gateway units.Gateway) int {
 		return status
 	}
 	contained, err := gateway.AwaitContainment()
-	return u.printContainment(contained, err)
+	status := u.printContainment(contained, err)
+	if status == cli.ExitOK {
+		u.printServers(gateway.Name.Full)
+	}
+	return status
+}
+
+// printServers prints how many servers a gateway has that was just started.
+func (u *unitsCall) printServers(service string) {
+	everyone := selection.Filter{AllUsers: os.Getuid() == 0} // the service can have User=
+	servers, _ := everyone.List()                            // as far as they can be listed
+	defer selection.Close(servers)
+	count := 0
+	for _, s := range servers {
+		if s.Client.Unit == service {
+			count++
+		}
+	}
+	text := cli.Counted(count, "server") + " so far"
+	if count == 0 {
+		text = "no server so far: look again with mcpscope doctor; servers without pipes need --match"
+	}
+	fmt.Fprintf(u.stdio.Out, "%s runs: %s\n", cli.OneLine(u.unit), text)
 }
 
 // printContainment reports a service whose servers cannot be contained. The installation has succeeded.
