@@ -14,7 +14,6 @@ import (
 	"github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
 	"github.com/mcpscope/mcpscope/internal/doctor"
 	"github.com/mcpscope/mcpscope/internal/leaks"
-	"github.com/mcpscope/mcpscope/internal/render"
 	"github.com/mcpscope/mcpscope/internal/server/policy"
 )
 
@@ -132,7 +131,7 @@ func (f *wrapFlags) bareText(memory uint64, swap string) string {
 		return ""
 	}
 	const text = "Servers still run without mcpscope (%s), until their clients restart.\n"
-	bare := fmt.Sprintf(text, render.HumanBytes(memory))
+	bare := fmt.Sprintf(text, cli.HumanBytes(memory))
 	if f.idleFreeze == "" && swap != "" {
 		bare += "To freeze idle servers, which frees memory: mcpscope wrap --idle-freeze 10m\n"
 	}

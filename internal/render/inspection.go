@@ -120,7 +120,7 @@ func (i *Inspection) write(out io.Writer) {
 	_ = b.out.Flush() // cli.Output keeps the error
 	for _, m := range i.Tree {
 		indent := strings.Repeat("  ", m.Depth+1)
-		fmt.Fprintf(out, "%s%d %s %s\n", indent, m.PID, HumanBytes(m.Memory), cli.OneLine(m.Command))
+		fmt.Fprintf(out, "%s%d %s %s\n", indent, m.PID, cli.HumanBytes(m.Memory), cli.OneLine(m.Command))
 	}
 }
 
@@ -180,7 +180,7 @@ func (i *Inspection) clientText() string {
 func (v *Server) MemoryLine() string {
 	text := MemoryText(*v)
 	if v.Peak != nil {
-		text += ", at most " + HumanBytes(*v.Peak)
+		text += ", at most " + cli.HumanBytes(*v.Peak)
 	}
 	switch v.MemoryFrom {
 	case fromScope:
@@ -209,9 +209,9 @@ func (i *Inspection) memoryText() string {
 		return ""
 	}
 	text := fmt.Sprintf("%s anonymous, %s files, %s kernel",
-		HumanBytes(m.Anonymous), HumanBytes(m.Files), HumanBytes(m.Kernel))
+		cli.HumanBytes(m.Anonymous), cli.HumanBytes(m.Files), cli.HumanBytes(m.Kernel))
 	if m.Swapped != nil {
-		text += ", and " + HumanBytes(*m.Swapped) + " in swap"
+		text += ", and " + cli.HumanBytes(*m.Swapped) + " in swap"
 	}
 	return text
 }

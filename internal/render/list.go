@@ -93,7 +93,7 @@ func savedFor(client Process, servers []Server) string {
 	line := fmt.Sprintf("%s: %s of %s, %d idle", cli.OneLine(client.Text()),
 		cli.Counted(len(servers), "server"), cli.Counted(len(names), "name"), idle)
 	if saved > 0 { // 0 where the kernel does not count it
-		line += ": " + HumanBytes(saved) + " saved"
+		line += ": " + cli.HumanBytes(saved) + " saved"
 	}
 	return line
 }

@@ -158,32 +158,27 @@ func figuresOf(used fleet.Usage) Figures {
 		OOMKills:    used.OOMKills,
 		PIDsRefused: used.PIDsRefused,
 	}
-	isCounted := used.Memory != nil && *used.Memory > 0 // a zombie has no memory
+	memory, isSum := used.MemoryNow()
 	switch {
-	case !isCounted:
-		f.AddMembers(used.PIDs)
+	case isSum:
+		f.setSum(memory)
 	case used.WithGuard:
-		f.Memory = used.Memory
+		f.Memory = &memory
 		f.MemoryFrom = fromScope
 	default:
-		f.Memory = used.Memory
+		f.Memory = &memory
 		f.MemoryFrom = fromGroup
 	}
 	return f
 }
 
-// AddMembers sums up the memory of processes: the private memory of each, and the files and shared memory of
-// the process that has most of these, because many processes share the same pages.
-func (f *Figures) AddMembers(pids []int) {
-	var private, shared uint64
-	for _, pid := range pids {
-		m := proc.ReadMemory(pid)
-		private += m.Resident - m.Shared
-		shared = max(shared, m.Shared)
-	}
-	sum := private + shared
-	if sum > 0 {
-		f.Memory = &sum
+// AddMembers sums up the memory of processes that are in no group.
+func (f *Figures) AddMembers(pids []int) { f.setSum(proc.SumMemory(pids)) }
+
+// setSum sets a sum over processes; 0 is unknown.
+func (f *Figures) setSum(memory uint64) {
+	if memory > 0 {
+		f.Memory = &memory
 		f.Peak = nil
 		f.MemoryFrom = FromMembers
 	}

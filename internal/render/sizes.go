@@ -2,25 +2,11 @@
 
 package render
 
-import "fmt"
+import (
+	"fmt"
 
-// HumanBytes is a size in at most five characters: 0B, 1023B, 1.5K, 320M, 2.0G.
-func HumanBytes(n uint64) string {
-	if n < 1024 {
-		return fmt.Sprintf("%dB", n)
-	}
-	v := float64(n)
-	for _, unit := range "KMGTPE" {
-		v /= 1024
-		switch {
-		case v < 9.95:
-			return fmt.Sprintf("%.1f%c", v, unit)
-		case v < 1023.5 || unit == 'E':
-			return fmt.Sprintf("%.0f%c", v, unit)
-		}
-	}
-	return ""
-}
+	"github.com/mcpscope/mcpscope/internal/cli"
+)
 
 // HumanSeconds has the two largest units: 1.2s, 42s, 3m10s, 5h2m, 12d3h.
 func HumanSeconds(seconds float64) string {
@@ -43,17 +29,17 @@ func HumanSeconds(seconds float64) string {
 func MemoryText(v Server) string {
 	text := "-"
 	if v.Memory != nil {
-		text = HumanBytes(*v.Memory)
+		text = cli.HumanBytes(*v.Memory)
 	}
 	if v.MemoryFrom == FromMembers {
 		text = "~" + text
 	}
 	if v.IdleSince != nil && v.Memory != nil && v.Before > *v.Memory {
-		text += " (" + HumanBytes(v.Before) + ")"
+		text += " (" + cli.HumanBytes(v.Before) + ")"
 	}
 	limit := v.Limit("memory.max")
 	if limit != nil {
-		text += "/" + HumanBytes(*limit)
+		text += "/" + cli.HumanBytes(*limit)
 	}
 	return text
 }

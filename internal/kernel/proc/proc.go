@@ -543,3 +543,15 @@ func ReadMemory(pid int) (m Memory) {
 	m.Shared = min(m.Shared*uint64(os.Getpagesize()), m.Resident) // they are read one after the other
 	return m
 }
+
+// SumMemory sums up the memory of processes: the private memory of each, and the files and shared memory of
+// the process that has most of these, because many processes share the same pages.
+func SumMemory(pids []int) uint64 {
+	var private, shared uint64
+	for _, pid := range pids {
+		m := ReadMemory(pid)
+		private += m.Resident - m.Shared
+		shared = max(shared, m.Shared)
+	}
+	return private + shared
+}

@@ -40,7 +40,7 @@ func (r *reading) details(width int) []string {
 	}
 	for _, m := range r.tree {
 		indent := strings.Repeat("  ", m.Depth)
-		memory := render.HumanBytes(m.Memory)
+		memory := cli.HumanBytes(m.Memory)
 		lines = append(lines, fmt.Sprintf("%s%d %s %s", indent, m.PID, memory, m.Command))
 	}
 	for i := range lines {

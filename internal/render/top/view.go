@@ -380,7 +380,7 @@ func (v *view) summary(shown int) string {
 		memory += r.MemoryBytes()
 	}
 	text := fmt.Sprintf("%d servers, %d processes, CPU %.1f%%, memory %s, by %s",
-		len(v.readings), processes, 100*share, render.HumanBytes(memory), orderNames[v.order])
+		len(v.readings), processes, 100*share, cli.HumanBytes(memory), orderNames[v.order])
 	if v.filter != "" {
 		text += fmt.Sprintf(", %d with %q", shown, v.filter)
 	}

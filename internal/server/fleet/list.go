@@ -81,6 +81,16 @@ func (s *Listed) Usage() (u Usage, err error) {
 	return u, err
 }
 
+// MemoryNow is the memory as every view has it: what the kernel has counted since the start or, without that,
+// a sum over the members. It is 0 if it is unknown.
+func (u *Usage) MemoryNow() (bytes uint64, isSum bool) {
+	isCounted := u.Memory != nil && *u.Memory > 0 // a zombie has no memory
+	if isCounted {
+		return *u.Memory, false
+	}
+	return proc.SumMemory(u.PIDs), true
+}
+
 // Directories are the group of the members, and the one whose memory is the server's since its start. They
 // are "" for a tree, and the second one where the kernel does not count that.
 func (s *Listed) Directories() (members, memory string) {
