@@ -107,7 +107,8 @@ func configureServer(flags []string, name string) *gateway.Server {
 	_, _, _ = s.Parse(settings.Gateway, flags) // as the gateway has done, in the same environment
 	s.FromFile(settings.ReadFiles().ForBelowGateway(name))
 	return &gateway.Server{
-		Policy: s.Policy, Limits: s.Limits, Backend: s.Backend, Replace: s.Replace, Stderr: s.Stderr,
+		Policy: s.Policy, Limits: s.Limits, MinFree: s.MinFree,
+		Backend: s.Backend, Replace: s.Replace, Stderr: s.Stderr,
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/loop"
 	"github.com/mcpscope/mcpscope/internal/name"
 	"github.com/mcpscope/mcpscope/internal/programs"
+	"github.com/mcpscope/mcpscope/internal/server/admission"
 	"github.com/mcpscope/mcpscope/internal/server/guard"
 	"github.com/mcpscope/mcpscope/internal/server/launcher"
 	"github.com/mcpscope/mcpscope/internal/server/names"
@@ -116,13 +117,15 @@ func (v *invocation) prepare(operands []string) int {
 	}
 	dir, _ := os.Getwd() // "", if it was removed
 	v.server = &launcher.Server{
-		Name: f.Name, Env: env, Policy: f.Policy, Limits: f.Limits,
+		Name: f.Name, Env: env, Policy: f.Policy, Limits: f.Limits, MinFree: f.MinFree,
 		Main: launcher.MainProcess{
 			Path: file, Argv: operands, NoFile: limit, Signals: own.Signals.Client,
 		},
 		Backend: f.Backend, Require: f.Require, Replace: f.Replace, Notes: v.notes,
 		Stderr: f.Stderr, Report: report,
-		Messages:   launcher.Messages{Verbose: f.PrintsNotes(), Quiet: f.Quiet, Weaker: v.tellWeaker},
+		Messages: launcher.Messages{
+			Verbose: f.PrintsNotes(), Quiet: f.Quiet, Weaker: v.tellWeaker, Waits: v.noteWait,
+		},
 		ClientName: protocol.ClientName(os.Getppid()),
 		Origin:     protocol.OriginOf(dir, env),
 		Executable: "/proc/self/exe",
@@ -166,6 +169,9 @@ func reportRun(ended *guard.Ended, io cli.Stdio) int {
 }
 
 func (v *invocation) failRun(err error, reported bool) int {
+	if admission.Refused(err) {
+		return v.failAdmission(err)
+	}
 	hint := advice.Hint(v.values.Backend, err)
 	if !reported {
 		writeFailure(v.server.Name, v.server.Backend, v.server.Report, err, hint)

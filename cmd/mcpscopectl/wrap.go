@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/clientconfig"
 	"github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
@@ -21,6 +22,7 @@ type wrapFlags struct {
 	choice
 	program    string
 	idleFreeze string
+	minFree    string
 	shared     bool
 	check      bool
 	list       bool
@@ -68,6 +70,8 @@ lines to write.`,
 		"`PATH` of the mcpscope that clients start (default: next to mcpscopectl)")
 	c.Flags().StringVar(&f.idleFreeze, "idle-freeze", "",
 		"freeze each server after `D` without use: 10m (see mcpscope help run)")
+	c.Flags().StringVar(&f.minFree, "min-free", "",
+		"start a server only when `SIZE` of memory is free: 512M (see mcpscope help run)")
 	c.Flags().BoolVar(&f.shared, "shared", false, "also change files of projects that git tracks")
 	c.Flags().BoolVar(&f.check, "check", false, "change nothing; exit with 1 if wrap would change a file")
 	c.Flags().BoolVar(&f.list, "list", false, "list clients, servers and their states; change nothing")
@@ -111,18 +115,26 @@ func (f *wrapFlags) run(operands []string, stdio cli.Stdio) int {
 
 // flagsOfRun are the flags that every wrapped server gets.
 func (f *wrapFlags) flagsOfRun(stdio cli.Stdio) ([]wrapping.Flag, error) {
-	if f.idleFreeze == "" {
-		return nil, nil
+	var flags []wrapping.Flag
+	if f.idleFreeze != "" {
+		after, err := cli.ParseLimit(f.idleFreeze)
+		if err != nil {
+			return nil, fmt.Errorf("--idle-freeze: %w", err)
+		}
+		if after > 0 && after < policy.IdleFreezeLeast {
+			stdio.Note("an idle-freeze below " + policy.IdleFreezeLeast.String() +
+				" can freeze a server during a call, and delay the answer by a minute")
+		}
+		flags = append(flags, wrapping.Flag{Name: "idle-freeze", Value: f.idleFreeze})
 	}
-	after, err := cli.ParseLimit(f.idleFreeze)
-	if err != nil {
-		return nil, fmt.Errorf("--idle-freeze: %w", err)
+	if f.minFree != "" {
+		_, err := cgroup.ParseFree(f.minFree)
+		if err != nil {
+			return nil, fmt.Errorf("--min-free: %w", err)
+		}
+		flags = append(flags, wrapping.Flag{Name: "min-free", Value: f.minFree})
 	}
-	if after > 0 && after < policy.IdleFreezeLeast {
-		stdio.Note("an idle-freeze below " + policy.IdleFreezeLeast.String() +
-			" can freeze a server during a call, and delay the answer by a minute")
-	}
-	return []wrapping.Flag{{Name: "idle-freeze", Value: f.idleFreeze}}, nil
+	return flags, nil
 }
 
 // bareText is about the memory of servers that run without mcpscope until their clients start them again.

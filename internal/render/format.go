@@ -69,12 +69,12 @@ func (v Server) printable() Server {
 func sizeText(size any) (string, error) {
 	switch n := size.(type) {
 	case uint64:
-		return HumanBytes(n), nil
+		return cli.HumanBytes(n), nil
 	case *uint64:
 		if n == nil {
 			return "-", nil
 		}
-		return HumanBytes(*n), nil
+		return cli.HumanBytes(*n), nil
 	}
 	return "", fmt.Errorf("%v is no size", size)
 }

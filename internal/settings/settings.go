@@ -106,6 +106,7 @@ type Values struct {
 	Replace   bool
 	Policy    policy.Policy
 	Limits    cgroup.Limits
+	MinFree   uint64 // bytes
 	Stderr    protocol.Stderr
 	Report    string
 	NoBrowser bool

@@ -81,6 +81,12 @@ var table = [...]Row{
 		Values:  []string{"512M", "1G", "max"},
 		Help:    "limit the memory of the server and its descendants: 512M, 2G, max (default)",
 		parse:   func(v *Values, s string) error { return limit(v, "memory.max", s, cgroup.ParseMemory) }},
+	{Name: "min-free", For: Run, Where: Everywhere, Arg: "SIZE",
+		Default: "0",
+		Values:  []string{"0", "256M", "512M", "1G"},
+		Help: "wait up to 10s until so much memory is free, and otherwise start nothing (default 0); " +
+			"below a gateway the server starts, with a note",
+		parse: func(v *Values, s string) error { return keep(&v.MinFree, s, cgroup.ParseFree) }},
 	{Name: "cpu-max", For: both, Where: Everywhere, Arg: "PERCENT",
 		Default: "max",
 		Values:  []string{"50%", "100%", "200%", "max"},

@@ -30,6 +30,7 @@ var linked = map[string]string{
 	"internal/kernel/loop":    "one wait for everything",
 	room + "orphan":           "a start finds orphans",
 	room + "sweep":            "every start ends orphans",
+	room + "admission":        "--min-free",
 	room + "fleet":            "--replace looks for older servers",
 	room + "report":           "the line that whoever asks for it reads at the end",
 	room + "protocol":         "policy, causes, names",

@@ -5,6 +5,7 @@
 package backend
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -116,6 +117,29 @@ func (p Place) makeGroup(w Wanted) (*group.ControlGroup, error) {
 		err = g.Make(p.Above, w.Config)
 	}
 	return g, err
+}
+
+// AboveServer opens the directory that will have the server's group in it, for the limits above the server.
+// It may return nil. A tree is in the client's own group. Where a manager makes the scope elsewhere, such as
+// for a login session, it is the root of the mount, which in a container has the limit of that.
+func (p Place) AboveServer() *cgroup.Group {
+	if p.Root == nil {
+		return nil
+	}
+	dir := strings.TrimPrefix(p.Path, "/")
+	switch {
+	case p.Above != nil:
+		copied, _ := p.Above.Child(".") // nil, if it was removed: then no group can be made
+		return copied
+	case p.kind() != "":
+		slice := p.ownSlice()
+		if slice != nil {
+			return slice
+		}
+		dir = "."
+	}
+	found, _ := p.Root.Child(cmp.Or(dir, ".")) // nil, if it can't be opened: its limits are not known
+	return found
 }
 
 // CanTake reports why there can be no group for a process that runs.

@@ -81,8 +81,8 @@ func (s *Listed) Usage() (u Usage, err error) {
 	return u, err
 }
 
-// MemoryNow is the memory as every view has it: what the kernel has counted since the start or, without that,
-// a sum over the members. It is 0 if it is unknown.
+// MemoryNow is the memory as every view has it: the kernel's count since the start or, without that, a sum
+// over the members. It is 0 if it is unknown.
 func (u *Usage) MemoryNow() (bytes uint64, isSum bool) {
 	isCounted := u.Memory != nil && *u.Memory > 0 // a zombie has no memory
 	if isCounted {

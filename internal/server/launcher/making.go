@@ -17,6 +17,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
+	"github.com/mcpscope/mcpscope/internal/server/admission"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
 	"github.com/mcpscope/mcpscope/internal/server/brain"
 	"github.com/mcpscope/mcpscope/internal/server/client"
@@ -103,9 +104,18 @@ func (m *making) openPage() error {
 func (m *making) acquire() error {
 	s := m.wanted
 	c := m.server.Config
+	wait := &admission.Wait{
+		MinFree:       s.MinFree,
+		OnClientDeath: s.Policy.OnClientDeath,
+		Client:        m.client,
+		Waits:         s.Messages.Waits,
+	}
 	var broken []error // places that there are
 	err := s.eachPlace(func(p backend.Place, missed []error) error {
 		c.Client.Unit, _, _ = systemd.UnitOf(p.Path, os.Getuid()) // none, outside of any
+		if err := m.awaitMemory(wait, p); err != nil {
+			return err
+		}
 		if err := m.makeGroup(p); err != nil {
 			// a manager can be busy, or not be meant for us
 			if p.Backend == names.Delegated || p.Backend == names.Cgroup {
@@ -136,6 +146,30 @@ func (m *making) acquire() error {
 		return m.server.Group.Disarm() // a sweep leaves such a group alone
 	}
 	m.unlimited, err = limit(m.server, s.Limits) // before there is a main process
+	return err
+}
+
+// awaitMemory waits for free memory before there is a group or a process, so that a signal in the wait leaves
+// nothing. A server that is taken over does not wait: its client has started it, and its execve is held.
+func (m *making) awaitMemory(wait *admission.Wait, p backend.Place) error {
+	if wait.MinFree == 0 {
+		return nil
+	}
+	above := p.AboveServer()
+	defer above.Close() // a directory, or nil
+	isTaken := m.prepared == nil
+	if isTaken {
+		free, err := admission.ReadFree(p.Root, above)
+		if err == nil && free.Bytes < wait.MinFree {
+			m.server.Note(fmt.Sprintf("started with less free memory than min-free (%d of %d bytes): "+
+				"below a gateway it does not wait", free.Bytes, wait.MinFree))
+		}
+		return nil
+	}
+	err := wait.In(p.Root, above)
+	if waited := wait.Waited(); err == nil && waited > 0 {
+		m.server.Note("waited for free memory: " + waited.Round(policy.AdmitEvery).String())
+	}
 	return err
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
+	"github.com/mcpscope/mcpscope/internal/server/admission"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/names"
@@ -63,7 +64,7 @@ func (s *Server) eachPlace(try func(p backend.Place, missed []error) error) erro
 		for _, p := range places {
 			err := try(p, missed)
 			_ = p.Above.Close() // a directory, or nil
-			if err == nil || errors.Is(err, errGuard) {
+			if err == nil || errors.Is(err, errGuard) || admission.Refused(err) {
 				return err
 			}
 			missed = append(missed, &placeError{c, err})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/kernel/loop"
+	"github.com/mcpscope/mcpscope/internal/server/admission"
 	"github.com/mcpscope/mcpscope/internal/server/guard"
 	"github.com/mcpscope/mcpscope/internal/server/names"
 	"github.com/mcpscope/mcpscope/internal/server/policy"
@@ -22,6 +23,7 @@ type Server struct {
 	Env        []string    // the client's, without our own variables
 	Policy     policy.Policy
 	Limits     cgroup.Limits
+	MinFree    uint64 // bytes of memory that have to be free at the start, or 0
 	Backend    names.Backend
 	Require    bool // refuse the backend tree, which is weaker than all others
 	Replace    bool // retire older servers of this name, or recipe, and client process
@@ -59,4 +61,6 @@ type Messages struct {
 	// Weaker, if not nil, is called when the server gets the backend tree because a better one that this
 	// host has does not work.
 	Weaker func(error)
+	// Waits, if not nil, is called when the start has to wait for free memory.
+	Waits func(admission.Free)
 }

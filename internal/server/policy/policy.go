@@ -66,18 +66,20 @@ const (
 
 // Bounds without a setting.
 const (
-	UnreadWait      = 10 * time.Second      // how long unread input may delay the EOF grace
-	UnreadEvery     = 50 * time.Millisecond // see Lifecycle.drain
-	IdleWindow      = 10 * time.Second      // without a client, with stdin held open by another
-	IdleCPU         = 20 * time.Millisecond // less than this in a window is no work
-	ReclaimedWithin = 5 * time.Second       // added to graces after a reclaim
-	IdleFreezeLeast = 2 * time.Minute       // clients wait up to 60 s for a call
-	KillWithin      = time.Second           // for the kill, and all else of a stop but its graces
-	RepeatAfter     = 50 * time.Millisecond // systemd may send SIGTERM twice
-	DoubtMost       = 5 * time.Second       // until an unclear group is an orphan
-	ReactWithin     = 5 * time.Second       // for a guard that was asked for a stop, and for the status
-	EndsWithin      = 5 * time.Millisecond  // for a server that ends before a scope is worth asking for
-	NewbornAge      = 10 * time.Second      // before an unarmed group may be removed
-	ForgottenAfter  = 2 * time.Second       // before an empty scope is removed that systemd leaves
-	EngineWithin    = 20 * time.Second      // beyond the grace, for a container engine to end what it runs
+	UnreadWait      = 10 * time.Second       // how long unread input may delay the EOF grace
+	AdmitWithin     = 10 * time.Second       // for a start with --min-free: clients give up after 30 to 60 s
+	AdmitEvery      = 100 * time.Millisecond // between two readings of the free memory
+	UnreadEvery     = 50 * time.Millisecond  // see Lifecycle.drain
+	IdleWindow      = 10 * time.Second       // without a client, with stdin held open by another
+	IdleCPU         = 20 * time.Millisecond  // less than this in a window is no work
+	ReclaimedWithin = 5 * time.Second        // added to graces after a reclaim
+	IdleFreezeLeast = 2 * time.Minute        // clients wait up to 60 s for a call
+	KillWithin      = time.Second            // for the kill, and all else of a stop but its graces
+	RepeatAfter     = 50 * time.Millisecond  // systemd may send SIGTERM twice
+	DoubtMost       = 5 * time.Second        // until an unclear group is an orphan
+	ReactWithin     = 5 * time.Second        // for a guard that was asked for a stop, and for the status
+	EndsWithin      = 5 * time.Millisecond   // for a server that ends before a scope is worth asking for
+	NewbornAge      = 10 * time.Second       // before an unarmed group may be removed
+	ForgottenAfter  = 2 * time.Second        // before an empty scope is removed that systemd leaves
+	EngineWithin    = 20 * time.Second       // beyond the grace, for a container engine to end what it runs
 )
