@@ -13,6 +13,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/flags"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
+	"github.com/mcpscope/mcpscope/internal/programs"
 	"github.com/mcpscope/mcpscope/internal/settings"
 	"github.com/mcpscope/mcpscope/internal/units"
 )
@@ -89,6 +90,11 @@ func (u *unitsCall) run() int {
 	if err := u.check(); err != nil {
 		return u.stdio.Mistake("units", err.Error())
 	}
+	if !u.remove {
+		if status := u.checkProgram(); status != cli.ExitOK {
+			return status
+		}
+	}
 	dir, err := units.Dir()
 	if err != nil {
 		return u.stdio.Cannot("find the units", err)
@@ -102,6 +108,19 @@ func (u *unitsCall) run() int {
 		return u.gateway(dir)
 	}
 	return u.ownFiles(dir)
+}
+
+// checkProgram fails if the program that units would start may be removed with a cache.
+func (u *unitsCall) checkProgram() int {
+	runner, err := programs.FindRunner()
+	if err != nil {
+		return cli.ExitOK // the units name the path of make install
+	}
+	err = programs.CheckLasting(runner)
+	if cache, ok := errors.AsType[*programs.CacheError](err); ok {
+		return u.stdio.CannotWithHint("write units", err, cache.Step("units"))
+	}
+	return cli.ExitOK
 }
 
 // check returns a mistake in the flags.

@@ -5,6 +5,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -15,6 +16,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
 	"github.com/mcpscope/mcpscope/internal/doctor"
 	"github.com/mcpscope/mcpscope/internal/leaks"
+	"github.com/mcpscope/mcpscope/internal/programs"
 	"github.com/mcpscope/mcpscope/internal/server/policy"
 )
 
@@ -92,8 +94,7 @@ func (f *wrapFlags) run(operands []string, stdio cli.Stdio) int {
 	}
 	program, err := clientconfig.Installed(f.program)
 	if err != nil {
-		return stdio.CannotWithHint("wrap", err,
-			"install both programs permanently, or select an installed one: mcpscope wrap --program PATH")
+		return cannotStart(stdio, err)
 	}
 	flags, err := f.flagsOfRun(stdio)
 	if err != nil {
@@ -111,6 +112,15 @@ func (f *wrapFlags) run(operands []string, stdio cli.Stdio) int {
 		f.noteSwap(stdio, swap)
 	}
 	return status
+}
+
+// cannotStart prints why clients could not start a program.
+func cannotStart(stdio cli.Stdio, err error) int {
+	step := "install both programs permanently, or select an installed one: mcpscope wrap --program PATH"
+	if cache, ok := errors.AsType[*programs.CacheError](err); ok {
+		step = cache.Step("wrap")
+	}
+	return stdio.CannotWithHint("wrap", err, step)
 }
 
 // flagsOfRun are the flags that every wrapped server gets.

@@ -41,6 +41,9 @@ func TestWrapWithoutAProgram(t *testing.T) {
 	u := newUser(t)
 	const hint = "hint: install both programs permanently, or select an installed one: mcpscope wrap --program PATH\n"
 	u.wants(1, []string{"cannot wrap: ", u.home + "/none: no such file or directory", hint}, "wrap", "--program", u.home+"/none")
+	cached := filepath.Join(u.home, "_npx/3f2a/bin/mcpscope")
+	u.wants(1, []string{"cannot wrap: " + cached + " is in the cache of npx", "hint: npm install -g mcpscope, then mcpscope wrap\n"},
+		"wrap", "--program", cached)
 	t.Run("in a temporary directory", func(t *testing.T) {
 		own, err := programs.Own()
 		if err != nil || !strings.HasPrefix(own, os.TempDir()+"/") {

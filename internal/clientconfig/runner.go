@@ -32,10 +32,14 @@ func Installed(given string) (string, error) {
 	return checked(path)
 }
 
-// checked returns the absolute path of a program that can be executed, and that unwrap will recognize.
+// checked returns the absolute path of a program that lasts, that can be executed, and that unwrap will
+// recognize.
 func checked(program string) (string, error) {
 	path, err := filepath.Abs(program)
 	if err != nil {
+		return "", err
+	}
+	if err := programs.CheckLasting(path); err != nil {
 		return "", err
 	}
 	if _, err := exec.LookPath(path); err != nil {
