@@ -180,16 +180,22 @@ func TestDebianPackage(t *testing.T) {
 	debian(t)
 	before := files(t)
 	t.Cleanup(func() { _ = exec.Command("dpkg", "--purge", "--force-all", "mcpscope").Run() }) // it may be gone
-	install := func(name, version string) {
+	install := func(name, version string) string {
 		t.Helper()
-		root(t, 0, "dpkg", "--install", archive(t, name, "*.deb"))
+		said := root(t, 0, "dpkg", "--install", archive(t, name, "*.deb"))
 		escape.Contains(t, "\n"+root(t, 0, "/usr/bin/mcpscope", "version"), "\nmcpscope "+version+" ",
 			"\nmcpscopectl "+version+" ")
+		return said
 	}
-	install("old", older)
+	const next = "  mcpscope sweep --dry-run   list servers that clients have left behind\n  mcpscope wrap "
+	escape.Contains(t, install("old", older), next)
 	const settings = "/etc/mcpscope/mcpscope.toml"
 	place(t, settings, "[defaults]\neof-grace = \"300ms\"\nterm-grace = \"300ms\"\n") // and the test is shorter
-	outlive(t, "upgrade", crew(t), func() { install("new", newer) })
+	outlive(t, "upgrade", crew(t), func() {
+		if said := install("new", newer); strings.Contains(said, next) {
+			t.Errorf("at an upgrade the package says %s", said)
+		}
+	})
 	outlive(t, "downgrade", crew(t), func() { install("old", older) })
 	escape.Contains(t, root(t, 0, "cat", settings), "300ms")
 
@@ -202,6 +208,25 @@ func TestDebianPackage(t *testing.T) {
 	outlive(t, "removal", all, func() { root(t, 0, "dpkg", "--remove", "mcpscope") })
 	root(t, 0, "cat", settings) // they stay
 	root(t, 0, "dpkg", "--purge", "mcpscope")
+	same(t, before)
+}
+
+// The scripts of the archive explain themselves, and change nothing for an argument that they do not know.
+func TestArchiveScripts(t *testing.T) {
+	debian(t)
+	dir := host.Directory(t, host.Root)
+	root(t, 0, "tar", "-xzf", archive(t, "new", "*.tar.gz"), "-C", dir, "--strip-components=1")
+	before := files(t)
+	for script, variable := range map[string]string{"install": "  PREFIX=DIR ", "uninstall": "  FORCE=1 "} {
+		file := filepath.Join(dir, script)
+		for _, help := range []string{"--help", "-h"} {
+			escape.Contains(t, root(t, 0, file, help), "Usage: sudo ./"+script+"\n", variable)
+		}
+		for _, argument := range []string{"--prefix=/opt", "bin", "--", ""} {
+			escape.Contains(t, root(t, 2, file, argument), script+": unknown argument "+argument+": nothing is changed; "+file+" --help")
+		}
+		escape.Contains(t, root(t, 2, file, "--help", "bin"), "nothing is changed")
+	}
 	same(t, before)
 }
 
