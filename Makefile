@@ -28,7 +28,8 @@ ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 NFPM := github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.4
 DIST ?= dist
 PROCESSORS ?= amd64 arm64
-FORMATS ?= deb rpm
+FORMATS ?= deb rpm npm
+NPM ?= npm
 EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null)
 COMMIT ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null)
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
@@ -53,8 +54,8 @@ install: ## install what make build has built below $(DESTDIR)$(PREFIX), and set
 uninstall: ## remove it again, unless a client or service needs it: FORCE=1
 	@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' SYSCONFDIR='$(SYSCONFDIR)' FORCE='$(FORCE)' packaging/uninstall
 
-packages: ## make archives and packages in dist/: PROCESSORS="amd64 arm64" FORMATS="deb rpm"
-	@rm -rf $(DIST) && GO='$(GO)' NFPM='$(GO) run $(NFPM)' LDFLAGS='$(LDFLAGS)' VERSION='$(VERSION)' COMMIT='$(COMMIT)' SOURCE_DATE_EPOCH='$(EPOCH)' \
+packages: ## make archives and packages of the version of the tag in dist/: PROCESSORS="amd64 arm64" FORMATS="deb rpm npm"
+	@rm -rf $(DIST) && GO='$(GO)' NFPM='$(GO) run $(NFPM)' NPM='$(NPM)' LDFLAGS='$(LDFLAGS)' VERSION='$(VERSION)' COMMIT='$(COMMIT)' SOURCE_DATE_EPOCH='$(EPOCH)' \
 		PROCESSORS='$(PROCESSORS)' FORMATS='$(FORMATS)' packaging/build '$(DIST)'
 	@cd $(DIST) && ls -l
 

@@ -207,6 +207,12 @@ func unwrapped(t *testing.T, mcpscope string) {
 // with its client.
 func used(t *testing.T, mcpscope string) {
 	t.Helper()
+	usedAs(t, mcpscope, mcpscope)
+}
+
+// usedAs is used where the client has to start another file than the one that the reader runs.
+func usedAs(t *testing.T, mcpscope, program string) {
+	t.Helper()
 	wrapped(t, mcpscope)
 	text, err := os.ReadFile(configFile)
 	if err != nil {
@@ -222,8 +228,8 @@ func used(t *testing.T, mcpscope string) {
 		t.Fatal(err)
 	}
 	server := config.MCPServers["clock"]
-	if server.Command != mcpscope {
-		t.Errorf("the client starts %q, not %q", server.Command, mcpscope)
+	if server.Command != program {
+		t.Errorf("the client starts %q, not %q", server.Command, program)
 	}
 	cmd := host.Current(t).Command(host.Tester, append([]string{server.Command}, server.Args...)...)
 	talk := escape.StartTalk(t, cmd, cmd.Start)

@@ -36,15 +36,17 @@ func buildPackages(dir, nfpm string) error {
 	}
 	defer os.RemoveAll(copied)
 	script := fmt.Sprintf(`set -e
+		formats="deb rpm"
+		! command -v npm || formats="$formats npm"
 		build() { LDFLAGS="-s -w -X %[1]s/internal/programs.release=$2" VERSION=$2 FORMATS="$3" packaging/build "%[2]s/$1"; }
 		build old %[3]s deb
-		build new %[4]s "deb rpm"
+		build new %[4]s "$formats"
 		git ls-files -z --cached --others --exclude-standard | xargs -0 ls -d 2>/dev/null | tar -c -T - | tar -x -C %[5]q
 		cd %[5]q; umask 077; TZ=Asia/Tokyo; LC_ALL=C.UTF-8; export TZ LC_ALL
-		build again %[4]s "deb rpm"`, module, dir, older, newer, copied)
+		build again %[4]s "$formats"`, module, dir, older, newer, copied)
 	cmd := exec.Command("sh", "-c", script)
 	cmd.Dir = "../.."
-	cmd.Env = append(os.Environ(), "GO=go", "NFPM="+nfpm, "PROCESSORS="+runtime.GOARCH,
+	cmd.Env = append(os.Environ(), "GO=go", "NPM=npm", "NFPM="+nfpm, "PROCESSORS="+runtime.GOARCH,
 		"COMMIT=0123456789ab", "SOURCE_DATE_EPOCH=1700000000")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("make packages: %w: %s", err, out)
