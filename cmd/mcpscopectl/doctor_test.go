@@ -16,7 +16,6 @@ import (
 	"github.com/mcpscope/mcpscope/internal/doctor"
 	"github.com/mcpscope/mcpscope/internal/programs"
 	"github.com/mcpscope/mcpscope/internal/server/names"
-	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
 // replaceRunner puts a program with that text beside the test until it has finished, or none for "".
@@ -46,7 +45,7 @@ func replaceRunner(t *testing.T, text string) {
 
 // examined are facts of a host on which that backend works, or no backend for "".
 func examined(b names.Backend) doctor.Facts {
-	f := doctor.Facts{Mcpscope: "v1", UID: 1000, Defaults: settings.Defaults()}
+	f := doctor.Facts{Mcpscope: "v1", UID: 1000}
 	f.Host.Kernel = "6.1.0"
 	f.Host.Init.Reaps = true
 	f.Host.Swap = "disk"

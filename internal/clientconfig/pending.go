@@ -22,10 +22,15 @@ type Coverage struct {
 // FindCoverage reads the configurations of the calling user.
 func FindCoverage() Coverage {
 	found, _ := Everywhere() // no file, without a directory to look in
-	for _, f := range found.Files {
-		f.LeaveShared()
+	return found.Coverage()
+}
+
+// Coverage counts the servers of the files that were found.
+func (f Found) Coverage() Coverage {
+	for _, c := range f.Files {
+		c.LeaveShared()
 	}
-	return coverageOf(found.Files)
+	return coverageOf(f.Files)
 }
 
 // coverageOf counts a server that wrap leaves alone, for any reason, as none.

@@ -25,8 +25,8 @@ type Facts struct {
 	Host     Host
 	Trials   []Trial // in the order of auto
 	Findings Findings
-	Defaults *settings.Values // of every server, from settings files
-	WithCgo  bool             // the runner was built with cgo
+	Limits   []settings.PlacedLimit // in settings files, and in the commands of wrapped servers
+	WithCgo  bool                   // the runner was built with cgo
 }
 
 // Findings are facts about programs and files beside the host itself, in JSON too; fields are only added.
@@ -43,28 +43,28 @@ type Findings struct {
 // Collect reads the facts. The findings come first, because a trial is a server that they would count.
 func Collect(installed Programs) Facts {
 	files := settings.ReadFiles()
+	configured, _ := clientconfig.Everywhere() // no file, without a directory to look in
 	f := Facts{
 		Mcpscope: programs.Version(),
 		UID:      os.Getuid(),
 		Host:     readHost(),
-		Findings: readFindings(files),
-		Defaults: settings.Defaults(),
+		Findings: readFindings(files, configured),
+		Limits:   append(files.Limits(), configured.Limits(files)...),
 		WithCgo:  builtWithCgo(installed.runner),
 	}
-	f.Defaults.FromFile(files.For(""))
 	for _, b := range backend.Candidates() {
 		f.Trials = append(f.Trials, tryBackend(installed, b))
 	}
 	return f
 }
 
-func readFindings(files *settings.FileSettings) Findings {
+func readFindings(files *settings.FileSettings, configured clientconfig.Found) Findings {
 	leaks, _ := leaks.Count(os.Getuid()) // doctor advises if there is one; sweep prints the error
 	return Findings{
 		Gateways:    gatewayLines(),
 		Uncontained: units.UncontainedGateways(),
 		Changed:     changedGateways(),
-		Configured:  clientconfig.FindCoverage().Lines(),
+		Configured:  configured.Coverage().Lines(),
 		Agents:      agentsOutside(),
 		Leaks:       leaks,
 		Settings:    problemLines(files.Problems),

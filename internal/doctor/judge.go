@@ -23,14 +23,13 @@ type Diagnosis struct {
 	Limits   []string   `json:"limits,omitempty"` // that cannot be applied
 	Selftest []TestCase `json:"selftest,omitempty"`
 
-	limitsMayFail bool // limits = "best-effort"
+	limitsAreFatal bool // with one of Limits mcpscope run starts nothing
 }
 
 // Judge makes the diagnosis of facts. mcpscope run uses the first backend that works.
 func Judge(f Facts) *Diagnosis {
 	d := &Diagnosis{
 		Version: 1, Mcpscope: f.Mcpscope, UID: f.UID, Host: f.Host, Findings: f.Findings,
-		limitsMayFail: f.Defaults.Limits.BestEffort,
 	}
 	d.Changed = withoutUncontained(f.Findings.Changed, f.Findings.Uncontained)
 	for _, t := range f.Trials {
@@ -38,7 +37,7 @@ func Judge(f Facts) *Diagnosis {
 		if isOfRun {
 			d.Backend = t.Backend
 			d.Group = t.Group
-			d.Limits = inapplicableLimits(f.Defaults, t)
+			d.Limits, d.limitsAreFatal = inapplicableLimits(f.Limits, t)
 			t.Remedy = remedyForControllers(t, f.Host.Cgroup)
 		}
 		d.Backends = append(d.Backends, t)
@@ -64,7 +63,7 @@ func (d *Diagnosis) IsHealthy() bool {
 	switch {
 	case !d.Group:
 		return false
-	case len(d.Limits) > 0 && !d.limitsMayFail:
+	case d.limitsAreFatal:
 		return false
 	case len(d.Uncontained) > 0 || len(d.Changed) > 0:
 		return false

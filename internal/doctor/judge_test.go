@@ -3,6 +3,7 @@
 package doctor
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -30,15 +31,15 @@ func goodFacts() Facts {
 			{Backend: names.Delegated, Reason: "not delegated", Remedy: "delegate it"},
 			{Backend: names.Tree, Works: true, Milliseconds: 4},
 		},
-		Defaults: settings.Defaults(),
 	}
 }
 
-// withLimits gives all servers limits, as a settings file would.
+// withLimits gives servers limits, as a settings file would.
 func (f *Facts) withLimits(bestEffort bool, files ...string) {
-	f.Defaults.Limits.BestEffort = bestEffort
-	for _, file := range files {
-		f.Defaults.Limits.Files = append(f.Defaults.Limits.Files, cgroup.Limit{File: file, Value: "1"})
+	for i, file := range files {
+		f.Limits = append(f.Limits, settings.PlacedLimit{
+			Limit: cgroup.Limit{File: file, Value: "1"}, Place: fmt.Sprintf("/f:%d", i+1), MayFail: bestEffort,
+		})
 	}
 }
 
@@ -97,14 +98,14 @@ func TestJudge(t *testing.T) {
 			f.withLimits(false, "memory.max", "cpu.max")
 		}, false, `  systemd-user    works, in 12 ms; limits possible: memory
                   → for limits of cpu, pids: sudo systemctl edit user@.service, with the lines [Service] and Delegate=cpu memory pids io; then reboot
-  limits          cpu.max=1 cannot be applied: systemd-user has no controller cpu
+  limits          /f:2: cpu.max=1 cannot be applied: systemd-user has no controller cpu, so nothing starts; with limits = "best-effort" servers start without it
 `},
 		{"a limit that may be missing", func(f *Facts) {
 			f.Trials[0].Controllers = []string{"cpu", "memory"}
 			f.withLimits(true, "pids.max")
 		}, true, `  systemd-user    works, in 12 ms; limits possible: cpu, memory
                   → for limits of pids: sudo systemctl edit user@.service, with the lines [Service] and Delegate=cpu memory pids io; then reboot
-  limits          pids.max=1 cannot be applied: systemd-user has no controller pids
+  limits          /f:1: pids.max=1 cannot be applied: systemd-user has no controller pids
 `},
 		{"limits with their controllers", func(f *Facts) { f.withLimits(false, "memory.max", "pids.max") }, true, ""},
 		{"an old kernel", func(f *Facts) {

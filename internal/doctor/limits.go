@@ -14,15 +14,23 @@ import (
 // limitControllers are those of the limits that flags and settings files have names for.
 var limitControllers = []string{"cpu", "memory", "pids"}
 
-// inapplicableLimits lists the limits for all servers in settings files that lack their controller in a
-// trial. With such a limit mcpscope run fails, unless limits is best-effort.
-func inapplicableLimits(defaults *settings.Values, t Trial) (lines []string) {
-	for _, limit := range defaults.Inapplicable(t.Controllers) {
+// inapplicableLimits lists the limits that lack their controller in a trial. areFatal: with one of them
+// mcpscope run starts nothing.
+func inapplicableLimits(limits []settings.PlacedLimit, t Trial) (lines []string, areFatal bool) {
+	for _, limit := range limits {
+		if limit.IsApplicable(t.Controllers) {
+			continue
+		}
 		controller, _, _ := strings.Cut(limit.File, ".")
-		const text = "%s cannot be applied: %s has no controller %s"
-		lines = append(lines, fmt.Sprintf(text, limit, t.Backend, controller))
+		const text = "%s: %s cannot be applied: %s has no controller %s"
+		line := fmt.Sprintf(text, limit.Place, limit, t.Backend, controller)
+		if !limit.MayFail {
+			line += `, so nothing starts; with limits = "best-effort" servers start without it`
+			areFatal = true
+		}
+		lines = append(lines, line)
 	}
-	return lines
+	return lines, areFatal
 }
 
 // missingControllers are those of the limits that servers cannot have in this trial.

@@ -32,8 +32,8 @@ func FindPrograms() (Programs, error) {
 	return Programs{runner: runner, tool: server}, nil
 }
 
-// start runs mcpscope run with flags that override settings files: require would refuse tree. A file that is
-// nil stands for /dev/null.
+// start runs mcpscope run with flags that override settings files: require would refuse tree, and a limit
+// without its controller every backend. A file that is nil stands for /dev/null.
 func (p Programs) start(b names.Backend, files []*os.File, args ...string) (*os.Process, error) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
@@ -45,7 +45,10 @@ func (p Programs) start(b names.Backend, files []*os.File, args ...string) (*os.
 			files[i] = null
 		}
 	}
-	argv := []string{"mcpscope", "run", "--require=false", "--name", "doctor", "--backend", string(b)}
+	argv := []string{
+		"mcpscope", "run", "--require=false", "--limits", "best-effort", "--name", "doctor",
+		"--backend", string(b),
+	}
 	attributes := &os.ProcAttr{Env: settings.ServerEnvironment(os.Environ()), Files: files}
 	return os.StartProcess(p.runner, append(argv, args...), attributes)
 }

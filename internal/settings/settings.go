@@ -131,8 +131,14 @@ func Defaults() *Values {
 
 // Parse reads the environment, and then the command line. help is true if the command line requests help.
 func (v *Values) Parse(of Command, args []string) (operands []string, help bool, err error) {
+	return v.parse(of, args, os.Getenv)
+}
+
+func (v *Values) parse(of Command, args []string, getenv func(string) string) (
+	operands []string, help bool, err error,
+) {
 	for _, r := range Rows(of) {
-		text := os.Getenv(r.Variable()) // "" for a setting without a variable
+		text := getenv(r.Variable()) // "" for a setting without a variable
 		if text == "" {
 			continue
 		}
@@ -170,12 +176,16 @@ func (v *Values) Given(name string) bool { return v.given[name] }
 // Inapplicable returns the limits that a group with these controllers cannot have.
 func (v *Values) Inapplicable(controllers []string) (limits []cgroup.Limit) {
 	for _, limit := range v.Limits.Files {
-		controller, _, _ := strings.Cut(limit.File, ".")
-		if controller != "cgroup" && !slices.Contains(controllers, controller) {
+		if !isApplicable(limit, controllers) {
 			limits = append(limits, limit)
 		}
 	}
 	return limits
+}
+
+func isApplicable(limit cgroup.Limit, controllers []string) bool {
+	controller, _, _ := strings.Cut(limit.File, ".")
+	return controller == "cgroup" || slices.Contains(controllers, controller)
 }
 
 // ServerEnvironment removes our variables from a client's environment. MCPSCOPE_ID can be that of a server

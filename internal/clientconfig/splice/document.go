@@ -155,3 +155,6 @@ func Parse(format Format, data []byte) (d *Document, err error) {
 
 // Raw is how a text is written.
 func (d *Document) Raw(n *Node) string { return string(d.Data[n.Start:n.End]) }
+
+// Line returns the line in which a value begins, from 1.
+func (d *Document) Line(n *Node) int { return 1 + bytes.Count(d.Data[:n.Start], []byte("\n")) }

@@ -255,6 +255,9 @@ func (s *Server) findOwn(r Reader) string {
 	return ""
 }
 
+// Line returns the line of the file in which the command of a server with a command begins.
+func (s *Server) Line(d *splice.Document) int { return d.Line(s.command) }
+
 // Own returns the command without mcpscope.
 func (s *Server) Own() []string { return s.Argv[s.prefix:] }
 

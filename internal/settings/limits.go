@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package settings
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/mcpscope/mcpscope/cgroup"
+)
+
+// PlacedLimit is a limit of servers, and where a person has written it.
+type PlacedLimit struct {
+	cgroup.Limit
+	Place   string // FILE:LINE
+	MayFail bool   // limits = "best-effort": the servers start without it
+}
+
+// limitKeys are the settings whose values are limits.
+var limitKeys = []string{"memory-max", "cpu-max", "pids-max", "set"}
+
+// Limits returns the limits of [defaults] and of each [server."NAME"], in the order of the files. It leaves
+// out one that the same section of a later file overrides.
+func (c *FileSettings) Limits() []PlacedLimit {
+	var limits []PlacedLimit
+	for i, v := range c.values {
+		isLater := func(other FileValue) bool { return other.key == v.key && other.pattern == v.pattern }
+		if !slices.Contains(limitKeys, v.key) || slices.ContainsFunc(c.values[i+1:], isLater) {
+			continue
+		}
+		own := Defaults()
+		own.FromFile(map[string]FileValue{v.key: v})
+		all := Defaults()
+		all.FromFile(c.For(v.pattern))
+		for _, limit := range own.Limits.Files {
+			limits = append(limits, PlacedLimit{
+				Limit: limit, Place: fmt.Sprintf("%s:%d", v.File, v.Line), MayFail: all.Limits.BestEffort,
+			})
+		}
+	}
+	return limits
+}
+
+// LimitsOfRun returns the limits in the flags and variables of one mcpscope run, without those of files.
+// mayFail is as of PlacedLimit. A command line with a mistake starts nothing, and so has no limits.
+func (c *FileSettings) LimitsOfRun(args []string, getenv func(string) string) (
+	limits []cgroup.Limit, mayFail bool,
+) {
+	v := Defaults()
+	if _, _, err := v.parse(Run, args, getenv); err != nil {
+		return nil, false
+	}
+	limits = slices.Clone(v.Limits.Files)
+	v.FromFile(c.For(v.Name))
+	return limits, v.Limits.BestEffort
+}
+
+// IsApplicable reports whether a group with these controllers can have the limit.
+func (l PlacedLimit) IsApplicable(controllers []string) bool {
+	return isApplicable(l.Limit, controllers)
+}
