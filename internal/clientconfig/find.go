@@ -63,15 +63,40 @@ func Find(args []string) (Found, error) {
 		return Found{}, err
 	}
 	var places []known.File
+	backed, unreadable := userBackups().Files()
 	for _, arg := range args {
 		found, err := f.Find(arg)
-		if err != nil {
+		wrapped := wrappedOf(f, backed, arg)
+		if err != nil && len(wrapped) == 0 {
 			return Found{}, errors.Join(err, mistakesInSettings())
 		}
-		places = append(places, found...)
+		places = append(places, slices.Concat(found, wrapped)...)
 	}
 	files := readFiles(places)
-	return Found{Files: files, Left: findLeft(files)}, nil
+	for _, c := range files {
+		c.markNamed()
+	}
+	return Found{Files: files, Backups: unreadable, Left: findLeft(files)}, nil
+}
+
+// wrappedOf returns the files with a backup that a client reads from any project, and that have a wrapped
+// server or cannot be read.
+func wrappedOf(f known.Finder, backed []string, client string) []known.File {
+	var places []known.File
+	for _, path := range backed {
+		file := f.ByPath(path)
+		if file.Client == client {
+			places = append(places, file)
+		}
+	}
+	read := readFiles(places)
+	var wrapped []known.File
+	for _, c := range read {
+		if c.isWanted(false) {
+			wrapped = append(wrapped, c.File)
+		}
+	}
+	return wrapped
 }
 
 // Everywhere are the files of every client that are found here, and all others that have a wrapped server:
@@ -90,8 +115,7 @@ func Everywhere() (Found, error) {
 	read := readFiles(places)
 	found := Found{Backups: unreadable, Directories: f.Unsearchable(), Left: findLeft(read)}
 	for _, c := range read {
-		// A person has named the file, and has not restored every server since.
-		c.Named = c.HasBackup() && wrapping.AnyWrapped(c.Servers)
+		c.markNamed()
 		hasClient := slices.ContainsFunc(ofClients, func(f known.File) bool { return f.Path == c.Path })
 		if !hasClient {
 			c.checkPlaces()
@@ -101,6 +125,12 @@ func Everywhere() (Found, error) {
 		}
 	}
 	return found, nil
+}
+
+// markNamed is for a file with a wrapped server and a backup: a person has named it, and has not restored
+// every server since.
+func (c *File) markNamed() {
+	c.Named = c.Named || c.HasBackup() && wrapping.AnyWrapped(c.Servers)
 }
 
 // checkPlaces is for a file that only its backup names. No known client has servers in it, so a wrapped

@@ -135,6 +135,29 @@ func TestFindByBackup(t *testing.T) {
 	}
 }
 
+// The name of a client finds its wrapped files in all projects, from any directory, and no others there.
+func TestFindWrappedFilesOfAClient(t *testing.T) {
+	h := newHome(t)
+	for _, project := range []string{"one", "two", "three"} {
+		h.write(project+"/.cursor/mcp.json", oneServer)
+	}
+	h.write("one/.mcp.json", oneServer)
+	for _, file := range []string{"one/.cursor/mcp.json", "two/.cursor/mcp.json", "one/.mcp.json"} {
+		h.wrap(h.path(file))
+	}
+	h.wantSummary(h.find("cursor"), "one/.cursor/mcp.json time wrapped", "two/.cursor/mcp.json time wrapped")
+	t.Chdir(h.path("three"))
+	h.wantSummary(h.find("cursor"), "three/.cursor/mcp.json time bare",
+		"one/.cursor/mcp.json time wrapped", "two/.cursor/mcp.json time wrapped")
+	h.write("one/.cursor/mcp.json", oneServer) // unwrapped by a person
+	h.remove("two")
+	h.wantSummary(h.find("cursor"), "three/.cursor/mcp.json time bare")
+	t.Chdir(h.dir)
+	if _, err := Find([]string{"cursor"}); err == nil || err.Error() != "Cursor has no configuration here" {
+		t.Errorf("without a wrapped file: %v", err)
+	}
+}
+
 // A wrapped server can be where no known client has servers: the section that named the client was removed.
 func TestFindWrappedServersElsewhere(t *testing.T) {
 	h := newHome(t)
