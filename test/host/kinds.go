@@ -15,6 +15,10 @@ var (
 
 	// ReadOnlyCgroupfs is the default of docker, podman and Kubernetes.
 	ReadOnlyCgroupfs = Kind{Name: "read-only cgroupfs", flags: unix.CLONE_NEWCGROUP, plan: poorPlan{Cgroupfs: "read-only"}}
+	// ReadOnlySlice is such a container whose groups were writable before, or that shows the host's.
+	ReadOnlySlice = Kind{
+		Name: "read-only mcp.slice", flags: unix.CLONE_NEWCGROUP, plan: poorPlan{Cgroupfs: "read-only", Slice: true},
+	}
 	// NoCgroupfs is a chroot or a minimal sandbox.
 	NoCgroupfs = Kind{Name: "no cgroupfs", plan: poorPlan{Cgroupfs: "none"}}
 	// OwnCgroupfs is a container that may make groups; it starts in the root of its
@@ -160,7 +164,7 @@ var Container = Kind{
 // Kinds are all of them.
 func Kinds() []Kind {
 	return []Kind{
-		ReadOnlyCgroupfs, NoCgroupfs, OwnCgroupfs, HostCgroupfs, SubtreeCgroupfs, CgroupV1, Hybrid,
+		ReadOnlyCgroupfs, ReadOnlySlice, NoCgroupfs, OwnCgroupfs, HostCgroupfs, SubtreeCgroupfs, CgroupV1, Hybrid,
 		FakeRoot, Unprivileged, Delegated,
 		DeadBus, ForeignBus, HangingBus, DeadBusDelegated, HangingBusDelegated, HangingManager,
 		Hidepid, NoProc, PID1, NoReaper,

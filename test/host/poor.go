@@ -5,6 +5,7 @@ package host
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -48,6 +49,11 @@ func (k Kind) command(tb testing.TB, dir string, argv []string) (*exec.Cmd, erro
 	var err error
 	if p.Run, err = k.run.prepare(tb, p.UID); err != nil {
 		return nil, err
+	}
+	if p.Slice {
+		if err := os.MkdirAll(filepath.Join(dir, "mcp.slice", "0"), 0o755); err != nil {
+			return nil, err
+		}
 	}
 	if p.Delegated {
 		if err := bed.Delegate(dir, p.UID); err != nil {

@@ -18,6 +18,7 @@ type poorPlan struct {
 	Group    string // its own
 	Run      string // what is mounted on /run: a directory, "" for nothing at all, or keepRun
 	Cgroupfs string // "" for the present one
+	Slice    bool   // the group has root's directory of the backend cgroup
 	Proc     string
 	ReadOnly bool
 

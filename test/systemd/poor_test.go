@@ -22,6 +22,7 @@ type verdict struct {
 // verdicts has every kind of host. The best backend that works is taken, and a server never runs uncontained.
 var verdicts = map[string]verdict{
 	"read-only cgroupfs":       {"tree", "read-only file system", "cgroup: writable-cgroups=true"},
+	"read-only mcp.slice":      {"tree", "read-only file system", "cgroup: writable-cgroups=true"},
 	"no cgroupfs":              {"tree", "no cgroup2 hierarchy", "cgroup: a cgroup2 mount"},
 	"own cgroupfs":             {"cgroup", "", "systemd-system: boot with systemd"},
 	"host's cgroupfs":          {"tree", "shows another part", "cgroup: --cgroupns=private"},

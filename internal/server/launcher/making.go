@@ -117,8 +117,7 @@ func (m *making) acquire() error {
 			return err
 		}
 		if err := m.makeGroup(p); err != nil {
-			// a manager can be busy, or not be meant for us
-			if p.Backend == names.Delegated || p.Backend == names.Cgroup {
+			if isBroken(p.Backend, err) {
 				broken = append(broken, &placeError{p.Backend, err})
 			}
 			return err
@@ -171,6 +170,14 @@ func (m *making) awaitMemory(wait *admission.Wait, p backend.Place) error {
 		m.server.Note("waited for free memory: " + waited.Round(policy.AdmitEvery).String())
 	}
 	return err
+}
+
+// isBroken reports whether the error of a place is that of a backend which this host has, and which does not
+// work. A manager can be busy, or not be meant for us. A read-only mount, as in a container, has no groups
+// for us.
+func isBroken(b names.Backend, err error) bool {
+	makesGroups := b == names.Delegated || b == names.Cgroup
+	return makesGroups && !errors.Is(err, unix.EROFS)
 }
 
 // limit applies limits to the group of a server. With limits.BestEffort one that can't be applied is a note,
