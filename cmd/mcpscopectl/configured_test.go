@@ -41,7 +41,7 @@ func TestConfigured(t *testing.T) {
 func TestConfiguredFailures(t *testing.T) {
 	u := newUser(t)
 	u.write(u.config, "{")
-	want := said{status: cli.ExitFailure, err: u.config + ": line 2, column 1: is not valid JSON\n"}
+	want := said{status: cli.ExitFailure, err: u.config + ": line 1, column 1: not valid JSON: this { is never closed\n"}
 	if s := say(gateway.ConfiguredCommand, "cursor"); s != want {
 		t.Errorf("%+v, want %+v", s, want)
 	}

@@ -81,8 +81,8 @@ configured servers, if it starts them with pipes:
   none            mcpscope wrap --list prints the files that are read
 `, cli.ExitFailure},
 		{"a file that was named, and cannot be read", gatewayCheck{
-			trial: doctor.GatewayTrial{Backend: "cgroup"}, unread: errors.New("/c: is not valid JSON"),
-		}, "", "--config /c -- /bin/sh hermes", `servers cannot be contained here: cannot read configurations: /c: is not valid JSON
+			trial: doctor.GatewayTrial{Backend: "cgroup"}, unread: errors.New("/c: not valid JSON"),
+		}, "", "--config /c -- /bin/sh hermes", `servers cannot be contained here: cannot read configurations: /c: not valid JSON
 
 this command, if a gateway starts it with pipes:
   hermes          /bin/sh is unknown until its client writes MCP; with --match it is a server from its start

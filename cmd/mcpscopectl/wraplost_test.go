@@ -145,6 +145,6 @@ func TestAFileWhoseFormatNoSectionHasAnyMore(t *testing.T) {
 		t.Fatal(err)
 	}
 	hint := "name the client and its format in mcpscope.toml ([client.NAME])"
-	u.wants(1, []string{"is not valid JSON", hint}, "unwrap", "--yes")
-	u.wants(1, []string{"is not valid JSON", hint}, "wrap", "--program", u.program, own)
+	u.wants(1, []string{"not valid JSON", hint}, "unwrap", "--yes")
+	u.wants(1, []string{"not valid JSON", hint}, "wrap", "--program", u.program, own)
 }

@@ -218,7 +218,7 @@ func TestWrapList(t *testing.T) {
 	u.write(u.config, wrapped("/no/such/mcpscope", ""))
 	u.wants(1, []string{`"state": "broken"`, `"reason": "/no/such/mcpscope is not there; mcpscope wrap repairs it"`}, "wrap", "--list", "--json")
 	u.write(u.config, "{")
-	u.wantsSaid(said{cli.ExitFailure, "", "mcpscope: cannot read " + u.config + ": line 2, column 1: is not valid JSON\n"}, "wrap", "--list")
+	u.wantsSaid(said{cli.ExitFailure, "", "mcpscope: cannot read " + u.config + ": line 1, column 1: not valid JSON: this { is never closed\n"}, "wrap", "--list")
 }
 
 // The words before a command are those of a shell, and a name from the file cannot control the terminal.

@@ -46,13 +46,13 @@ func TestFindServers(t *testing.T) {
 	h.write(".codex/config.toml", "[mcp_servers.time]\ncommand = 'uvx'\n")
 	t.Chdir(h.path("project"))
 	h.wantSummary(h.find(),
-		"project/.mcp.json line 2, column 1: is not valid JSON",
+		"project/.mcp.json line 1, column 1: not valid JSON: this { is never closed",
 		".codex/config.toml time bare",
 		".cursor/mcp.json bare bare", ".cursor/mcp.json wrapped wrapped", ".cursor/mcp.json gone broken",
 		".cursor/mcp.json refused broken", ".cursor/mcp.json remote not editable")
 	h.wantSummary(h.find("codex"), ".codex/config.toml time bare")
 	h.wantSummary(h.find(".mcp.json", "codex"),
-		"project/.mcp.json line 2, column 1: is not valid JSON", ".codex/config.toml time bare")
+		"project/.mcp.json line 1, column 1: not valid JSON: this { is never closed", ".codex/config.toml time bare")
 }
 
 // An argument can be the name of a client, also of one in mcpscope.toml, or a path. A mistake in that file is

@@ -55,7 +55,7 @@ func TestRepair(t *testing.T) {
 		err  error
 		want string
 	}{
-		{&splice.SyntaxError{Line: 1, Text: "is not valid JSON"}, "repair it, or restore " + backup},
+		{&splice.SyntaxError{Line: 1, Text: "not valid JSON"}, "repair it, or restore " + backup},
 		{fmt.Errorf("read: %w", fs.ErrPermission), "give yourself the right to read it, and run mcpscope unwrap"},
 		{fs.ErrNotExist, "bring back the target of the link, or remove the link"},
 		{syscall.ENOTDIR, "bring back the target of the link, or remove the link"},
@@ -86,15 +86,15 @@ func TestHasBackup(t *testing.T) {
 
 // The format of a file without a known ending can be set, and the error says how.
 func TestWithFormat(t *testing.T) {
-	err := &splice.SyntaxError{Text: "is not valid JSON"}
-	const more = "is not valid JSON; for another format, name the client and its format in mcpscope.toml ([client.NAME])"
+	err := &splice.SyntaxError{Text: "not valid JSON"}
+	const more = "not valid JSON; for another format, name the client and its format in mcpscope.toml ([client.NAME])"
 	for _, c := range []struct {
 		file known.File
 		want string
 	}{
-		{known.File{Client: "cursor", Path: "/mytool.conf"}, "is not valid JSON"},
-		{known.File{Path: "/a.json"}, "is not valid JSON"},
-		{known.File{Path: "/a.yml"}, "is not valid JSON"},
+		{known.File{Client: "cursor", Path: "/mytool.conf"}, "not valid JSON"},
+		{known.File{Path: "/a.json"}, "not valid JSON"},
+		{known.File{Path: "/a.yml"}, "not valid JSON"},
 		{known.File{Path: "/mytool.conf"}, more},
 		{known.File{Path: "/mytool"}, more},
 	} {

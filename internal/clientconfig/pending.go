@@ -72,6 +72,16 @@ func (c Coverage) Lines() (lines []string) {
 	return lines
 }
 
+// UnreadLines are for people, with the place and the reason of each file that could not be read.
+func (f Found) UnreadLines() (lines []string) {
+	for _, c := range f.Files {
+		if c.Err != nil {
+			lines = append(lines, "cannot read "+c.Where()+": "+cli.ErrorLine(c.Err))
+		}
+	}
+	return lines
+}
+
 // firstNames shortens a long list.
 func firstNames(names []string) string {
 	const most = 5

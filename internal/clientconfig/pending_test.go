@@ -56,6 +56,22 @@ func TestCoverageLines(t *testing.T) {
 	}
 }
 
+// A file that cannot be read is named with the reason, and nothing of its text.
+func TestUnreadLines(t *testing.T) {
+	h := newHome(t)
+	h.write(".cursor/mcp.json", "{\n  \"s3cret\": {\n")
+	h.write(".codex/config.toml", "[mcp_servers.clock]\ncommand = 'uvx'\n")
+	found, err := Everywhere()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := found.UnreadLines()
+	want := []string{"cannot read " + h.path(".cursor/mcp.json") + ": line 2, column 13: not valid JSON: this { is never closed"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // The coverage is that of the files that a search finds, without servers in files that git tracks.
 func TestFindCoverage(t *testing.T) {
 	h := newProject(t)

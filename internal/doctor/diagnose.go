@@ -34,7 +34,7 @@ type Findings struct {
 	Gateways    []string                   `json:"gateways,omitempty"` // running gateways
 	Uncontained []units.UncontainedGateway `json:"uncontained,omitempty"`
 	Changed     []ChangedGateway           `json:"changed,omitempty"`    // services with an outdated drop-in
-	Configured  []string                   `json:"configured,omitempty"` // without mcpscope
+	Configured  []string                   `json:"configured,omitempty"` // without mcpscope, or not readable
 	Agents      []Agent                    `json:"agents,omitempty"`     // without mcpscope
 	Leaks       int                        `json:"leaks,omitempty"`      // leaked servers
 	Settings    []string                   `json:"settings,omitempty"`   // mistakes in settings files
@@ -64,7 +64,7 @@ func readFindings(files *settings.FileSettings, configured clientconfig.Found) F
 		Gateways:    gatewayLines(),
 		Uncontained: units.UncontainedGateways(),
 		Changed:     changedGateways(),
-		Configured:  configured.Coverage().Lines(),
+		Configured:  append(configured.Coverage().Lines(), configured.UnreadLines()...),
 		Agents:      agentsOutside(),
 		Leaks:       leaks,
 		Settings:    problemLines(files.Problems),

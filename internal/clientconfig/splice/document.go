@@ -106,6 +106,7 @@ type Document struct {
 type SyntaxError struct {
 	Line, Column int
 	Text         string
+	format       Format
 }
 
 // Error returns the position and the text, which quotes nothing of the file.
@@ -117,20 +118,20 @@ func (e *SyntaxError) Error() string {
 }
 
 // malformed leaves out what the parser says: it quotes the file, and that may be a secret.
-func malformed(f Format) *SyntaxError { return &SyntaxError{Text: "is not valid " + string(f)} }
+func malformed(f Format) *SyntaxError { return &SyntaxError{Text: "not valid " + string(f), format: f} }
 
 const bom = "\uFEFF"
 
 // Parse reads a file. The error is a [SyntaxError].
 func Parse(format Format, data []byte) (d *Document, err error) {
 	if !utf8.Valid(data) {
-		return nil, &SyntaxError{Text: "is not UTF-8"}
+		return nil, &SyntaxError{Text: "not UTF-8"}
 	}
 	// A parser that panics has met a malformed file, whatever it thinks.
 	defer func() {
 		if recover() != nil {
 			d = nil
-			err = &SyntaxError{Text: "cannot be read"}
+			err = &SyntaxError{Text: "malformed"}
 		}
 	}()
 	d = &Document{Format: format, Data: data}
@@ -147,7 +148,12 @@ func Parse(format Format, data []byte) (d *Document, err error) {
 	case format == YAML:
 		d.Root, d.Obstacle, err = parseYAML(d.Data)
 	}
-	if e, ok := errors.AsType[*SyntaxError](err); ok && e.Line == 1 && bytes.HasPrefix(d.Data, []byte(bom)) {
+	e, isMalformed := errors.AsType[*SyntaxError](err)
+	if !isMalformed {
+		return d, err
+	}
+	e.atEnd(data)
+	if e.Line == 1 && bytes.HasPrefix(d.Data, []byte(bom)) {
 		e.Column -= len(bom)
 	}
 	return d, err

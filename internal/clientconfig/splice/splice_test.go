@@ -15,17 +15,44 @@ func TestMalformed(t *testing.T) {
 		format     splice.Format
 		text, want string
 	}{
-		{splice.JSON, "{\n  \"a\": s3cret\n}", "line 2, column 8: is not valid JSON"},
-		{splice.JSON, "\uFEFF{\"a\"}", "line 1, column 5: is not valid JSON"},
-		{splice.JSON, "{\"ü\": \xff}", "is not UTF-8"},
-		{splice.JSON, "\xff\xfe{\x00}\x00", "is not UTF-8"},
-		{splice.TOML, "a = 1\nb = s3cret\n", "line 2, column 5: is not valid TOML"},
-		{splice.YAML, "a:\n  - b\n c: s3cret\n", "is not valid YAML"},
-		{splice.YAML, strings.Repeat("- ", 20_000), "is not valid YAML"},
+		{splice.JSON, "{\n  \"a\": s3cret\n}", "line 2, column 8: not valid JSON"},
+		{splice.JSON, "\uFEFF{\"a\"}", "line 1, column 5: not valid JSON"},
+		{splice.JSON, "{\"ü\": \xff}", "not UTF-8"},
+		{splice.JSON, "\xff\xfe{\x00}\x00", "not UTF-8"},
+		{splice.TOML, "a = 1\nb = s3cret\n", "line 2, column 5: not valid TOML"},
+		{splice.YAML, "a:\n  - b\n c: s3cret\n", "not valid YAML"},
+		{splice.YAML, strings.Repeat("- ", 20_000), "not valid YAML"},
 	} {
 		d, err := splice.Parse(c.format, []byte(c.text))
 		if err == nil || !strings.HasSuffix(err.Error(), c.want) || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%.40q: %+v, %v; want %q", c.text, d, err, c.want)
+		}
+	}
+}
+
+// An open brace, bracket or string is reported where it begins, and no position is past the last line.
+func TestMalformedAtTheEnd(t *testing.T) {
+	for _, c := range []struct {
+		format     splice.Format
+		text, want string
+	}{
+		{splice.JSON, "{\"a\": {\"b\": ", "line 1, column 7: not valid JSON: this { is never closed"},
+		{splice.JSON, "{\n  \"a\": {\"b\": 1}\n\n", "line 1, column 1: not valid JSON: this { is never closed"},
+		{splice.JSON, "{\n  // {\n  \"a\": [\"}]\", /* [ */\n", "line 3, column 8: not valid JSON: this [ is never closed"},
+		{splice.JSON, "{\n\"a\": [\n\"\\\"b]}}}\n}\n", "line 3, column 1: not valid JSON: this string is never closed"},
+		{splice.JSON, "\uFEFF{\"a\": 1\n", "line 1, column 1: not valid JSON: this { is never closed"},
+		{splice.JSON, "// nothing\n\n", "line 1, column 11: not valid JSON"},
+		{splice.JSON, "{\"a\": 1}}\n", "line 1, column 9: not valid JSON"},
+		{splice.TOML, "a = [\n1, # ]\n2\n", "line 1, column 5: not valid TOML: this [ is never closed"},
+		{splice.TOML, "a = 1\nb = \"\"\"\nx\n\n", "line 2, column 5: not valid TOML: this string is never closed"},
+		{splice.TOML, "a = 1\nb = 'x\n", "line 2, column 5: not valid TOML: this string is never closed"},
+		{splice.TOML, "a = {b = ']'\n", "line 1, column 5: not valid TOML: this { is never closed"},
+		{splice.TOML, "[a]\nb = \"x\nc = 1\n", "line 2, column 7: not valid TOML"},
+		{splice.YAML, "a: \"x\nb: c\n", "line 2, column 5: not valid YAML"},
+	} {
+		_, err := splice.Parse(c.format, []byte(c.text))
+		if err == nil || err.Error() != c.want {
+			t.Errorf("%q: %v; want %q", c.text, err, c.want)
 		}
 	}
 }
