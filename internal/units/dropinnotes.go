@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
 )
 
 // logCommand is the command that shows the log of a service and of its servers, or "" for an identifier with
@@ -27,7 +29,7 @@ func (s service) logCommand(file File) string {
 			return "" // the journal has a part of the output
 		}
 	}
-	return journalCommand(s.Manager) + " -t " + shellWord(identifier)
+	return journalCommand(s.Manager) + " -t " + cli.Word(identifier)
 }
 
 // killModeNote describes the drop-in's change of KillMode=, or is "" if it does not change it.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/flags"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/programs"
@@ -144,20 +145,10 @@ func printableFlags(given []string) string {
 		case isSwitch:
 			words = append(words, flag)
 		default:
-			words = append(words, name, shellWord(value))
+			words = append(words, name, cli.Word(value))
 		}
 	}
 	return strings.Join(words, " ")
-}
-
-const plainCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=+:,./@%"
-
-// shellWord quotes a word for a shell if that is necessary.
-func shellWord(word string) string {
-	if word != "" && strings.Trim(word, plainCharacters) == "" {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // isGatewayCommand reports whether a command, as a unit file spells it without a prefix, is mcpscope gateway.

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/mcpscope/mcpscope/internal/atomicfile"
+	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/remedy"
 )
 
@@ -74,10 +75,10 @@ func (f File) withHint(err error, dir string) error {
 	if !errors.Is(err, ErrChanged) {
 		return err
 	}
-	unit := shellWord(strings.TrimSuffix(f.unit(), ".service"))
+	unit := cli.Word(strings.TrimSuffix(f.unit(), ".service"))
 	systemctl := systemctlStep().String() + " "
 	steps := []string{
-		"rm " + shellWord(f.Path(dir)),
+		"rm " + cli.Word(f.Path(dir)),
 		systemctl + "daemon-reload",
 		systemctl + "try-restart " + unit,
 	}
