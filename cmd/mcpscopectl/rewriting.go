@@ -5,6 +5,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -26,6 +27,7 @@ type rewriting struct {
 	runner *wrapping.Runner // to wrap with; nil unwraps
 	shared bool             // wrap files that git tracks, too
 	check  bool             // only report whether there is anything to change
+	named  bool             // a person has named the clients or files
 }
 
 // choice says which servers are changed, and how.
@@ -45,6 +47,7 @@ func (r *rewriting) run(operands []string) int {
 	if err := undoSudo(); err != nil {
 		return r.stdio.Cannot(r.verb, err)
 	}
+	r.named = len(operands) > 0
 	found, err := clientconfig.Find(operands)
 	if err != nil {
 		return r.stdio.Cannot(r.verb, err)
@@ -105,12 +108,28 @@ func (r *rewriting) planFiles(files []*clientconfig.File) (changes []clientconfi
 		if r.dryRun { // the diff takes its place, but for the failures
 			plan.stdio.Out = io.Discard
 		}
-		status = max(status, plan.printPlan(change))
+		status = max(status, plan.printFile(change))
 		if change.Count() > 0 {
 			changes = append(changes, change)
 		}
 	}
 	return changes, status
+}
+
+// printFile prints the plan of a file. It is a failure if nothing can be changed in a file that a person has
+// named, and if a server stays wrapped after an unwrap.
+func (r *rewriting) printFile(p clientconfig.Change) int {
+	status := r.printPlan(p)
+	wraps := r.runner != nil && !r.check
+	if wraps && r.named && p.IsStuck(r.wants) && status == cli.ExitOK {
+		reason := cmp.Or(p.File.Obstacle(), "no server in it can be edited")
+		status = r.stdio.Cannot("wrap "+p.File.Where(), errors.New(reason))
+	}
+	remedy := p.File.Remedy()
+	if status != cli.ExitOK && remedy != "" {
+		r.stdio.Hint(remedy)
+	}
+	return status
 }
 
 func (r *rewriting) planFile(c *clientconfig.File) clientconfig.Change {

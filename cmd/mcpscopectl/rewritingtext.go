@@ -69,10 +69,13 @@ func (r *rewriting) printUnchanged(c *clientconfig.File, s *wrapping.Server, isW
 	if staysWrapped || staysBare {
 		return r.stdio.Cannot(fmt.Sprintf("%s %q in %s", r.verb, s.Name, c.Where()), errors.New(s.Reason))
 	}
-	if r.check && s.State == wrapping.Broken {
+	switch {
+	case unwraps || s.State != wrapping.Broken:
+		return cli.ExitOK
+	case r.check:
 		return cli.ExitFailure
 	}
-	return cli.ExitOK
+	return r.stdio.Cannot(fmt.Sprintf("repair %q in %s", s.Name, c.Where()), errors.New(reasonText(*s)))
 }
 
 // commandLine prints our prefix. It contains no secrets, but a name from the file.

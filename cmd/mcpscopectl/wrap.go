@@ -65,7 +65,10 @@ cannot be read. With --check, it is also 1 if wrap would change a file; a server
 that wrap leaves alone does not count. The diff of --dry-run shows lines of the
 file, which may contain keys. In YAML, mcpscope
 edits no server with an anchor or a command of several lines: it prints the
-lines to write.`,
+lines to write.
+
+The exit status is 1 if a client or file is named, and none of its servers with
+a command can be edited, and if a broken server stays broken.`,
 	}, func(operands []string) int { return f.run(operands, stdio) })
 	addChange(c.Flags(), &f.choice)
 	c.Flags().StringVar(&f.program, "program", "",

@@ -5,6 +5,7 @@ package clientconfig
 import (
 	"bytes"
 
+	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
 )
 
@@ -42,6 +43,34 @@ func (c Change) Write() (backup string, err error) {
 // in more than one place since it was wrapped.
 func (c Change) KeepsMore() bool {
 	return !bytes.Equal(c.Data, c.Backup) && !wrapping.AnyWrapped(c.After)
+}
+
+// IsStuck reports whether the change leaves all wanted servers as they are, since none of those that have a
+// command can be edited. For one that a person can change by hand there are lines to write.
+func (c Change) IsStuck(wanted func(server string) bool) bool {
+	isStuck := false
+	for i, s := range c.Servers {
+		switch {
+		case !wanted(s.Name) || len(s.Argv) == 0: // a remote one has no command
+		case s.State != wrapping.NotEditable || c.Changed[i] || s.ByHand():
+			return false
+		default:
+			isStuck = true
+		}
+	}
+	return isStuck
+}
+
+// Obstacle is why the file cannot be replaced, or "".
+func (c *File) Obstacle() string { return c.content.Obstacle() }
+
+// Remedy is the command that makes the file writable, or "".
+func (c *File) Remedy() string {
+	path := c.content.Unwritable()
+	if path == "" {
+		return ""
+	}
+	return "chmod u+w " + cli.Word(path)
 }
 
 // Lines are the lines of YAML that a person can write for a server, where mcpscope cannot: those of a wrapped

@@ -101,13 +101,27 @@ func (f *File) Obstacle() string {
 	case f.stat.Mode&0o222 == 0:
 		return "it is read-only"
 	case unix.Access(f.Target, unix.W_OK) != nil:
-		return "there is no right to write it"
+		return "it is not writable"
 	case unix.Access(filepath.Dir(f.Target), unix.W_OK|unix.X_OK) != nil:
-		return "there is no right to write its directory"
+		return "its directory is not writable"
 	case f.isMount():
 		return "it is a mount, and may be a file of the host; wrap it there"
 	case f.stat.Nlink > 1:
 		return fmt.Sprintf("it has %d names (hard links), and would keep one of them", f.stat.Nlink)
+	}
+	return ""
+}
+
+// Unwritable returns what its owner has to make writable first: the file or its directory. It is "" if the
+// file is writable, or if this user cannot change that.
+func (f *File) Unwritable() string {
+	for _, path := range []string{f.Target, filepath.Dir(f.Target)} {
+		var st unix.Stat_t
+		err := unix.Stat(path, &st)
+		isOurs := err == nil && int(st.Uid) == os.Geteuid()
+		if isOurs && st.Mode&0o200 == 0 {
+			return path
+		}
 	}
 	return ""
 }
