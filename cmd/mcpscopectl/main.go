@@ -105,7 +105,7 @@ func hintForCommand(root *cobra.Command, word string) string {
 	case strings.HasPrefix(word, "-"): // a flag is no program
 		return "mcpscope help"
 	}
-	return fmt.Sprintf("mcpscope run -- %s …, or mcpscope help", word)
+	return fmt.Sprintf("mcpscope run -- %s …, or mcpscope help", cli.Word(word)) // it may be a program
 }
 
 // isCommand reports whether a command exists.

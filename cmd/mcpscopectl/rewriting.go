@@ -201,7 +201,7 @@ func (r *rewriting) write(p clientconfig.Change) error {
 	case backup == "":
 	case p.KeepsMore():
 		const kept = " (kept its backup, because the file has changed since: rm %s)"
-		text += fmt.Sprintf(kept, cli.OneLine(backup))
+		text += fmt.Sprintf(kept, cli.OneLine(cli.Word(backup)))
 	default:
 		text += fmt.Sprintf(" (backup: %s)", cli.OneLine(backup))
 	}
@@ -217,7 +217,7 @@ func (r *rewriting) cleanUp(left []clientconfig.Left) int {
 	for _, l := range left {
 		removed, err := l.RemoveIfEqual()
 		path := l.File.Where()
-		backup := cli.OneLine(l.Backup)
+		backup := cli.OneLine(cli.Word(l.Backup)) // in a command
 		switch {
 		case err != nil:
 			status = r.stdio.Cannot("clean up", err)

@@ -44,7 +44,11 @@ func titleOf(s *wrapping.Server) string { return cli.OneLine(render.Fit(s.Name, 
 func (r *rewriting) printChange(before, after *wrapping.Server) {
 	command := before.Own()
 	arguments := cli.Counted(len(command)-1, "argument")
-	text := fmt.Sprintf("%s (%s)", clientconfig.WithoutArguments(command), arguments)
+	program := clientconfig.WithoutArguments(command)
+	if program == command[0] { // otherwise it is shortened
+		program = quoted(program)
+	}
+	text := fmt.Sprintf("%s (%s)", program, arguments)
 	fmt.Fprintf(r.stdio.Out, "  %s:\n  - %s%s\n  + %s%s\n",
 		titleOf(before), commandLine(before.Prefix()), text, commandLine(after.Prefix()), text)
 	if r.runner != nil && name.OtherContainer(command) != "" {
@@ -82,10 +86,15 @@ func (r *rewriting) printUnchanged(c *clientconfig.File, s *wrapping.Server, isW
 func commandLine(words []string) string {
 	line := ""
 	for _, w := range words {
-		if strings.ContainsAny(w, " \t'\"") || w == "" {
-			w = fmt.Sprintf("%q", w)
-		}
-		line += cli.OneLine(w) + " "
+		line += cli.OneLine(quoted(w)) + " "
 	}
 	return line
+}
+
+// quoted puts quotes around a word of a command line if it would not be one word without them.
+func quoted(word string) string {
+	if strings.ContainsAny(word, " \t'\"") || word == "" {
+		return fmt.Sprintf("%q", word)
+	}
+	return word
 }

@@ -44,6 +44,22 @@ func TestUnwrapReportsTheBackupThatItKeeps(t *testing.T) {
 	u.wantsBackup(true)
 }
 
+// A path with a blank is one word in a command that a person can paste, and in the changes.
+func TestPathsWithBlanks(t *testing.T) {
+	u := newUser(t)
+	u.config = filepath.Join(u.home, "a client's/mcp.json")
+	server := filepath.Join(u.home, "my server")
+	u.write(u.config, `{"mcpServers": {"time": {"command": "`+server+`"}}}`)
+	u.write(server, "")
+	u.wants(0, []string{`- "` + server + `" (0 arguments)`, `-- "` + server + `" (0 arguments)`},
+		"wrap", "--program", u.program, "--yes", u.config)
+	if err := os.Remove(u.config); err != nil {
+		t.Fatal(err)
+	}
+	quoted := strings.ReplaceAll(u.backup(), "'", `'\''`)
+	u.wants(0, []string{"its backup is there: rm '" + quoted + "'\n"}, "unwrap", "--yes")
+}
+
 // While a server is wrapped, its backup is needed.
 func TestUnwrapOfOneServerKeepsTheBackup(t *testing.T) {
 	u := newUser(t)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/clientconfig/configfile"
 	"github.com/mcpscope/mcpscope/internal/clientconfig/known"
 	"github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
@@ -141,7 +142,7 @@ func (c *File) checkPlaces() {
 	}
 	const text = "it starts mcpscope where no known client has its servers: " +
 		"name the client in mcpscope.toml ([client.NAME]), or restore %s"
-	c.Err = fmt.Errorf(text, c.backupPath())
+	c.Err = fmt.Errorf(text, cli.Word(c.backupPath()))
 }
 
 // isWanted reports whether a search of all files returns this file.

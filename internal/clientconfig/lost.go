@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/clientconfig/splice"
 	"github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
 )
@@ -59,7 +60,7 @@ func (c *File) Repair() string {
 	_, isMalformed := errors.AsType[*splice.SyntaxError](c.Err)
 	switch {
 	case isMalformed:
-		return "repair it, or restore " + c.backupPath()
+		return "repair it, or restore " + cli.Word(c.backupPath())
 	case errors.Is(c.Err, fs.ErrPermission):
 		return "give yourself the right to read it, and run mcpscope unwrap"
 	case isAbsent(c.Err):
