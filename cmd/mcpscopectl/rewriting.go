@@ -125,11 +125,20 @@ func (r *rewriting) printFile(p clientconfig.Change) int {
 		reason := cmp.Or(p.File.Obstacle(), "no server in it can be edited")
 		status = r.stdio.Cannot("wrap "+p.File.Where(), errors.New(reason))
 	}
+	if r.runner != nil && p.Count() > 0 {
+		r.note(p.File.TrackedNote())
+	}
 	remedy := p.File.Remedy()
 	if status != cli.ExitOK && remedy != "" {
 		r.stdio.Hint(remedy)
 	}
 	return status
+}
+
+func (r *rewriting) note(text string) {
+	if text != "" {
+		r.stdio.Note(text)
+	}
 }
 
 func (r *rewriting) planFile(c *clientconfig.File) clientconfig.Change {

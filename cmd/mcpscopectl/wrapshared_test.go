@@ -86,3 +86,23 @@ func TestABackupDoesNotNameAFileWithoutAWrappedServer(t *testing.T) {
 	u.wants(0, []string{"bare: tracked by git", "nothing to wrap"}, "wrap", "--program", u.program, "--yes")
 	u.wantsFile(cursor)
 }
+
+// A link can lead into a repository of dotfiles, which other machines have, too. The file is the user's own, so wrap
+// changes it with a note, and unwrap prints nothing.
+func TestWrapOfTrackedDotfiles(t *testing.T) {
+	u := newProject(t)
+	link := filepath.Join(u.home, ".cursor/mcp.json")
+	if err := os.Symlink(u.config, link); err != nil {
+		t.Fatal(err)
+	}
+	const note = ": its servers fail on a machine that does not have mcpscope at this path\n"
+	want := "mcpscope: note: git tracks " + u.config + note
+	u.wants(0, []string{want, "Wrapped 1 server"}, "wrap", "--program", u.program, "--yes", "cursor")
+	if got := say("wrap", "--program", u.program, "--yes", "cursor"); got.err != "" {
+		t.Errorf("nothing changes: %s", got.err)
+	}
+	if got := say("unwrap", "--yes"); got.err != "" {
+		t.Errorf("unwrap: %s", got.err)
+	}
+	u.wantsFile(cursor)
+}

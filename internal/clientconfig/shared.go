@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
@@ -42,6 +43,20 @@ func (c *File) LeaveShared() {
 		return
 	}
 	c.Servers = c.reader.Servers(c.document)
+}
+
+// TrackedNote is for a file of the user that git tracks, as a link into a repository of dotfiles: other
+// machines can get the change. It is "" for any other file, and for one of a project, which has a reason.
+func (c *File) TrackedNote() string {
+	if c.Project {
+		return ""
+	}
+	isTracked, err := isTracked(c.content.Target)
+	if err != nil || !isTracked {
+		return ""
+	}
+	return "git tracks " + cli.OneLine(c.content.Target) +
+		": its servers fail on a machine that does not have mcpscope at this path"
 }
 
 // isTracked runs git, which alone reads all forms of its index. The error is that of git, or that there is
