@@ -6,6 +6,8 @@ package main
 
 import (
 	"cmp"
+	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
@@ -23,6 +25,8 @@ type configuredView struct {
 	Reason    string         `json:"reason,omitempty"`
 	Command   string         `json:"command,omitempty"`
 	Arguments int            `json:"arguments"`
+
+	where string // File with the target of a link
 }
 
 func viewOf(c *clientconfig.File, s wrapping.Server) configuredView {
@@ -30,6 +34,7 @@ func viewOf(c *clientconfig.File, s wrapping.Server) configuredView {
 	return configuredView{
 		Client: c.Client, File: c.Path, Name: s.Name, State: s.State, Reason: reasonText(s),
 		Command: clientconfig.WithoutArguments(command), Arguments: max(0, len(command)-1),
+		where: c.Where(),
 	}
 }
 
@@ -44,7 +49,6 @@ func listConfigured(f *choice, asJSON bool, operands []string, stdio cli.Stdio) 
 	}
 	status := cli.ExitOK
 	views := []configuredView{}
-	lines := [][]string{{"CLIENT", "SERVER", "STATE", "COMMAND", "ARGS", "FILE"}}
 	for _, c := range found.Files {
 		c.LeaveShared()
 		for _, s := range c.Servers {
@@ -54,10 +58,7 @@ func listConfigured(f *choice, asJSON bool, operands []string, stdio cli.Stdio) 
 			if s.State == wrapping.Broken {
 				status = cli.ExitFailure
 			}
-			v := viewOf(c, s)
-			views = append(views, v)
-			lines = append(lines, []string{cmp.Or(v.Client, "-"), v.Name, stateText(s),
-				cmp.Or(v.Command, "-"), strconv.Itoa(v.Arguments), c.Where()})
+			views = append(views, viewOf(c, s))
 		}
 	}
 	switch {
@@ -67,10 +68,55 @@ func listConfigured(f *choice, asJSON bool, operands []string, stdio cli.Stdio) 
 		stdio.None(noConfiguration)
 	case len(views) == 0:
 		stdio.None("no servers in " + cli.Counted(len(found.Files), "file"))
+	case cli.WidthOf(stdio.Out) > 0:
+		printByFile(stdio, views)
 	default:
-		render.WriteTable(stdio.Out, lines)
+		printConfiguredTable(stdio, views)
 	}
 	return max(status, printUnread(stdio, found))
+}
+
+// printConfiguredTable prints a line for each server, with all that is known, for scripts.
+func printConfiguredTable(stdio cli.Stdio, views []configuredView) {
+	lines := [][]string{{"CLIENT", "SERVER", "STATE", "COMMAND", "ARGS", "FILE"}}
+	for _, v := range views {
+		state := string(v.State)
+		if v.Reason != "" {
+			state += ": " + v.Reason
+		}
+		lines = append(lines, []string{
+			cmp.Or(v.Client, "-"), v.Name, state, cmp.Or(v.Command, "-"), strconv.Itoa(v.Arguments), v.where,
+		})
+	}
+	render.WriteTable(stdio.Out, lines)
+}
+
+// printByFile prints the servers below their file, for a terminal: neither the file nor a reason fits beside
+// them, and the state has to be whole.
+func printByFile(stdio cli.Stdio, views []configuredView) {
+	for len(views) > 0 {
+		first := views[0]
+		end := slices.IndexFunc(views, func(v configuredView) bool { return v.File != first.File })
+		if end < 0 {
+			end = len(views)
+		}
+		fmt.Fprintf(stdio.Out, "%s (%s)\n", first.where, cmp.Or(first.Client, "a file"))
+		lines := [][]string{{"  SERVER", "STATE", "ARGS", "COMMAND"}}
+		var reasons []string
+		for _, v := range views[:end] {
+			lines = append(lines, []string{
+				"  " + v.Name, string(v.State), strconv.Itoa(v.Arguments), cmp.Or(v.Command, "-"),
+			})
+			if v.Reason != "" {
+				reasons = append(reasons, v.Name+": "+v.Reason)
+			}
+		}
+		render.WriteTable(stdio.Out, lines)
+		for _, reason := range reasons {
+			fmt.Fprintf(stdio.Out, "    %s\n", cli.OneLine(reason))
+		}
+		views = views[end:]
+	}
 }
 
 // printUnread prints what could not be read. A file that could not be read is a failure.
