@@ -9,7 +9,6 @@ package cgroup
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io/fs"
 	"path"
 	"strconv"
@@ -57,7 +56,7 @@ func FromFD(fd int, path string) (*Group, error) {
 	var st unix.Statfs_t
 	err := unix.Fstatfs(fd, &st)
 	if err == nil && st.Type != unix.CGROUP2_SUPER_MAGIC {
-		err = fmt.Errorf("not on a cgroup2 mount: %w", errors.ErrUnsupported)
+		err = proc.Unsupported("not on a cgroup2 mount")
 	}
 	if err != nil {
 		_ = unix.Close(fd) // the error that matters is the one we return

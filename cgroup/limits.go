@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 )
 
 // A Limit is a file of a group (memory.max) and its value.
@@ -201,7 +203,7 @@ func EnableController(g *Group, file string, owned int) error {
 	up := strings.Repeat("../", owned)
 	if !lists(g, up+"cgroup.controllers", controller) {
 		at := path.Join(g.path, up)
-		return fmt.Errorf("%s has no controller %s: %w", at, controller, errors.ErrUnsupported)
+		return proc.Unsupported(fmt.Sprintf("%s has no controller %s", at, controller))
 	}
 	for ; up != ""; up = up[len("../"):] {
 		if lists(g, up[len("../"):]+"cgroup.controllers", controller) {

@@ -81,6 +81,18 @@ func TestJudge(t *testing.T) {
                   → start it
   tree            no: no fork
 `},
+		{"one reason for all groups", func(f *Facts) {
+			none := Trial{Reason: "no cgroup2 hierarchy is mounted", Remedy: "mount it"}
+			f.Trials = []Trial{none, none, none, f.Trials[2]}
+			for i, b := range []names.Backend{names.SystemdUser, names.Delegated, names.Cgroup} {
+				f.Trials[i].Backend = b
+			}
+		}, false, `mcpscope run uses tree: no control group, which is weaker; --require refuses it
+  systemd-user    no: no cgroup2 hierarchy is mounted
+                  → mount it
+  delegated       no, for the same reason
+  cgroup          no, for the same reason
+`},
 		{"a worse backend", func(f *Facts) {
 			f.Trials[0] = Trial{Backend: names.SystemdUser, Reason: "no bus", Remedy: "start it"}
 		}, false, `mcpscope run uses tree: no control group, which is weaker; --require refuses it

@@ -61,8 +61,13 @@ func (d *Diagnosis) verdict() string {
 func (d *Diagnosis) backendLines() []line {
 	var lines []line
 	foundWorking := false
-	for _, t := range d.Backends {
+	for i, t := range d.Backends {
 		result := "no: " + t.Reason
+		isAsBefore := i > 0 && t.Reason != "" && t.Reason == d.Backends[i-1].Reason
+		if isAsBefore && t.Remedy == d.Backends[i-1].Remedy {
+			lines = append(lines, line{string(t.Backend), "no, for the same reason"})
+			continue
+		}
 		if t.Works {
 			foundWorking = true
 			result = fmt.Sprintf("works, in %d ms%s", t.Milliseconds, t.limitsText())

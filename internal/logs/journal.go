@@ -27,8 +27,8 @@ type Journal struct {
 func Open() (*Journal, error) {
 	journalctl, err := programs.Lookup("journalctl")
 	if err != nil || !systemd.JournalExists() {
-		return nil, remedy.With(systemd.ErrNoJournal,
-			"install systemd-journald and journalctl, or use mcpscope run --report FILE")
+		return nil, remedy.With(systemd.ErrNoJournal, "mcpscope run --report FILE writes the same facts, "+
+			"also in a container; or install systemd-journald and journalctl")
 	}
 	return &Journal{journalctl: journalctl, uid: os.Getuid()}, nil
 }

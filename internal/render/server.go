@@ -6,6 +6,7 @@
 package render
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -74,8 +75,13 @@ type Process struct {
 	Name string `json:"name"`
 }
 
-// Text is the process for people.
-func (p Process) Text() string { return fmt.Sprintf("%s[%d]", p.Name, p.PID) }
+// Text is the process for people. It has no pid if it is outside of the container that this process is in.
+func (p Process) Text() string {
+	if p.PID == 0 {
+		return cmp.Or(p.Name, "-")
+	}
+	return fmt.Sprintf("%s[%d]", p.Name, p.PID)
+}
 
 // memorySource is where the figure of a server's memory comes from.
 type memorySource string

@@ -79,3 +79,12 @@ func TestSavings(t *testing.T) {
 		t.Errorf("memory is %s", text)
 	}
 }
+
+// The client of the first process of a container is outside, and has no pid there.
+func TestProcessText(t *testing.T) {
+	for want, p := range map[string]Process{"claude[7]": {7, "claude"}, "-": {}, "claude": {0, "claude"}} {
+		if got := p.Text(); got != want {
+			t.Errorf("%+v: %q, want %q", p, got, want)
+		}
+	}
+}

@@ -29,7 +29,16 @@ import (
 
 // ErrNoCgroup2: /proc/PID/cgroup has no "0::" line. Either the kernel has no cgroup2 hierarchy, or it has not
 // been mounted since boot.
-var ErrNoCgroup2 = fmt.Errorf("no cgroup2 hierarchy: %w", errors.ErrUnsupported)
+var ErrNoCgroup2 error = Unsupported("no cgroup2 hierarchy is mounted")
+
+// Unsupported is errors.ErrUnsupported with the reason as its text: "unsupported operation" behind a reason
+// says nothing to people.
+type Unsupported string
+
+func (u Unsupported) Error() string { return string(u) }
+
+// Is is for errors.Is.
+func (u Unsupported) Is(target error) bool { return target == errors.ErrUnsupported }
 
 // ErrForeign: /proc has the processes of another pid namespace, whose numbers are other processes here.
 var ErrForeign = errors.New("/proc is that of another pid namespace")
@@ -354,7 +363,7 @@ func childrenOfThread(pid, tid int) ([]int, error) {
 	case !errors.Is(err, unix.ENOENT):
 		return nil, err
 	case unix.Access("/proc/thread-self/children", unix.F_OK) != nil:
-		return nil, fmt.Errorf("no CONFIG_PROC_CHILDREN: %w", errors.ErrUnsupported)
+		return nil, Unsupported("the kernel has no CONFIG_PROC_CHILDREN")
 	case tid == pid: // the first thread stays as long as the process
 		return nil, err
 	}

@@ -131,11 +131,19 @@ func Own() Kind {
 	return User
 }
 
+// notBootedError is errors.ErrUnsupported, whose text says nothing to people.
+type notBootedError struct{}
+
+func (notBootedError) Error() string { return "this host was not booted with systemd" }
+
+// Is is for errors.Is.
+func (notBootedError) Is(target error) bool { return target == errors.ErrUnsupported }
+
 // Present checks, without a connection, whether there can be such a manager: systemd runs and, for a user
 // manager, there is a runtime directory of this user.
 func Present(kind Kind) error {
 	if err := unix.Access("/run/systemd/system", unix.F_OK); err != nil { // sd_booted(3)
-		return fmt.Errorf("this host was not booted with systemd: %w", errors.ErrUnsupported)
+		return notBootedError{}
 	}
 	if kind == System {
 		return nil

@@ -201,7 +201,7 @@ func (p Place) userDirectory() (*cgroup.Group, error) {
 // The unit's own stop covers what is made below.
 func (p Place) delegated() (*cgroup.Group, error) {
 	if p.Path == "/" {
-		return nil, fmt.Errorf("we are in no unit, but in the root cgroup: %w", errors.ErrUnsupported)
+		return nil, proc.Unsupported("mcpscope runs in the root cgroup, not in a unit with Delegate=yes")
 	}
 	here, err := p.Root.Child(strings.TrimPrefix(p.Path, "/"))
 	if err != nil {

@@ -300,7 +300,7 @@ func (g *ControlGroup) MoveGuard(guard int) (err error) {
 // are in it, and another process there could keep it from being removed.
 func (g *ControlGroup) TakeOut(pid int) error {
 	if g.Payload == nil || g.Managed {
-		return fmt.Errorf("no guards beside the group: %w", errors.ErrUnsupported)
+		return proc.Unsupported("no guards beside the group")
 	}
 	parent, err := g.whole().Parent()
 	if err != nil {

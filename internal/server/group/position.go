@@ -37,7 +37,7 @@ func Position(pid int) (root *cgroup.Group, path string, err error) {
 	pids, _ := proc.ParsePIDs(b) // as far as they can be read
 	// with a private cgroup namespace and the host's hierarchy mounted, "/" would be the host's root
 	if proc.IsGone(err) || err == nil && !slices.Contains(pids, pid) {
-		err = fmt.Errorf("%s shows another part of the hierarchy: %w", root.Path(), errors.ErrUnsupported)
+		err = proc.Unsupported(root.Path() + " shows another part of the hierarchy")
 	}
 	if err != nil {
 		_ = root.Close() // a directory

@@ -45,7 +45,11 @@ func (s *Server) eachPlace(try func(p backend.Place, missed []error) error) erro
 	hasCgroup := err == nil
 	var missed []error
 	if !hasCgroup && s.Backend != names.Tree { // the only one that needs no cgroup
-		missed = append(missed, fmt.Errorf("find our cgroup: %w", err))
+		goal := "find our cgroup"
+		if errors.Is(err, proc.ErrNoCgroup2) {
+			goal = "control groups"
+		}
+		missed = append(missed, fmt.Errorf("%s: %w", goal, err))
 	}
 	defer root.Close() // a directory, or nil
 	candidates := s.candidates(hasCgroup)
