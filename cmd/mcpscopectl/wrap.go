@@ -7,6 +7,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -18,6 +20,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/leaks"
 	"github.com/mcpscope/mcpscope/internal/programs"
 	"github.com/mcpscope/mcpscope/internal/server/policy"
+	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
 type wrapFlags struct {
@@ -70,6 +73,7 @@ lines to write.
 The exit status is 1 if a client or file is named, and none of its servers with
 a command can be edited, and if a broken server stays broken.`,
 	}, func(operands []string) int { return f.run(operands, stdio) })
+	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return mistakeInFlag(stdio, err) })
 	addChange(c.Flags(), &f.choice)
 	c.Flags().StringVar(&f.program, "program", "",
 		"`PATH` of the mcpscope that clients start (default: next to mcpscopectl)")
@@ -82,6 +86,20 @@ a command can be edited, and if a broken server stays broken.`,
 	c.Flags().BoolVar(&f.list, "list", false, "list clients, servers and their states; change nothing")
 	c.Flags().BoolVar(&f.json, "json", false, "with --list: print one JSON object")
 	return c
+}
+
+// mistakeInFlag says where a flag of run belongs that wrap does not have.
+func mistakeInFlag(stdio cli.Stdio, err error) error {
+	name, isUnknown := strings.CutPrefix(err.Error(), "unknown flag: --")
+	isOfRun := func(r *settings.Row) bool { return r.Name == name && r.Where&settings.File != 0 }
+	if !isUnknown || !slices.ContainsFunc(settings.Rows(settings.Run), isOfRun) {
+		return err
+	}
+	fmt.Fprintf(stdio.Err, "mcpscope: wrap: %v, which is one of run\n", err)
+	const hint = `put it into ~/.config/mcpscope/mcpscope.toml: ` +
+		`a line [server."NAME"], and below it %s = "VALUE"`
+	stdio.Hint(fmt.Sprintf(hint, name))
+	return status(cli.ExitUsage)
 }
 
 func (f *wrapFlags) run(operands []string, stdio cli.Stdio) int {
