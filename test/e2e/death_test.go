@@ -399,3 +399,24 @@ func TestFrozenLauncher(t *testing.T) {
 	freeze("0")
 	s.dead()
 }
+
+// The CPU time of a tree is that of the launcher's descendants. Without the launcher it is unknown, and not 0.
+func TestReportOfATreeWithoutItsLauncher(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		backend string
+		knows   bool
+	}{{"tree", false}, {"auto", true}} {
+		report := filepath.Join(t.TempDir(), "report")
+		flags := []string{"--backend", c.backend, "--term-grace", soon, "--report", report}
+		s := startServer(newWorld(t), []string{"--group"}, flags, binaries.Zoo, "plain")
+		s.Server.Signal(unix.SIGKILL)
+		s.members.WantDead(t)
+		escape.WantEnded(t, s.guard)
+		text, err := os.ReadFile(report)
+		knows := strings.Contains(string(text), `"cpu_seconds":`)
+		if err != nil || knows != c.knows || !strings.Contains(string(text), `"cause":"launcher-gone"`) {
+			t.Errorf("%s: the report is %s (%v)", c.backend, text, err)
+		}
+	}
+}

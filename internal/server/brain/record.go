@@ -34,6 +34,8 @@ type record struct {
 type readings struct {
 	protocol.Figures
 	cpu time.Duration
+	// knowsCPU: the members of a tree whose launcher is dead are gone with their figures.
+	knowsCPU bool
 }
 
 // measureEarly is for the steps of a stop. The guard of any other server holds the scope until the end.
@@ -47,7 +49,10 @@ func (r *record) measure() readings {
 	cpu, err := r.server.Group.Members().CPU()
 	isRemoved := err != nil || cpu < r.last.cpu
 	if !isRemoved {
-		r.last = readings{Figures: r.server.Group.Figures(), cpu: cpu}
+		r.last = readings{
+			Figures: r.server.Group.Figures(), cpu: cpu,
+			knowsCPU: r.server.Group.Payload != nil || r.server.launcherLives(),
+		}
 	}
 	return r.last
 }
@@ -158,8 +163,10 @@ func (r *record) describe(why causes.Cause, sig unix.Signal, left []string) *rep
 		described.ExitStatus = &status
 	}
 	now := r.measure()
-	cpu := now.cpu.Round(time.Millisecond).Seconds()
-	described.CPUSeconds = &cpu
+	if now.knowsCPU {
+		cpu := now.cpu.Round(time.Millisecond).Seconds()
+		described.CPUSeconds = &cpu
+	}
 	described.Figures = now.Figures
 	described.Stopped = r.others
 	described.StoppedTotal = r.othersTotal
