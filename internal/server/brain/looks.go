@@ -123,7 +123,7 @@ func (a *actor) checkIdle() {
 	act := a.sleeper.Policy.Look(a.sleeper, now)
 	if a.sleeper.HasReclaimed {
 		a.life.Reclaimed = true
-		a.server.Page.ByBrain.Reclaimed = true // the brain that stops the server is another one
+		a.server.Page.Looks.Reclaimed = true // the brain that stops the server is another one
 	}
 	switch act {
 	case idle.Frozen:

@@ -34,7 +34,7 @@ type record struct {
 type readings struct {
 	protocol.Figures
 	cpu time.Duration
-	// knowsCPU: the members of a tree whose launcher is dead are gone with their figures.
+	// knowsCPU is false for a tree whose launcher is dead: the kernel counts ended members in their parent.
 	knowsCPU bool
 }
 

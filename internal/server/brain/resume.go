@@ -163,7 +163,7 @@ func LoadRunning(p *page.Page, g *page.Guard, env []string, l *loop.Loop) (*Brai
 		State:      lifecycle.State(p.ByBrain.Phase),
 		PhaseEnds:  fromMonotonic(p.ByBrain.PhaseEnds),
 		SignalSent: p.ByBrain.MembersAsked,
-		Reclaimed:  p.ByBrain.Reclaimed,
+		Reclaimed:  p.Looks.Reclaimed,
 	}
 	left.Cause, left.Signal = causeOn(p)
 	left.UnreadUntil = fromMonotonic(p.ByGuard.Happened[page.StdinClosed])

@@ -17,6 +17,7 @@ func (p *Policy) Save(to *page.Looks, clock func(time.Time) int64) {
 		Frozen: p.frozen, NextIsBreath: p.nextIsBreath, WasBreath: p.wasBreath, Used: p.Used,
 		Trial: uint8(p.trial), Times: uint32(p.refusal.times),
 		WasForInput: p.wasForInput, IsUncounted: p.isUncounted,
+		Reclaimed: to.Reclaimed, // written when it happened
 	}
 	copy(to.Refused[:len(to.Refused)-1], p.refusal.reason)
 }

@@ -146,7 +146,6 @@ type Decided struct {
 	Reported      bool // the report is written
 	Settled       bool // the tasks that a start leaves for later are done
 	Sweeping      bool // the brain stops orphans of others: not killed when nothing is left
-	Reclaimed     bool // the server has lost memory to a reclaim, so graces after a thaw are longer
 
 	EndNotes [2048]byte // lines for people, as they are printed
 	Left     [2048]byte // members that could not be ended, a line each
@@ -179,6 +178,7 @@ type Looks struct {
 	CheckRead, CheckWritten int64 // bytes
 	CheckMembers            uint64
 	CheckAsked              int64
+	Reclaimed               bool // the server has lost memory to a reclaim, so graces after a thaw are longer
 }
 
 // Handover is for a launcher that executes its own program again, and has no memory but the page then.
