@@ -70,12 +70,17 @@ func execute(root *cobra.Command, args []string, io cli.Stdio) int {
 	if !isCompletion(args[0]) { // cobra completes flags by its own parser
 		c, words, err := setFlags(root, args)
 		if err != nil {
-			return io.Mistake(nameOf(c), err.Error())
+			return statusOf(c, c.FlagErrorFunc()(c, err), io)
 		}
 		args = words
 	}
 	root.SetArgs(args)
 	c, err := root.ExecuteC()
+	return statusOf(c, err, io)
+}
+
+// statusOf returns the exit status of a command, and prints a mistake in its command line.
+func statusOf(c *cobra.Command, err error, io cli.Stdio) int {
 	var ended status
 	switch {
 	case errors.As(err, &ended):

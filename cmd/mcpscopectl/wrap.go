@@ -17,6 +17,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/clientconfig"
 	"github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
 	"github.com/mcpscope/mcpscope/internal/doctor"
+	"github.com/mcpscope/mcpscope/internal/flags"
 	"github.com/mcpscope/mcpscope/internal/leaks"
 	"github.com/mcpscope/mcpscope/internal/programs"
 	"github.com/mcpscope/mcpscope/internal/server/policy"
@@ -90,12 +91,16 @@ a command can be edited, and if a broken server stays broken.`,
 
 // mistakeInFlag says where a flag of run belongs that wrap does not have.
 func mistakeInFlag(stdio cli.Stdio, err error) error {
-	name, isUnknown := strings.CutPrefix(err.Error(), "unknown flag: --")
-	isOfRun := func(r *settings.Row) bool { return r.Name == name && r.Where&settings.File != 0 }
-	if !isUnknown || !slices.ContainsFunc(settings.Rows(settings.Run), isOfRun) {
+	unknown, isUnknown := errors.AsType[*flags.UnknownError](err)
+	if !isUnknown {
 		return err
 	}
-	fmt.Fprintf(stdio.Err, "mcpscope: wrap: %v, which is one of run\n", err)
+	name := strings.TrimLeft(unknown.As, "-")
+	isOfRun := func(r *settings.Row) bool { return r.Name == name && r.Where&settings.File != 0 }
+	if !slices.ContainsFunc(settings.Rows(settings.Run), isOfRun) {
+		return err
+	}
+	fmt.Fprintf(stdio.Err, "mcpscope: wrap: unknown flag %q, which is one of run\n", unknown.As)
 	const hint = `put it into ~/.config/mcpscope/mcpscope.toml: ` +
 		`a line [server."NAME"], and below it %s = "VALUE"`
 	stdio.Hint(fmt.Sprintf(hint, name))

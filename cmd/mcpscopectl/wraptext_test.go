@@ -33,8 +33,8 @@ func TestMistakesOfWrap(t *testing.T) {
 	u.wantsSaid(said{cli.ExitUsage, "", "mcpscope: wrap: --list and --check exclude each other\n" + hint}, "wrap", "--list", "--check")
 	u.wantsSaid(said{cli.ExitUsage, "", "mcpscope: wrap: --idle-freeze: \"soon\" is no duration (like 1.2s, 500ms, 1d, 0 or infinity)\n" + hint},
 		"wrap", "--program", u.program, "--idle-freeze", "soon")
-	u.wantsSaid(said{cli.ExitUsage, "", "mcpscope: wrap: unknown flag: --nope\n" + hint}, "wrap", "--nope")
-	const ofRun = "mcpscope: wrap: unknown flag: --memory-max, which is one of run\n" +
+	u.wantsSaid(said{cli.ExitUsage, "", "mcpscope: wrap: unknown flag \"--nope\"\n" + hint}, "wrap", "--nope")
+	const ofRun = "mcpscope: wrap: unknown flag \"--memory-max\", which is one of run\n" +
 		"mcpscope: hint: put it into ~/.config/mcpscope/mcpscope.toml: a line [server.\"NAME\"], and below it memory-max = \"VALUE\"\n"
 	u.wantsSaid(said{cli.ExitUsage, "", ofRun}, "wrap", "--memory-max", "1G", "--server", "time")
 	u.wantsFile(cursor)

@@ -10,7 +10,19 @@ import (
 // leastSimilar is the length from which a name is compared: a shorter one is similar to many.
 const leastSimilar = 3
 
-// unknown is the error about a flag that the command does not have, with those that may be meant.
+// UnknownError is the error about a flag that the command does not have.
+type UnknownError struct {
+	As   string   // with its dashes
+	Near []string // flags that may be meant
+}
+
+func (e *UnknownError) Error() string {
+	if len(e.Near) == 0 {
+		return fmt.Sprintf("unknown flag %q", e.As)
+	}
+	return fmt.Sprintf("unknown flag %q; did you mean %s?", e.As, strings.Join(e.Near, " or "))
+}
+
 func unknown(known []Flag, as string) error {
 	var near []string
 	for _, flag := range known {
@@ -18,10 +30,7 @@ func unknown(known []Flag, as string) error {
 			near = append(near, Dashes(flag.Name))
 		}
 	}
-	if len(near) == 0 {
-		return fmt.Errorf("unknown flag %q", as)
-	}
-	return fmt.Errorf("unknown flag %q; did you mean %s?", as, strings.Join(near, " or "))
+	return &UnknownError{As: as, Near: near}
 }
 
 // isSimilar reports whether a name is the beginning of another one, or differs in one letter of three, and in
