@@ -46,7 +46,7 @@ func (f *Facts) withLimits(bestEffort bool, files ...string) {
 const goodText = `mcpscope run uses systemd-user: a scope of your own manager, in mcp.slice
 
   systemd-user    works, in 12 ms; limits possible: cpu, memory, pids
-  delegated       no: not delegated
+  delegated       not needed
   tree            works, in 4 ms
 
   kernel          Linux 6.1.0
@@ -98,6 +98,7 @@ func TestJudge(t *testing.T) {
 		}, false, `mcpscope run uses tree: no control group, which is weaker; --require refuses it
   systemd-user    no: no bus
                   → start it
+  delegated       no: not delegated
                   → delegate it
 `},
 		{"a lack of controllers", func(f *Facts) {

@@ -58,10 +58,15 @@ func (d *Diagnosis) verdict() string {
 
 // backendLines are those of the trials. Behind a backend that works, a remedy for another one is no
 // improvement.
+// backendLines has the reason why a backend does not work only if no better one does: JSON has all.
 func (d *Diagnosis) backendLines() []line {
 	var lines []line
 	foundWorking := false
 	for i, t := range d.Backends {
+		if foundWorking && !t.Works {
+			lines = append(lines, line{string(t.Backend), "not needed"})
+			continue
+		}
 		result := "no: " + t.Reason
 		isAsBefore := i > 0 && t.Reason != "" && t.Reason == d.Backends[i-1].Reason
 		if isAsBefore && t.Remedy == d.Backends[i-1].Remedy {
@@ -73,8 +78,7 @@ func (d *Diagnosis) backendLines() []line {
 			result = fmt.Sprintf("works, in %d ms%s", t.Milliseconds, t.limitsText())
 		}
 		lines = append(lines, line{string(t.Backend), result})
-		isUseful := t.Works || !foundWorking
-		if t.Remedy != "" && isUseful {
+		if t.Remedy != "" {
 			lines = append(lines, remedyLine(t.Remedy))
 		}
 	}
