@@ -65,7 +65,7 @@ demo: ## kill an agent with real servers, without mcpscope and with it: half a m
 test: deps ## the core of the tests: PACKAGES=./test/e2e RUN=TestEscape/cgroup/hop/kill for some of them, RACE=-race
 ifdef PACKAGES
 	@TESTS_CLIENTS=go test/e2e/clients/setup
-	@.ci/gotest some $(FLAGS) -timeout $(TIMEOUT) $(if $(RUN),-run '$(RUN)') $(PACKAGES)
+	@.ci/gotest some $(FLAGS) -timeout $(TIMEOUT) $(if $(value RUN),-run '$(value RUN)') $(PACKAGES)
 else
 	@TESTS_CLIENTS=go test/e2e/clients/setup
 ifdef RACE
