@@ -31,7 +31,7 @@ func gatewayCheckCommand(args []string, stdio cli.Stdio) int {
 	c.conditions = gateway.OwnConditions()
 	c.outer, c.inside = gateway.Around().Of(os.Getpid()) // the outer one may have executed this program
 	if !c.inside {
-		c.trial = doctor.TryGateway(programs, c.values.Backend)
+		c.trial = doctor.TryGateway(programs, c.values.Backend, c.values.Require)
 	}
 	return c.report(stdio)
 }

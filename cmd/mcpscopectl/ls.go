@@ -105,7 +105,10 @@ func (f *lsFlags) setFormat(text string) (err error) {
 // note prints which servers of gateways are missing in the list, for they are not contained, and which agents
 // have a daemon that would end with them.
 func (f *lsFlags) note(servers []*fleet.Listed, stdio cli.Stdio) {
-	noteOthers(&f.Filter, stdio)
+	isForProgram := f.json || f.format != nil // it may take stderr for a failure
+	if !isForProgram {
+		noteOthers(&f.Filter, stdio)
+	}
 	for _, line := range containment.Lines(selection.Whose(f.AllUsers)) {
 		stdio.Note(line)
 	}

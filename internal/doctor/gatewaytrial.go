@@ -27,8 +27,25 @@ type GatewayTrial struct {
 }
 
 // TryGateway runs a gateway with one server. Only that proves that a filter can be installed here, and that a
-// running process can be moved to a group. Gateway, server, watcher and guard have ended when it returns.
-func TryGateway(installed Programs, b names.Backend) GatewayTrial {
+// running process can be moved to a group. Where it can't, it tries without cgroups, unless require is set.
+// Gateway, server, watcher and guard have ended when it returns.
+func TryGateway(installed Programs, b names.Backend, require bool) GatewayTrial {
+	if b == names.Tree && require {
+		return GatewayTrial{Reason: "the backend tree is weaker than --require allows"}
+	}
+	t := tryGateway(installed, b)
+	if t.Reason == "" || b != names.Auto || require {
+		return t
+	}
+	tree := tryGateway(installed, names.Tree)
+	if tree.Reason != "" {
+		return t
+	}
+	tree.Remedies = t.Remedies
+	return tree
+}
+
+func tryGateway(installed Programs, b names.Backend) GatewayTrial {
 	t := GatewayTrial{}
 	err := t.run(installed, b)
 	switch {
@@ -38,12 +55,10 @@ func TryGateway(installed Programs, b names.Backend) GatewayTrial {
 	case t.Backend == "":
 		t.Reason = "mcpscope gateway ended without a server"
 	}
-	if t.Reason == "" && t.Backend != names.Tree {
+	if t.Reason == "" {
 		return t
 	}
-	if t.Reason != "" {
-		t.Backend = ""
-	}
+	t.Backend = ""
 	if len(t.Remedies) == 0 {
 		t.Remedies = findRemedies(installed, b)
 	}

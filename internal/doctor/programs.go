@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime/debug"
 	"slices"
+	"strconv"
 
 	"github.com/mcpscope/mcpscope/internal/programs"
 	"github.com/mcpscope/mcpscope/internal/server/names"
@@ -56,8 +57,9 @@ func (p Programs) start(b names.Backend, files []*os.File, args ...string) (*os.
 // startGateway starts a gateway whose server is known by its name. Flags override settings files: limits
 // could be too low for the server of a trial, and exceptions could leave it alone.
 func (p Programs) startGateway(b names.Backend, files []*os.File) (*os.Process, error) {
+	require := strconv.FormatBool(b != names.Tree) // which it refuses
 	argv := []string{
-		programs.Runner, "gateway", "--require", "--backend", string(b), "--match", probeName, "--except", "",
+		programs.Runner, "gateway", "--require=" + require, "--backend", string(b), "--match", probeName, "--except", "",
 		"--memory-max", "max", "--cpu-max", "max", "--pids-max", "max", "--explain", "fd:3",
 		"--", p.tool, GatewayProbeCommand,
 	}

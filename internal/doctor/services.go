@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/containment"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/units"
 )
@@ -14,7 +15,11 @@ import (
 func serviceName(unit string) string { return strings.TrimSuffix(unit, ".service") }
 
 func uncontainedText(g units.UncontainedGateway) string {
-	return cli.OneLine(serviceName(g.Unit)) + ": its servers are NOT contained: " + g.Reason
+	how := "NOT contained"
+	if g.State == containment.Weaker {
+		how = "contained without cgroups, which is weaker"
+	}
+	return cli.OneLine(serviceName(g.Unit)) + ": its servers are " + how + ": " + g.Reason
 }
 
 // ChangedGateway is a service with a drop-in that runs another command than its unit files have now.

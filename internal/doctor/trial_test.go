@@ -41,7 +41,7 @@ func TestTrialsWithoutARunner(t *testing.T) {
 	if got := tryBackend(programs, names.Tree); got.Works || !strings.Contains(got.Reason, "no such file") {
 		t.Errorf("%+v", got)
 	}
-	got := TryGateway(programs, names.Tree)
+	got := TryGateway(programs, names.Tree, false)
 	if got.Backend != "" || !strings.Contains(got.Reason, "no such file") || len(got.Remedies) > 0 {
 		t.Errorf("%+v", got)
 	}
@@ -71,7 +71,7 @@ func TestTrialWithoutAReport(t *testing.T) {
 	if got.Works || got.Reason != "mcpscope run wrote no report" {
 		t.Errorf("%+v", got)
 	}
-	gateway := TryGateway(programs, names.Tree)
+	gateway := TryGateway(programs, names.Tree, false)
 	if gateway.Backend != "" || gateway.Reason != "mcpscope gateway ended without a server" {
 		t.Errorf("%+v", gateway)
 	}

@@ -13,6 +13,7 @@ import (
 // showTrees lets other processes of this user read the pages of servers: those that are trees have no cgroup
 // whose attributes would describe them.
 func showTrees() {
-	_ = os.WriteFile("/proc/self/comm", []byte(names.WatcherOfTrees), 0) // then they are not listed
-	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0)                     // the kernel accepts its own value
+	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0) // the kernel accepts its own value
+	// After that: the file is root's before. Without the name its servers are not listed.
+	_ = os.WriteFile("/proc/self/comm", []byte(names.WatcherOfTrees), 0)
 }

@@ -217,8 +217,11 @@ func (w *watcher) settle() error {
 	if !w.page.Gateway.MovedOut {
 		s := w.groups.newServer("", w.starters.gateway)
 		s.Client = 0 // we are where the gateway is, or was
-		where, err := s.MoveOut(os.Getpid(), int(w.page.ByGuard.GuardPID))
+		where, _, err := s.CanTake() // a manager moves us also where no server can be in its scope
 		if err != nil {
+			return err
+		}
+		if err := s.MoveOut(os.Getpid(), int(w.page.ByGuard.GuardPID)); err != nil {
 			return err
 		}
 		w.page.Gateway.MovedOut = true

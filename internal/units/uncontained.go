@@ -11,11 +11,12 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/group"
 )
 
-// UncontainedGateway is a running gateway whose servers are not contained.
+// UncontainedGateway is a running gateway whose servers are not contained, or only without cgroups.
 type UncontainedGateway struct {
-	Unit   string `json:"unit"` // or the path of its control group, outside of any unit
-	Reason string `json:"reason"`
-	Remedy string `json:"remedy,omitempty"`
+	Unit   string            `json:"unit"` // or the path of its control group, outside of any unit
+	State  containment.State `json:"state"`
+	Reason string            `json:"reason"`
+	Remedy string            `json:"remedy,omitempty"`
 }
 
 const noGroup = "no server of it can get a group; its log has the reason"
@@ -34,8 +35,10 @@ func UncontainedGateways() (gateways []UncontainedGateway) {
 	services = slices.Compact(services)
 	for _, unit := range services {
 		c, err := lookAtContainment(systemd.Own(), unit)
-		if err == nil && c.State == containment.Uncontained { // others do not run
-			gateways = append(gateways, UncontainedGateway{Unit: unit, Reason: c.Reason, Remedy: c.Remedy})
+		isLacking := c.State == containment.Uncontained || c.State == containment.Weaker
+		if err == nil && isLacking { // others do not run
+			g := UncontainedGateway{Unit: unit, State: c.State, Reason: c.Reason, Remedy: c.Remedy}
+			gateways = append(gateways, g)
 		}
 	}
 	for _, path := range containment.UncontainedGroups(visibleUsers()) {
@@ -44,7 +47,8 @@ func UncontainedGateways() (gateways []UncontainedGateway) {
 			name = unit
 		}
 		if !slices.Contains(services, name) {
-			gateways = append(gateways, UncontainedGateway{Unit: name, Reason: noGroup})
+			g := UncontainedGateway{Unit: name, State: containment.Uncontained, Reason: noGroup}
+			gateways = append(gateways, g)
 		}
 	}
 	return gateways

@@ -115,30 +115,33 @@ func TestGatewayUnitOfAUser(t *testing.T) {
 	}
 }
 
-// A gateway whose servers cannot be contained is reported, with the remedy.
-func TestGatewayUnitThatContainsNothing(t *testing.T) {
+const weaker = "contained without cgroups, which is weaker: "
+
+// A gateway whose servers can have no cgroups is reported, with the remedy.
+func TestGatewayUnitWithoutCgroups(t *testing.T) {
 	g := newGatewayUnit(t, host.Root, "closed", "User=nolinger")
 	place(t, host.Root, g.file()+".d/zzz.conf", "[Service]\nDelegate=no\n")
 	said, status := g.installNow()
-	if status != 1 {
+	if status != 0 {
 		t.Errorf("status %d: %s", status, said)
 	}
 	want(t, said, "zzz.conf sets Delegate= and sorts after zz-mcpscope.conf: Delegate=yes does not apply")
-	const reason = "NOT contained: user nolinger may make no cgroup here"
+	const reason = weaker + "user nolinger may make no cgroup here"
 	want(t, said, reason, "Delegate=yes", "loginctl enable-linger nolinger")
 	want(t, doctor(t), "closed: its servers are "+reason, "loginctl enable-linger nolinger")
 }
 
-// A manager makes the groups of a unit whose own view of them is read-only, and no server gets into one.
+// A manager makes the groups of a unit whose own view of them is read-only, and no server gets into one: it
+// is contained without.
 func TestGatewayUnitWithReadOnlyGroups(t *testing.T) {
 	for name, user := range map[string]host.User{"readonly-root": host.Root, "readonly-lingering": host.Tester} {
 		t.Run(name, func(t *testing.T) {
 			g := newGatewayUnit(t, host.Root, name, "ProtectControlGroups=yes", "User="+user.Name)
 			said, status := g.installNow()
-			if status != 1 {
+			if status != 0 {
 				t.Errorf("status %d: %s", status, said)
 			}
-			const reason = "NOT contained: its control groups are read-only (ProtectControlGroups=yes)"
+			const reason = weaker + "its control groups are read-only (ProtectControlGroups=yes)"
 			want(t, said, reason, "add ProtectControlGroups=no")
 			want(t, doctor(t), name+": its servers are "+reason)
 		})
@@ -177,8 +180,8 @@ func TestGatewayUnitThatDoesNotRun(t *testing.T) {
 		"mcpscope units --unit hidden --remove --now && systemctl start hidden")
 }
 
-// Root's doctor lists a service that runs without its drop-in, and a gateway without a drop-in.
-func TestDoctorListsGatewaysThatContainNothing(t *testing.T) {
+// Root's doctor lists a service that runs without its drop-in, and a gateway without a drop-in and cgroups.
+func TestDoctorListsGatewaysThatLackContainment(t *testing.T) {
 	bare := newGatewayUnit(t, host.Root, "bare")
 	control(t, host.Root, "start", "bare")
 	install(t, host.Root, mcpscope, "--unit", "bare")
@@ -189,7 +192,7 @@ func TestDoctorListsGatewaysThatContainNothing(t *testing.T) {
 	said := ""
 	listed := func() bool {
 		said = doctor(t)
-		return strings.Contains(said, "by-hand: its servers are NOT contained: ")
+		return strings.Contains(said, "by-hand: its servers are "+weaker)
 	}
 	if !pace.Eventually(escape.Patience, listed) { // its watcher may not have found out yet
 		t.Errorf("it says %s", said)

@@ -130,13 +130,8 @@ func (s *Server) CanTake() (where names.Backend, missed, err error) {
 	return where, missed, err
 }
 
-// MoveOut moves processes out of reach of a stop of the client's unit, or of a server. It returns where to:
-// names.Tree if there is no cgroup to leave.
-func (s *Server) MoveOut(pids ...int) (where names.Backend, err error) {
+// MoveOut moves processes out of reach of a stop of the client's unit, or of a server.
+func (s *Server) MoveOut(pids ...int) error {
 	freeze.ClearTag()
-	err = s.eachPlace(func(p backend.Place, _ []error) error {
-		where = p.Backend
-		return p.MoveOut(pids)
-	})
-	return where, err
+	return s.eachPlace(func(p backend.Place, _ []error) error { return p.MoveOut(pids) })
 }
