@@ -129,7 +129,7 @@ func (t Tag) On(pid int) bool {
 }
 
 // owns reports whether a process of uid may signal pid: kill(2) compares real and saved user ids. Root may
-// signal any; what we may not signal was left out before.
+// signal any: a process that we may not signal was left out before.
 func owns(uid, pid int) (bool, error) {
 	if uid == 0 {
 		return true, nil

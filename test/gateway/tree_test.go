@@ -38,8 +38,8 @@ func treeCell(t *testing.T, m escape.Mode, e End) escape.Result {
 	return c.Judge(strings.Join(options, " ")+" ", m.Name, w.Plain("beside", w.Unique("beside")))
 }
 
-// In a plain container the servers of a gateway end with their stdin, and with the gateway. What its tools
-// leave lives on, until the container ends.
+// In a plain container the servers of a gateway end with their stdin, and with the gateway. Processes of its tools
+// live on, until the container ends.
 func TestContainer(t *testing.T) {
 	// docker's filter refuses the copy of a descriptor: the end of a socket is not seen, but by the server
 	for kind, mode := range map[string]string{"pipes": "ignore-both", "sockets": "double-fork"} {

@@ -111,7 +111,7 @@ until [ "$servers" = 5 ]; do
 done
 echo all`
 
-// belowGateway: the servers of a gateway in a container end with it, and what its tools have left stays.
+// belowGateway: the servers of a gateway in a container end with it, and processes of its tools stay.
 func belowGateway(e engine, c container) {
 	t := e.t
 	t.Helper()
