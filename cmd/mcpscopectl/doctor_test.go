@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/doctor"
 	"github.com/mcpscope/mcpscope/internal/programs"
@@ -202,5 +204,25 @@ func TestProbe(t *testing.T) {
 	err = json.Unmarshal([]byte(s.out), &position)
 	if err != nil || s.status != cli.ExitOK || s.err != "" || position.Cgroup != doctor.OwnPosition().Cgroup {
 		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+// The gateway of a trial that cannot start its server says why: doctor shows the line.
+func TestGatewayProbeWithoutDescriptors(t *testing.T) {
+	var before unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &before); err != nil {
+		t.Fatal(err)
+	}
+	none := unix.Rlimit{Cur: 3, Max: before.Max}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &none); err != nil {
+		t.Fatal(err)
+	}
+	s := say(doctor.GatewayProbeCommand)
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &before); err != nil {
+		t.Fatal(err)
+	}
+	const want = "mcpscope: cannot start a server: "
+	if s.status != cli.ExitFailure || s.out != "" || !strings.HasPrefix(s.err, want) || !strings.Contains(s.err, "too many open files") {
+		t.Errorf("%+v, want %q and the reason", s, want)
 	}
 }
