@@ -59,7 +59,8 @@ func (p Programs) start(b names.Backend, files []*os.File, args ...string) (*os.
 func (p Programs) startGateway(b names.Backend, files []*os.File) (*os.Process, error) {
 	require := strconv.FormatBool(b != names.Tree) // which it refuses
 	argv := []string{
-		programs.Runner, "gateway", "--require=" + require, "--backend", string(b), "--match", probeName, "--except", "",
+		programs.Runner, "gateway", "--require=" + require, "--backend", string(b),
+		"--match", probeName, "--except", "",
 		"--memory-max", "max", "--cpu-max", "max", "--pids-max", "max", "--explain", "fd:3",
 		"--", p.tool, GatewayProbeCommand,
 	}

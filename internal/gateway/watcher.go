@@ -216,7 +216,7 @@ func (w *watcher) replaceGuard() error {
 func (w *watcher) settle() error {
 	if !w.page.Gateway.MovedOut {
 		s := w.groups.newServer("", w.starters.gateway)
-		s.Client = 0 // we are where the gateway is, or was
+		s.Client = 0                 // we are where the gateway is, or was
 		where, _, err := s.CanTake() // a manager moves us also where no server can be in its scope
 		if err != nil {
 			return err
