@@ -68,11 +68,12 @@ func (g *Gateway) Exec() error {
 		return g.exec()
 	}
 	where, missed, err := g.canContain()
-	if where == names.Tree && g.Backend == names.Auto {
-		g.Weaker(missed)
-	}
 	if err == nil {
-		err = g.watched()
+		hasTrees := where == names.Tree
+		if hasTrees && g.Backend == names.Auto {
+			g.Weaker(missed)
+		}
+		err = g.watched(hasTrees)
 	}
 	switch {
 	case errors.Is(err, ErrExec) && !errors.Is(err, unix.ENOSYS), g.Require:
@@ -100,13 +101,14 @@ func (g *Gateway) canContain() (where names.Backend, missed, err error) {
 func NeedsNoNewPrivs() bool { return !notify.Capable(unix.CAP_SYS_ADMIN) }
 
 // watched forks the guard, installs the filter and executes. The guard answers that call, and starts the
-// watcher afterwards.
-func (g *Gateway) watched() error {
+// watcher afterwards. hasTrees: servers have no cgroups.
+func (g *Gateway) watched(hasTrees bool) error {
 	c := &config{protocol.ProtocolVersion, g.Options, !notify.MayReadMemory()}
 	shared, err := g.prepare(c)
 	if err != nil {
 		return err
 	}
+	shared.Gateway.HasTrees = hasTrees
 	guarding := guarding{gateway: os.Getpid(), name: g.Name, env: g.Env, require: c.Require}
 	watch, err := guarding.fork(shared, c.Require)
 	if err != nil {

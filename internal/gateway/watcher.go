@@ -216,16 +216,11 @@ func (w *watcher) replaceGuard() error {
 func (w *watcher) settle() error {
 	if !w.page.Gateway.MovedOut {
 		s := w.groups.newServer("", w.starters.gateway)
-		s.Client = 0                 // we are where the gateway is, or was
-		where, _, err := s.CanTake() // a manager moves us also where no server can be in its scope
-		if err != nil {
-			return err
-		}
+		s.Client = 0 // we are where the gateway is, or was
 		if err := s.MoveOut(os.Getpid(), int(w.page.ByGuard.GuardPID)); err != nil {
 			return err
 		}
 		w.page.Gateway.MovedOut = true
-		w.page.Gateway.HasTrees = where == names.Tree
 	}
 	if w.page.Gateway.HasTrees {
 		showTrees()
