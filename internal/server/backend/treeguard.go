@@ -214,8 +214,13 @@ func (t *TreeGuard) RequestStop() error {
 			return err
 		}
 	}
+	return RequestStop(t.PIDFD)
+}
+
+// RequestStop requests a stop of a guard, and continues one that a member has stopped.
+func RequestStop(guard int) error {
 	for _, sig := range []unix.Signal{names.StopSignal, unix.SIGCONT} {
-		if err := unix.PidfdSendSignal(t.PIDFD, sig, nil, 0); err != nil {
+		if err := unix.PidfdSendSignal(guard, sig, nil, 0); err != nil {
 			return proc.IgnoreGone(fmt.Errorf("request a stop: %w", err))
 		}
 	}

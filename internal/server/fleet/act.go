@@ -14,11 +14,11 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
+	"github.com/mcpscope/mcpscope/internal/server/backend"
 	"github.com/mcpscope/mcpscope/internal/server/client"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/idle"
 	"github.com/mcpscope/mcpscope/internal/server/journal"
-	"github.com/mcpscope/mcpscope/internal/server/names"
 	"github.com/mcpscope/mcpscope/internal/server/policy"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/server/sweep"
@@ -90,28 +90,21 @@ func (s *Listed) sweep(grace time.Duration) error {
 // RequestStop requests a stop with the server's own term grace. It continues a guard that a member has
 // stopped.
 func (s *Listed) RequestStop() error {
-	var guard int
 	switch {
 	case s.group == nil:
 		return s.tree.RequestStop()
 	case s.Facts.Guard.PID > 0:
 		return s.group.AskToStop()
-	default:
-		guard = s.group.OpenGuard()
-		if guard < 0 {
-			return nil // the server starts, or has ended
-		}
-		defer unix.Close(guard)
-		if s.group.Managed && group.Frozen(s.group.Top) {
-			_ = s.group.Top.Thaw() // systemctl freeze, or a member, has frozen the guard
-		}
 	}
-	for _, sig := range []unix.Signal{names.StopSignal, unix.SIGCONT} {
-		if err := unix.PidfdSendSignal(guard, sig, nil, 0); err != nil {
-			return proc.IgnoreGone(fmt.Errorf("request a stop: %w", err))
-		}
+	guard := s.group.OpenGuard()
+	if guard < 0 {
+		return nil // the server starts, or has ended
 	}
-	return nil
+	defer unix.Close(guard)
+	if s.group.Managed && group.Frozen(s.group.Top) {
+		_ = s.group.Top.Thaw() // systemctl freeze, or a member, has frozen the guard
+	}
+	return backend.RequestStop(guard)
 }
 
 // Freeze freezes all members until a thaw, and reports whether they were not frozen so before. A stop thaws

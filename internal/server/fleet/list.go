@@ -123,22 +123,10 @@ func List(uid int) ([]*Listed, error) {
 	}
 	var all []*Listed
 	backend.EachTree(uid, func(t *backend.TreeGuard) {
-		s := &Listed{Placed: t.Config.Group, UID: t.UID, Cause: t.Cause, members: t.Tree(), tree: t}
-		if !t.IsWatcher {
-			s.Guard = t.PID
+		s := listTree(t)
+		if s != nil {
+			all = append(all, s)
 		}
-		s.describe(t.Config.Facts)
-		if t.IsWatcher {
-			s.Launcher = t.PID
-		}
-		if t.IsWatcher && !group.Populated(s.members) { // the watcher has not yet closed the page
-			t.Close()
-			return
-		}
-		if t.Abandoned() {
-			s.State = Orphaned
-		}
-		all = append(all, s)
 	})
 	err := group.InParents(uid, func(above string, parent *cgroup.Group, dirs []string) error {
 		seen := orphan.TakeCensus(parent)
@@ -156,6 +144,26 @@ func List(uid int) ([]*Listed, error) {
 		return cmp.Or(a.Started.Compare(b.Started), strings.Compare(a.ID, b.ID))
 	})
 	return all, err
+}
+
+// listTree returns nil for a server that has ended, whose page its watcher has not closed yet.
+func listTree(t *backend.TreeGuard) *Listed {
+	s := &Listed{Placed: t.Config.Group, UID: t.UID, Cause: t.Cause, members: t.Tree(), tree: t}
+	if t.IsWatcher {
+		s.describe(t.Config.Facts)
+		s.Launcher = t.PID
+		if !group.Populated(s.members) {
+			t.Close()
+			return nil
+		}
+		return s
+	}
+	s.Guard = t.PID
+	s.describe(t.Config.Facts)
+	if t.Abandoned() {
+		s.State = Orphaned
+	}
+	return s
 }
 
 // listOne returns nil for a directory that is no server's. It keeps few descriptors: there may be more
