@@ -22,14 +22,11 @@ import (
 func topLong() string {
 	text := "Show the running servers in the terminal, refreshed every two seconds.\n\nKeys:\n"
 	for _, k := range top.Keys() {
-		text += fmt.Sprintf("  %s%s\n", render.Padded(k[0], topKeyColumn), k[1])
+		text += fmt.Sprintf("  %s%s\n", render.Padded(k[0], top.KeyColumn), k[1])
 	}
 	const share = "CPU% is the share of one CPU since the last refresh. "
 	return text + "\n" + strings.Join(cli.Wrap(share+top.Colors, cli.Width), "\n")
 }
-
-// topKeyColumn is the width of the keys in the help.
-const topKeyColumn = 20
 
 func topCommand(stdio cli.Stdio) *cobra.Command {
 	var f selection.Filter

@@ -22,9 +22,9 @@ func (e *SyntaxError) atEnd(data []byte) {
 	what := ""
 	switch e.format {
 	case JSON:
-		what = s.scanJSON()
+		what = s.scan(s.endInJSON)
 	case TOML:
-		what = s.scanTOML()
+		what = s.scan(s.endInTOML)
 	}
 	position := len(text)
 	if len(s.open) > 0 {
@@ -54,21 +54,11 @@ type unclosedScanner struct {
 	open []int // where each brace or bracket is, or a string at the end; the innermost is the last
 }
 
-// scanJSON returns what the innermost open part is.
-func (s *unclosedScanner) scanJSON() (what string) {
+// scan returns what the innermost open part is. endOf returns the last byte of the part that begins at a byte,
+// or -1 for a string that is never closed.
+func (s *unclosedScanner) scan(endOf func(start int) int) (what string) {
 	for i := 0; i < len(s.data); i++ {
-		rest := s.data[i:]
-		end := i
-		switch {
-		case rest[0] == '"':
-			end = s.stringEnd(i, `"`, true)
-		case bytes.HasPrefix(rest, []byte("//")):
-			end = s.endOfText(i, "\n")
-		case bytes.HasPrefix(rest, []byte("/*")):
-			end = s.endOfText(i+2, "*/")
-		default:
-			s.bracket(i)
-		}
+		end := endOf(i)
 		if end < 0 {
 			s.open = append(s.open, i)
 			return "string"
@@ -78,32 +68,36 @@ func (s *unclosedScanner) scanJSON() (what string) {
 	return s.innermost()
 }
 
-// scanTOML returns what the innermost open part is.
-func (s *unclosedScanner) scanTOML() (what string) {
-	for i := 0; i < len(s.data); i++ {
-		rest := s.data[i:]
-		end := i
-		switch {
-		case bytes.HasPrefix(rest, []byte(`"""`)):
-			end = s.stringEnd(i, `"""`, true)
-		case bytes.HasPrefix(rest, []byte("'''")):
-			end = s.stringEnd(i, "'''", false)
-		case rest[0] == '"':
-			end = s.stringEnd(i, `"`, true)
-		case rest[0] == '\'':
-			end = s.stringEnd(i, "'", false)
-		case rest[0] == '#':
-			end = s.endOfText(i, "\n")
-		default:
-			s.bracket(i)
-		}
-		if end < 0 {
-			s.open = append(s.open, i)
-			return "string"
-		}
-		i = end
+func (s *unclosedScanner) endInJSON(start int) int {
+	rest := s.data[start:]
+	switch {
+	case rest[0] == '"':
+		return s.stringEnd(start, `"`, true)
+	case bytes.HasPrefix(rest, []byte("//")):
+		return s.endOfText(start, "\n")
+	case bytes.HasPrefix(rest, []byte("/*")):
+		return s.endOfText(start+2, "*/")
 	}
-	return s.innermost()
+	s.bracket(start)
+	return start
+}
+
+func (s *unclosedScanner) endInTOML(start int) int {
+	rest := s.data[start:]
+	switch {
+	case bytes.HasPrefix(rest, []byte(`"""`)):
+		return s.stringEnd(start, `"""`, true)
+	case bytes.HasPrefix(rest, []byte("'''")):
+		return s.stringEnd(start, "'''", false)
+	case rest[0] == '"':
+		return s.stringEnd(start, `"`, true)
+	case rest[0] == '\'':
+		return s.stringEnd(start, "'", false)
+	case rest[0] == '#':
+		return s.endOfText(start, "\n")
+	}
+	s.bracket(start)
+	return start
 }
 
 // stringEnd returns the last byte of the string that begins at a byte, or -1 if it is never closed.

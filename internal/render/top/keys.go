@@ -26,24 +26,26 @@ func Keys() [][2]string {
 	}
 }
 
+// KeyColumn is the width of the keys in both.
+const KeyColumn = 20
+
 // Colors are the meaning of the colors.
 const Colors = "Idle servers are cyan, frozen ones blue, and those above 80 % of a limit of " +
 	"memory, CPU or processes are yellow. NO_COLOR switches colors off."
 
 // helpLines are Keys and Colors, for a terminal of that width.
 func helpLines(width int) []string {
-	const keyColumn = 20
-	room := max(width-keyColumn, keyColumn)
+	room := max(width-KeyColumn, KeyColumn)
 	var lines []string
 	for _, k := range Keys() {
 		left := k[0]
 		for _, text := range cli.Wrap(k[1], room) {
-			lines = append(lines, render.Fit(render.Padded(left, keyColumn)+text, width))
+			lines = append(lines, render.Fit(render.Padded(left, KeyColumn)+text, width))
 			left = ""
 		}
 	}
 	lines = append(lines, "")
-	for _, text := range cli.Wrap(Colors, max(width, keyColumn)) {
+	for _, text := range cli.Wrap(Colors, max(width, KeyColumn)) {
 		lines = append(lines, render.Fit(strings.TrimRight(text, " "), width))
 	}
 	return lines
