@@ -108,21 +108,6 @@ func ParseMemory(s string) (string, error) {
 	return text, err
 }
 
-// ParseFree reads a size of memory that has to be free; 0 asks for nothing.
-func ParseFree(s string) (uint64, error) {
-	if s == "0" {
-		return 0, nil
-	}
-	text, err := ParseMemory(s)
-	if err == nil && text == none {
-		err = fmt.Errorf("%q is no size (like 512M or 2G)", s)
-	}
-	if err != nil {
-		return 0, err
-	}
-	return strconv.ParseUint(text, 10, 64)
-}
-
 func parseSize(s string) (string, error) {
 	if s == none {
 		return none, nil

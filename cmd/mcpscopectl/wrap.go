@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/clientconfig"
 	"github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
@@ -151,7 +150,7 @@ func cannotStart(stdio cli.Stdio, err error) int {
 
 // flagsOfRun are the flags that every wrapped server gets.
 func (f *wrapFlags) flagsOfRun(stdio cli.Stdio) ([]wrapping.Flag, error) {
-	var flags []wrapping.Flag
+	var ofRun []wrapping.Flag
 	if f.idleFreeze != "" {
 		after, err := cli.ParseLimit(f.idleFreeze)
 		if err != nil {
@@ -161,16 +160,16 @@ func (f *wrapFlags) flagsOfRun(stdio cli.Stdio) ([]wrapping.Flag, error) {
 			stdio.Note("an idle-freeze below " + policy.IdleFreezeLeast.String() +
 				" can freeze a server during a call, and delay the answer by a minute")
 		}
-		flags = append(flags, wrapping.Flag{Name: "idle-freeze", Value: f.idleFreeze})
+		ofRun = append(ofRun, wrapping.Flag{Name: "idle-freeze", Value: f.idleFreeze})
 	}
 	if f.minFree != "" {
-		_, err := cgroup.ParseFree(f.minFree)
+		_, err := settings.ParseFree(f.minFree)
 		if err != nil {
 			return nil, fmt.Errorf("--min-free: %w", err)
 		}
-		flags = append(flags, wrapping.Flag{Name: "min-free", Value: f.minFree})
+		ofRun = append(ofRun, wrapping.Flag{Name: "min-free", Value: f.minFree})
 	}
-	return flags, nil
+	return ofRun, nil
 }
 
 // bareText is about the memory of servers that run without mcpscope until their clients start them again.

@@ -5,9 +5,7 @@ package logs
 import (
 	"bufio"
 	"encoding/json"
-	"fmt"
 	"io"
-	"os/exec"
 	"strconv"
 	"time"
 
@@ -49,17 +47,10 @@ func EndedServers(uid int) ([]EndedServer, error) {
 	}
 	args := []string{"--quiet", "--all", "--output=json", "--boot"}
 	args = append(args, eventsBy(uids, journal.Ended, journal.Swept)...)
-	cmd := exec.Command(source.journalctl, args...)
-	entries, err := cmd.StdoutPipe()
+	var ended []EndedServer
+	err = source.stream(args, func(entries io.Reader) { ended = readEnded(entries) })
 	if err != nil {
-		return nil, fmt.Errorf("read the journal: %w", err)
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("read the journal: %w", err)
-	}
-	ended := readEnded(entries)
-	if err := cmd.Wait(); err != nil {
-		return nil, fmt.Errorf("read the journal: journalctl: %w", err)
+		return nil, err
 	}
 	return ended, nil
 }

@@ -5,7 +5,6 @@ package logs
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"os/exec"
 	"strings"
@@ -40,17 +39,8 @@ func (e *Ends) Read() (map[causes.Cause]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(source.journalctl, e.arguments(source.uid)...)
-	entries, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, fmt.Errorf("read the journal: %w", err)
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("read the journal: %w", err)
-	}
-	e.count(entries)
-	if err := cmd.Wait(); err != nil {
-		return nil, fmt.Errorf("read the journal: journalctl: %w", err)
+	if err := source.stream(e.arguments(source.uid), e.count); err != nil {
+		return nil, err
 	}
 	return e.counts, nil
 }

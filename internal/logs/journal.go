@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -57,6 +58,23 @@ func (j *Journal) newest(matches []string) (server, bool, error) {
 	}
 	s, ok := parseEntry(entry)
 	return s, ok, nil
+}
+
+// stream has a function read the entries that journalctl prints, to the end.
+func (j *Journal) stream(args []string, read func(entries io.Reader)) error {
+	cmd := exec.Command(j.journalctl, args...)
+	entries, err := cmd.StdoutPipe()
+	if err != nil {
+		return fmt.Errorf("read the journal: %w", err)
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("read the journal: %w", err)
+	}
+	read(entries)
+	if err := cmd.Wait(); err != nil {
+		return fmt.Errorf("read the journal: journalctl: %w", err)
+	}
+	return nil
 }
 
 // noAccess is a part of the text of journalctl for a user who may not read any file.

@@ -5,6 +5,7 @@ package settings
 import (
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/mcpscope/mcpscope/cgroup"
 )
@@ -58,4 +59,20 @@ func (c *FileSettings) LimitsOfRun(args []string, getenv func(string) string) (
 // IsApplicable reports whether a group with these controllers can have the limit.
 func (l PlacedLimit) IsApplicable(controllers []string) bool {
 	return isApplicable(l.Limit, controllers)
+}
+
+// ParseFree reads a size of memory that has to be free; 0 asks for nothing.
+func ParseFree(s string) (uint64, error) {
+	if s == "0" {
+		return 0, nil
+	}
+	text, err := cgroup.ParseMemory(s)
+	if err != nil {
+		return 0, err
+	}
+	size, err := strconv.ParseUint(text, 10, 64)
+	if err != nil { // "max"
+		return 0, fmt.Errorf("%q is no size (like 512M or 2G)", s)
+	}
+	return size, nil
 }

@@ -86,7 +86,7 @@ var table = [...]Row{
 		Values:  []string{"0", "256M", "512M", "1G"},
 		Help: "wait up to 10s until so much memory is free, and otherwise start nothing (default 0); " +
 			"below a gateway the server starts, with a note",
-		parse: func(v *Values, s string) error { return keep(&v.MinFree, s, cgroup.ParseFree) }},
+		parse: func(v *Values, s string) error { return keep(&v.MinFree, s, ParseFree) }},
 	{Name: "cpu-max", For: both, Where: Everywhere, Arg: "PERCENT",
 		Default: "max",
 		Values:  []string{"50%", "100%", "200%", "max"},
