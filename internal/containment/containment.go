@@ -131,7 +131,7 @@ func UncontainedGroups(uid int) (groups []string) {
 
 func (s snapshot) uncontained(uid int) (groups []string) {
 	add := func(p process, path string) {
-		isVisible := uid == group.Everyone || p.UID == uid
+		isVisible := group.Includes(uid, p.UID)
 		if isVisible && s.judge(path) == Uncontained && !slices.Contains(groups, path) {
 			groups = append(groups, path)
 		}

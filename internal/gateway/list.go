@@ -92,7 +92,7 @@ func readWatcher(pid, uid int) (gateway Running, isWatcher bool) {
 		return Running{}, false
 	}
 	status, err := proc.ReadStatus(pid) // its directory is root's: it keeps tracers off
-	if err != nil || uid != group.Everyone && status.UID[0] != uid {
+	if err != nil || !group.Includes(uid, status.UID[0]) {
 		return Running{}, false
 	}
 	gateway = Running{Name: nameOf(number, argv[3]), PID: number, Watcher: pid}

@@ -142,7 +142,7 @@ func abandoned(uid int, olderThan time.Duration) (found []*Leak, err error) {
 		if l == nil {
 			return true
 		}
-		isOfUser := uid == group.Everyone || l.UID == uid
+		isOfUser := group.Includes(uid, l.UID)
 		if isOfUser && l.Age >= olderThan && adopts(l.Parent) && l.open() {
 			found = append(found, l)
 		}

@@ -41,17 +41,10 @@ func (f *Filter) CountOthers() int {
 	if f.AllUsers || os.Getuid() != 0 {
 		return 0
 	}
-	everyone := *f
-	everyone.AllUsers = true
-	servers, _ := everyone.List() // as far as they can be listed
+	servers, _ := fleet.List(group.Others) // as far as they can be listed
+	servers = keep(servers, f.letsThrough)
 	defer Close(servers)
-	others := 0
-	for _, s := range servers {
-		if s.UID != os.Getuid() {
-			others++
-		}
-	}
-	return others
+	return len(servers)
 }
 
 // IsNarrow reports whether it leaves out servers of a user.

@@ -40,16 +40,16 @@ const (
 	watchersFilesMost = 1 << 15 // of all watchers together
 )
 
-// treeSearch looks for the trees of a user.
+// treeSearch looks for the trees of a choice of users: see group.Includes.
 type treeSearch struct {
-	uid           int
+	users         int
 	watchersFiles int             // descriptors of watchers that may still be read
 	watched       map[string]bool // servers of watchers: a gateway has two watchers for a moment
 }
 
-// EachTree visits the trees of a user, which visit closes.
-func EachTree(uid int, visit func(*TreeGuard)) {
-	s := &treeSearch{uid: uid, watchersFiles: watchersFilesMost, watched: map[string]bool{}}
+// EachTree visits the trees of a choice of users, which visit closes.
+func EachTree(users int, visit func(*TreeGuard)) {
+	s := &treeSearch{users: users, watchersFiles: watchersFilesMost, watched: map[string]bool{}}
 	_ = proc.Each(func(pid int) bool { // without /proc there is no tree
 		for _, t := range s.of(pid) {
 			visit(t)
@@ -58,9 +58,9 @@ func EachTree(uid int, visit func(*TreeGuard)) {
 	})
 }
 
-// of returns the trees whose pages a process has, none if that does not belong to the user. The pages may be
-// forged, so the descendants of a launcher on them count only as far as the owner could signal them: see
-// freeze.Tree.
+// of returns the trees whose pages a process has, none if that does not belong to one of the users. The pages
+// may be forged, so the descendants of a launcher on them count only as far as the owner could signal them:
+// see freeze.Tree.
 func (s *treeSearch) of(pid int) (all []*TreeGuard) {
 	comm, err := proc.Comm(pid) // which a process can choose
 	id := names.GuardedBy(comm)
@@ -69,8 +69,7 @@ func (s *treeSearch) of(pid int) (all []*TreeGuard) {
 		return nil
 	}
 	var of unix.Stat_t
-	isWanted := func() bool { return s.uid == group.Everyone || int(of.Uid) == s.uid }
-	if unix.Stat("/proc/"+strconv.Itoa(pid), &of) != nil || !isWanted() {
+	if unix.Stat("/proc/"+strconv.Itoa(pid), &of) != nil || !group.Includes(s.users, int(of.Uid)) {
 		return nil
 	}
 	pidfd, err := unix.PidfdOpen(pid, 0)

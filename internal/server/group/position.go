@@ -67,13 +67,27 @@ func openRoot() (*cgroup.Group, error) {
 	return root, err
 }
 
-// Everyone is no uid; it stands for all of them.
-const Everyone = -1
+// These stand for a choice of users, in the place of a uid.
+const (
+	Everyone = -1
+	Others   = -2 // all but the calling user
+)
+
+// Includes reports whether a choice of users has a user.
+func Includes(choice, uid int) bool {
+	switch choice {
+	case Everyone:
+		return true
+	case Others:
+		return uid != os.Getuid()
+	}
+	return uid == choice
+}
 
 // parentsDeepest bounds the descent into what any user may have nested.
 const parentsDeepest = 64
 
-// InParents calls the function for each directory with groups of a user, or of Everyone: slices, and whatever
+// InParents calls the function for each directory with groups of a choice of users: slices, and whatever
 // was delegated to a client. Where there can be none it does nothing. There is no list of them, so the whole
 // hierarchy is looked through; a directory without others in it costs an open and a stat.
 func InParents(uid int, do func(path string, parent *cgroup.Group, dirs []string) error) error {
@@ -109,12 +123,18 @@ func InParents(uid int, do func(path string, parent *cgroup.Group, dirs []string
 	return inParents(root, 0)
 }
 
-// groupsOf are those of the children of a directory that are groups of a user, or of Everyone.
-func groupsOf(uid int, parent *cgroup.Group, children []string) []string {
+// groupsOf are those of the children of a directory that are groups of a choice of users.
+func groupsOf(users int, parent *cgroup.Group, children []string) []string {
 	return slices.DeleteFunc(children, func(name string) bool {
+		if !names.IsGroup(name) {
+			return true
+		}
+		if users == Everyone {
+			return false
+		}
 		var st unix.Stat_t
-		return !names.IsGroup(name) || uid != Everyone &&
-			(unix.Fstatat(parent.FD(), name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || int(st.Uid) != uid)
+		err := unix.Fstatat(parent.FD(), name, &st, unix.AT_SYMLINK_NOFOLLOW)
+		return err != nil || !Includes(users, int(st.Uid))
 	})
 }
 
