@@ -56,8 +56,8 @@ func (d *Diagnosis) verdict() string {
 	return fmt.Sprintf("mcpscope run uses %s: %s\n", d.Backend, meanings[d.Backend])
 }
 
-// backendLines are those of the trials. They have the reason why a backend does not work, and its remedy, only
-// if no better one works: JSON has all.
+// backendLines are those of the trials. They have the reason why a backend does not work, and its remedy,
+// only if no better one works: JSON has all.
 func (d *Diagnosis) backendLines() []line {
 	var lines []line
 	foundWorking := false

@@ -54,8 +54,8 @@ type unclosedScanner struct {
 	open []int // where each brace or bracket is, or a string at the end; the innermost is the last
 }
 
-// scan returns what the innermost open part is. endOf returns the last byte of the part that begins at a byte,
-// or -1 for a string that is never closed.
+// scan returns what the innermost open part is. endOf returns the last byte of the part that begins at a
+// byte, or -1 for a string that is never closed.
 func (s *unclosedScanner) scan(endOf func(start int) int) (what string) {
 	for i := 0; i < len(s.data); i++ {
 		end := endOf(i)

@@ -115,8 +115,8 @@ func (s *Listed) Close() {
 	}
 }
 
-// List finds the servers of a choice of users (see group.Includes), the oldest first. It leaves out a server that ends
-// meanwhile. The caller closes each.
+// List finds the servers of a choice of users (see group.Includes), the oldest first. It leaves out a server
+// that ends meanwhile. The caller closes each.
 func List(uid int) ([]*Listed, error) {
 	if uid != os.Getuid() && os.Getuid() != 0 {
 		return nil, group.ErrOthers()
