@@ -28,7 +28,7 @@ ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 NFPM := github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.4
 DIST ?= dist
 PROCESSORS ?= amd64 arm64
-FORMATS ?= deb rpm npm
+FORMATS ?= deb rpm npm arch homebrew
 NPM ?= npm
 EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null)
 COMMIT ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null)
@@ -54,7 +54,7 @@ install: ## install what make build has built below $(DESTDIR)$(PREFIX), and set
 uninstall: ## remove it again, unless a client or service needs it: FORCE=1
 	@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' SYSCONFDIR='$(SYSCONFDIR)' FORCE='$(FORCE)' packaging/uninstall
 
-packages: ## make archives and packages of the version of the tag in dist/: PROCESSORS="amd64 arm64" FORMATS="deb rpm npm"
+packages: ## make archives and packages of the version of the tag in dist/: PROCESSORS="amd64 arm64" FORMATS="deb rpm npm arch homebrew"
 	@rm -rf $(DIST) && GO='$(GO)' NFPM='$(GO) run $(NFPM)' NPM='$(NPM)' LDFLAGS='$(LDFLAGS)' VERSION='$(VERSION)' COMMIT='$(COMMIT)' SOURCE_DATE_EPOCH='$(EPOCH)' \
 		PROCESSORS='$(PROCESSORS)' FORMATS='$(FORMATS)' packaging/build '$(DIST)'
 	@cd $(DIST) && ls -l

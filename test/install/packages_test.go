@@ -36,7 +36,7 @@ func buildPackages(dir, nfpm string) error {
 	}
 	defer os.RemoveAll(copied)
 	script := fmt.Sprintf(`set -e
-		formats="deb rpm"
+		formats="deb rpm arch homebrew"
 		! command -v npm || formats="$formats npm"
 		build() { LDFLAGS="-s -w -X %[1]s/internal/programs.release=$2" VERSION=$2 FORMATS="$3" packaging/build "%[2]s/$1"; }
 		build old %[3]s deb
