@@ -25,7 +25,7 @@ func Installed(given string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	path := lastingName(runner)
+	path := programs.LastingName(runner)
 	if isTemporary(path) {
 		return "", errors.New("mcpscope is in a temporary directory: " + path)
 	}
@@ -59,22 +59,4 @@ func isTemporary(path string) bool {
 	return slices.ContainsFunc([]string{os.TempDir(), "/tmp", "/var/tmp"}, func(dir string) bool {
 		return strings.HasPrefix(path, dir+"/")
 	})
-}
-
-// lastingName returns the name in PATH of the same file, if there is one. The directory of the file itself
-// can be that of a version (Homebrew, Nix), which an upgrade removes.
-func lastingName(file string) string {
-	found, err := exec.LookPath(programs.Runner)
-	if err != nil || !filepath.IsAbs(found) {
-		return file
-	}
-	here, err := os.Stat(file)
-	if err != nil {
-		return file
-	}
-	there, err := os.Stat(found)
-	if err != nil || !os.SameFile(here, there) {
-		return file
-	}
-	return found
 }

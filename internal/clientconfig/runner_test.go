@@ -5,40 +5,11 @@ package clientconfig
 import (
 	"errors"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/mcpscope/mcpscope/internal/programs"
 )
-
-// The name in PATH is written if it is the same file: an upgrade changes the link, and removes the file.
-func TestLastingName(t *testing.T) {
-	dir := t.TempDir()
-	file := filepath.Join(dir, "Cellar/0.1.0/mcpscope")
-	link := filepath.Join(dir, "bin/mcpscope")
-	err := errors.Join(
-		os.MkdirAll(filepath.Dir(file), 0o700), os.MkdirAll(filepath.Dir(link), 0o700),
-		os.WriteFile(file, nil, 0o700), os.Symlink("../Cellar/0.1.0/mcpscope", link))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("PATH", filepath.Dir(link))
-	if got := lastingName(file); got != link {
-		t.Errorf("%s, want %s", got, link)
-	}
-	other := filepath.Join(dir, "mcpscope")
-	if err := os.WriteFile(other, nil, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if got := lastingName(other); got != other {
-		t.Errorf("another file: %s, want %s", got, other)
-	}
-	t.Setenv("PATH", "")
-	if got := lastingName(file); got != file {
-		t.Errorf("not in PATH: %s, want %s", got, file)
-	}
-}
 
 // A program that was given has to be executable, and to have the name by which unwrap recognizes it.
 func TestInstalledGiven(t *testing.T) {
