@@ -63,6 +63,16 @@ func InstalledPrograms() Programs {
 	if err != nil {
 		tool = "/usr/local/bin/mcpscopectl"
 	}
+	return programsFor(systemd.Own(), runner, tool)
+}
+
+// programsFor are both programs as the units of a manager have to name them. A unit of a user names the link
+// in PATH. A system unit names the file itself: the PATH of sudo -E is a user's, whose link would choose what
+// root runs. Also, the sandbox of a system unit has the tool beside that file, and not beside the link.
+func programsFor(manager systemd.Kind, runner, tool string) Programs {
+	if manager == systemd.User {
+		runner = programs.LastingName(runner)
+	}
 	return Programs{Mcpscope: unitPath(runner), Mcpscopectl: unitPath(tool)}
 }
 

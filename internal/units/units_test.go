@@ -3,6 +3,9 @@
 package units
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -34,6 +37,28 @@ func TestEveryUnitNamesTheExecutable(t *testing.T) {
 		}
 		if want := []string{"mcpscope-metrics.service", "mcpscope-sweep.service", "mcpscope-sweep.timer", "g.service.d/zz-mcpscope.conf"}; !slices.Equal(names, want) {
 			t.Errorf("%q, want %q", names, want)
+		}
+	}
+}
+
+// A unit of a user names the link in PATH, which an upgrade by Homebrew or Nix changes. A unit of root names
+// the file: the link can belong to a user, who would then choose what root runs.
+func TestProgramsFor(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "Cellar/0.1.0/bin/mcpscope")
+	tool := filepath.Join(dir, "Cellar/0.1.0/libexec/mcpscope/mcpscopectl")
+	link := filepath.Join(dir, "bin/mcpscope")
+	err := errors.Join(
+		os.MkdirAll(filepath.Dir(file), 0o700), os.MkdirAll(filepath.Dir(link), 0o700),
+		os.WriteFile(file, nil, 0o700), os.Symlink("../Cellar/0.1.0/bin/mcpscope", link))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", filepath.Dir(link))
+	for manager, runner := range map[systemd.Kind]string{systemd.User: link, systemd.System: file} {
+		want := Programs{Mcpscope: runner, Mcpscopectl: tool}
+		if got := programsFor(manager, file, tool); got != want {
+			t.Errorf("%s: %+v, want %+v", manager, got, want)
 		}
 	}
 }

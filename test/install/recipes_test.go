@@ -4,12 +4,14 @@ package install
 
 import (
 	"io/fs"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
 
+	"github.com/mcpscope/mcpscope/test/escape"
 	"github.com/mcpscope/mcpscope/test/host"
 )
 
@@ -164,4 +166,22 @@ func TestHomebrew(t *testing.T) {
 		t.Errorf("it has %q, want %q", out, want)
 	}
 	compareFiles(t, target, "usr/", "usr/share/mcpscope/mcpscope.toml")
+	nameLink(t, target)
+}
+
+// nameLink fails the test unless the units of a user name a link to the program, as Homebrew makes it, and not the
+// file in the directory of a version.
+func nameLink(t *testing.T, target string) {
+	t.Helper()
+	bin := host.Directory(t, host.Root)
+	for _, dir := range []string{target, bin} {
+		if err := os.Chmod(dir, 0o755); err != nil { // a user reads it
+			t.Fatal(err)
+		}
+	}
+	link := bin + "/mcpscope"
+	if err := os.Symlink(target+"/bin/mcpscope", link); err != nil {
+		t.Fatal(err)
+	}
+	escape.Contains(t, tester(t, "env", "PATH="+bin+":/usr/bin:/bin", "mcpscope", "units"), "ExecStart="+link+" sweep\n")
 }
