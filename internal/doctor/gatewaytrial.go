@@ -112,7 +112,7 @@ func (t *GatewayTrial) follow(output, stdin *os.File) error {
 }
 
 // explained is a line about the server: it was taken, or why not.
-var explained = regexp.MustCompile(`"` + probeName + `" ` +
+var explained = regexp.MustCompile(`"` + names.Trial + `" ` +
 	`(?:taken as \S+ \(([a-z-]+)\)|left: (?:it can't be contained: )?(.*)$)`)
 
 // complaint is a line of mcpscope gateway about itself.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/group"
+	"github.com/mcpscope/mcpscope/internal/server/names"
 )
 
 // Commands of a trial: the server, which prints its position and ends with its stdin, and a gateway that
@@ -19,10 +20,6 @@ const (
 	ProbeCommand        = "probe"
 	GatewayProbeCommand = "gateway-probe"
 )
-
-// probeName is the name under which the gateway of a trial starts its server. A server that is called
-// mcpscopectl would pass for a launcher.
-const probeName = "mcpscope-probe"
 
 // Position is the group of a process, and the controllers of the group above it: those are for the limits of
 // a server.
@@ -53,7 +50,7 @@ func OwnPosition() Position {
 // RunProbe is the gateway of a trial: it starts a probe with the same stdin, and waits for its end.
 func RunProbe(out, err io.Writer) error {
 	server := exec.Command("/proc/self/exe", ProbeCommand)
-	server.Args[0] = probeName
+	server.Args[0] = names.Trial // a server that is called mcpscopectl would pass for a launcher
 	server.Stdin = os.Stdin
 	server.Stdout = out
 	server.Stderr = err

@@ -47,7 +47,7 @@ func (p Programs) start(b names.Backend, files []*os.File, args ...string) (*os.
 		}
 	}
 	argv := []string{
-		"mcpscope", "run", "--require=false", "--limits", "best-effort", "--name", "doctor",
+		"mcpscope", "run", "--require=false", "--limits", "best-effort", "--name", names.Trial,
 		"--backend", string(b),
 	}
 	attributes := &os.ProcAttr{Env: settings.ServerEnvironment(os.Environ()), Files: files}
@@ -60,7 +60,7 @@ func (p Programs) startGateway(b names.Backend, files []*os.File) (*os.Process, 
 	require := strconv.FormatBool(b != names.Tree) // which it refuses
 	argv := []string{
 		programs.Runner, "gateway", "--require=" + require, "--backend", string(b),
-		"--match", probeName, "--except", "",
+		"--match", names.Trial, "--except", "",
 		"--memory-max", "max", "--cpu-max", "max", "--pids-max", "max", "--explain", "fd:3",
 		"--", p.tool, GatewayProbeCommand,
 	}

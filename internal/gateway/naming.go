@@ -127,14 +127,14 @@ func mostSpecificName(entries []*Configured) string {
 // clientOf returns the client that a program is, as `mcpscope wrap` calls it.
 func clientOf(program string) string {
 	program = strings.ToLower(path.Base(program))
-	if client, known := programs[program]; known {
+	if client, known := clients[program]; known {
 		return client
 	}
 	return program
 }
 
-// programs have other names than their client.
-var programs = map[string]string{
+// clients are those whose programs have other names.
+var clients = map[string]string{
 	"claude": "claude-code", "gemini-cli": "gemini", "qwen-code": "qwen", "cn": "continue", "code": "vscode",
 	"cursor-agent": "cursor", "kiro-cli": "kiro", "hermes-gateway": "hermes", "hermes-agent": "hermes",
 }

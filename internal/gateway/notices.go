@@ -13,6 +13,7 @@ import (
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
+	"github.com/mcpscope/mcpscope/internal/programs"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/journal"
 	"github.com/mcpscope/mcpscope/internal/server/launcher"
@@ -150,13 +151,17 @@ func (r *reporter) logDaemon(daemon *starter) {
 }
 
 func (r *reporter) sendJournal(level systemd.Priority, event journal.Event, message, name string) {
+	client := r.gateway.name()
+	if client == programs.Tool {
+		return // it is a trial of doctor, which reports what it found itself
+	}
 	fields := []systemd.JournalField{
 		{Name: "MESSAGE", Value: message},
 		{Name: "MESSAGE_ID", Value: journal.MessageIDs()[event]},
 		{Name: "SYSLOG_IDENTIFIER", Value: "mcpscope"},
 		journal.Field("event", string(event)),
 		journal.Field("name", name),
-		journal.Field("client", r.gateway.name()),
+		journal.Field("client", client),
 		journal.Field("client_pid", strconv.Itoa(r.gateway.PID)),
 	}
 	_ = systemd.SendJournal(level, fields...) // there may be no journal

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/glob"
 	"github.com/mcpscope/mcpscope/internal/name"
+	"github.com/mcpscope/mcpscope/internal/programs"
 )
 
 // Caller is a process that is about to execute a program.
@@ -156,5 +157,5 @@ func isMcpscope(argv []string) bool {
 		return false
 	}
 	base := path.Base(argv[0])
-	return base == "mcpscope" || base == "mcpscopectl"
+	return base == programs.Runner || base == programs.Tool
 }

@@ -65,7 +65,7 @@ var rules = map[string]rule{
 	"internal/gateway/mcp":    {nil, "it judges bytes, wherever they were read"},
 	"internal/gateway/notify": {[]string{"internal/kernel/linux"}, "it holds programs until somebody has looked, and does not know what for"},
 	"internal/gateway/early":  {[]string{"internal/gateway/notify", room + "guard", room + "page"}, "it runs where there is no Go runtime yet"},
-	"internal/gateway":        {[]string{room + "journal", room + "names", "internal/text", "freeze", "internal/glob", "internal/gateway/early", "internal/kernel/linux", "internal/kernel/loop", "internal/gateway/mcp", "internal/name", "internal/gateway/notify", "internal/kernel/proc", "internal/kernel/systemd", "cgroup", room + "client", room + "group", room + "guard", room + "launcher", room + "page", room + "protocol"}, "it decides which child is a server; groups and ladders are scope's"},
+	"internal/gateway":        {[]string{room + "journal", room + "names", "internal/text", "freeze", "internal/glob", "internal/gateway/early", "internal/kernel/linux", "internal/kernel/loop", "internal/gateway/mcp", "internal/name", "internal/gateway/notify", "internal/kernel/proc", "internal/kernel/systemd", "internal/programs", "cgroup", room + "client", room + "group", room + "guard", room + "launcher", room + "page", room + "protocol"}, "it decides which child is a server; groups and ladders are scope's"},
 	"internal/text":           {nil, "a line of text that may be anything"},
 	"internal/remedy":         {nil, "an error and its next step, for any package"},
 	"internal/programs":       {[]string{room + "protocol"}, "the two programs of mcpscope, and those of others"},

@@ -172,6 +172,26 @@ func TestLsOfEndedServers(t *testing.T) {
 	running.end()
 }
 
+// doctor starts servers to see what works. A user who looks for the own ones does not find those, not even with --all.
+func TestServersOfDoctor(t *testing.T) {
+	for _, b := range []backend{system, user} {
+		b.start(t, "before-doctor", nil, polite).end()
+		output(t, b.command(t, "doctor", "--selftest")) // its status says whether all is well here
+		b.start(t, "after-doctor", nil, polite).end()
+		b.events(t, "after-doctor").event("ended")
+		_, since, found := strings.Cut(b.succeed(t, "logs"), "before-doctor (")
+		_, since, _ = strings.Cut(since, "\n") // whole lines
+		if !found {
+			t.Errorf("%s: no server before doctor", b.name)
+		}
+		for line := range strings.Lines(since) {
+			if !strings.Contains(line, "after-doctor (") && !strings.Contains(line, "before-doctor (") {
+				t.Errorf("%s: %s", b.name, line)
+			}
+		}
+	}
+}
+
 // The freeze of an idle server is an event, too.
 func TestIdleServer(t *testing.T) {
 	f := cgroup.events(t, "quiet")

@@ -83,7 +83,7 @@ func inService(t *testing.T, manager, as host.User, args string, properties ...s
 	if d.Backend != backendOf(as) || d.Host.Unit == nil || d.Host.Unit.Name != unit.Name {
 		t.Errorf("backend %q; it is in %s, not in %+v", d.Backend, unit.Name, d.Host.Unit)
 	}
-	escape.WantNoServers(t, as.Slice(), "doctor", patience)
+	escape.WantNoServers(t, as.Slice(), "mcpscope-probe", patience)
 	return d
 }
 

@@ -61,8 +61,11 @@ func SubjectOf(c *protocol.Config) Subject {
 	return Subject{ID: c.Group.ID, Name: c.Name, Client: c.Client, Backend: c.Group.Backend, Origin: c.Origin}
 }
 
-// Log writes an event, if there is a journal that takes it at once.
+// Log writes an event, if there is a journal that takes it at once, and the server is no trial of doctor's.
 func (s Subject) Log(e Event, p systemd.Priority, what string, more ...systemd.JournalField) {
+	if s.Name == names.Trial {
+		return
+	}
 	pid := ""
 	if s.Client.PID != 0 {
 		pid = strconv.Itoa(s.Client.PID)

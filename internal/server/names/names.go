@@ -32,6 +32,10 @@ const (
 // mcpscope-watch.
 const WatcherOfTrees = "mcpscope-trees"
 
+// Trial is the name of servers that doctor starts to see whether they get a group, and ends at once. The
+// journal has no events of them: there would be more of these than of a user's own servers.
+const Trial = "mcpscope-probe"
+
 // GuardedBy is the id of the server that a process of that name is the guard of, or "".
 func GuardedBy(comm string) string {
 	id, is := strings.CutPrefix(comm, GuardPrefix)
