@@ -35,7 +35,7 @@ COMMIT ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null)
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS := -s -w -X github.com/mcpscope/mcpscope/internal/programs.release=$(VERSION) -X github.com/mcpscope/mcpscope/internal/programs.commit=$(COMMIT)
 
-.PHONY: help build man install uninstall packages spdx demo clients test test-slice test-full test-install test-vm test-arm64 test-tried test-soak release-check bench session dashboard ablation lint fuzz cross deps clean
+.PHONY: help build man install uninstall packages spdx demo clients test test-slice test-full test-install test-vm test-arm64 test-tried test-soak release-check bench session screen dashboard ablation lint fuzz cross deps clean
 
 help: ## print this
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile
@@ -132,6 +132,10 @@ bench: deps ## start, kill and idle cost beside bwrap and systemd-run; published
 
 session: ## record the picture of the README with make demo
 	@demo/run -picture docs/use/session.svg
+
+screen: ## record the picture of top in docs/operate/commands.md, with published servers on this host
+	@tools/screen/record >.cache/top.svg
+	@mv .cache/top.svg docs/operate/top.svg
 
 dashboard: deps ## draw the dashboard of docs/operate/reference.md by a Prometheus in a virtual machine: about ten minutes
 	@.ci/deps extra

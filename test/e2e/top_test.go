@@ -5,6 +5,8 @@ package e2e
 import (
 	"fmt"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -45,7 +47,7 @@ func TestTop(t *testing.T) {
 	victim := startServer(w, []string{"--group"}, named("browser"), binaries.probe, "--members", "2")
 	_, id := victim.members.Main()
 	s := startTop(w, 120, 40)
-	s.Shows("servers", "NAME", "CPU%", "q quit")
+	s.Shows(slices.Concat([]string{"servers"}, headsOfPicture(t), []string{"q quit"})...)
 	for keys, order := range map[string][]string{"n": {"browser", "time"}, "a": {"time", "browser"}, "p": {"browser", "time"}} {
 		s.Type(keys)
 		s.Shows(order...)
@@ -111,6 +113,20 @@ func TestTop(t *testing.T) {
 	if status := s.Status(); status != "0" {
 		t.Errorf("q: %s", status)
 	}
+}
+
+// headsOfPicture are the heads of columns in the picture of the documents, which is as wide as it needs. The screen has
+// them, too, as long as make screen was run after the last change of top.
+func headsOfPicture(t *testing.T) []string {
+	picture, err := os.ReadFile("../../docs/operate/top.svg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`font-weight="bold" xml:space="preserve">(ID .*)</text>`).FindSubmatch(picture)
+	if found == nil {
+		t.Fatal("the picture of top has no heads: make screen")
+	}
+	return strings.Fields(string(found[1]))
 }
 
 // wide counts cells, in its own way.
