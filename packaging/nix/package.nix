@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+# Builds mcpscope from its sources. A test compares version with the changelog, and vendorHash with the modules of go.mod.
+{
+  lib,
+  buildGoModule,
+  commit ? "",
+}:
+buildGoModule rec {
+  pname = "mcpscope";
+  version = "0.1.0";
+  src = lib.cleanSource ../..;
+  vendorHash = "sha256-6sxeCjalDTqbT8tYnbaJ5hPqJhTfxI3tKLWI7YGoXt8=";
+
+  buildPhase = ''
+    runHook preBuild
+    make build VERSION=v${version} COMMIT=${commit}
+    runHook postBuild
+  '';
+
+  # The tests make control groups and boot a systemd, which a build may not do.
+  doCheck = false;
+
+  # mcpscope reads /etc/mcpscope, which is not in the store: the settings file is an example.
+  installPhase = ''
+    runHook preInstall
+    PREFIX=$out SYSCONFDIR=$out/share packaging/install bin
+    runHook postInstall
+  '';
+
+  meta = {
+    description = "Run MCP servers in control groups, and leave nothing of them behind";
+    homepage = "https://github.com/mcpscope/mcpscope";
+    license = lib.licenses.asl20;
+    platforms = [
+      "x86_64-linux"
+      "aarch64-linux"
+    ];
+    mainProgram = "mcpscope";
+  };
+}
