@@ -5,11 +5,8 @@ package clientconfig
 import (
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
 	"github.com/mcpscope/mcpscope/internal/programs"
@@ -26,7 +23,7 @@ func Installed(given string) (string, error) {
 		return "", err
 	}
 	path := programs.LastingName(runner)
-	if isTemporary(path) {
+	if programs.IsTemporary(path) {
 		return "", errors.New("mcpscope is in a temporary directory: " + path)
 	}
 	return checked(path)
@@ -49,14 +46,4 @@ func checked(program string) (string, error) {
 		return "", fmt.Errorf("%s is not called %s: unwrap would not recognize it", path, wrapping.Program)
 	}
 	return path, nil
-}
-
-// isTemporary reports whether a path is one that a reboot or go run removes.
-func isTemporary(path string) bool {
-	if strings.Contains(path, "/go-build") {
-		return true
-	}
-	return slices.ContainsFunc([]string{os.TempDir(), "/tmp", "/var/tmp"}, func(dir string) bool {
-		return strings.HasPrefix(path, dir+"/")
-	})
 }

@@ -41,15 +41,3 @@ func TestInstalledBesideThisProgram(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
-
-func TestIsTemporary(t *testing.T) {
-	t.Setenv("TMPDIR", "/scratch")
-	for path, want := range map[string]bool{
-		"/usr/bin/mcpscope": false, "/tmp/mcpscope": true, "/var/tmp/x/mcpscope": true, "/scratch/mcpscope": true,
-		"/tmpfs/mcpscope": false, "/home/a/.cache/go-build/1/mcpscope": true,
-	} {
-		if got := isTemporary(path); got != want {
-			t.Errorf("%s: %v", path, got)
-		}
-	}
-}

@@ -5,6 +5,8 @@ package programs
 import (
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 )
 
 // LastingName returns the name in PATH of the file of the runner, if there is one. The directory of the file
@@ -23,4 +25,14 @@ func LastingName(runner string) string {
 		return runner
 	}
 	return found
+}
+
+// IsTemporary reports whether a path is one that a reboot or go run removes.
+func IsTemporary(path string) bool {
+	if strings.Contains(path, "/go-build") {
+		return true
+	}
+	return slices.ContainsFunc([]string{os.TempDir(), "/tmp", "/var/tmp"}, func(dir string) bool {
+		return strings.HasPrefix(path, dir+"/")
+	})
 }

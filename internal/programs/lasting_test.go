@@ -36,3 +36,15 @@ func TestLastingName(t *testing.T) {
 		t.Errorf("not in PATH: %s, want %s", got, file)
 	}
 }
+
+func TestIsTemporary(t *testing.T) {
+	t.Setenv("TMPDIR", "/scratch")
+	for path, want := range map[string]bool{
+		"/usr/bin/mcpscope": false, "/tmp/mcpscope": true, "/var/tmp/x/mcpscope": true, "/scratch/mcpscope": true,
+		"/tmpfs/mcpscope": false, "/home/a/.cache/go-build/1/mcpscope": true,
+	} {
+		if got := IsTemporary(path); got != want {
+			t.Errorf("%s: %v", path, got)
+		}
+	}
+}
