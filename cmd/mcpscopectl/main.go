@@ -17,7 +17,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/doctor"
 	gw "github.com/mcpscope/mcpscope/internal/gateway"
-	"github.com/mcpscope/mcpscope/internal/selection"
+	"github.com/mcpscope/mcpscope/internal/similar"
 )
 
 func main() {
@@ -100,7 +100,7 @@ func nameOf(c *cobra.Command) string {
 func hintForCommand(root *cobra.Command, word string) string {
 	near := root.SuggestionsFor(word)
 	for _, c := range root.Commands() {
-		if c.IsAvailableCommand() && selection.IsNear(word, c.Name()) { // also two letters in the wrong order
+		if c.IsAvailableCommand() && similar.Is(word, c.Name()) {
 			near = append(near, c.Name())
 		}
 	}

@@ -111,14 +111,3 @@ func TestParseSwitch(t *testing.T) {
 		}
 	}
 }
-
-func TestDistance(t *testing.T) {
-	for words, want := range map[[2]string]int{
-		{"", ""}: 0, {"", "abc"}: 3, {"abc", ""}: 3, {"abc", "abc"}: 0, {"memmory-max", "memory-max"}: 1,
-		{"jsno", "json"}: 2, {"kitten", "sitting"}: 3,
-	} {
-		if got := distance(words[0], words[1]); got != want {
-			t.Errorf("%q: %d, want %d", words, got, want)
-		}
-	}
-}

@@ -9,21 +9,6 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-func TestIsNear(t *testing.T) {
-	for _, c := range []struct {
-		typed, word string
-		want        bool
-	}{
-		{"sl", "ls", true}, {"ls", "ls", true}, {"tim", "time", true}, {"ti", "time", true}, {"time", "tim", true},
-		{"tume", "time", true}, {"itme", "time", true}, {"emit", "time", false}, {"alpha", "time", false},
-		{"", "time", false}, {"npx", "top", false}, {"docker", "doctor", false}, {"x", "", true}, {"tiem", "time", true},
-	} {
-		if got := IsNear(c.typed, c.word); got != c.want {
-			t.Errorf("%q is near %q: %v", c.typed, c.word, got)
-		}
-	}
-}
-
 // A hint has the one name that is almost right, or else the names that there are.
 func TestHintFor(t *testing.T) {
 	called := func(names ...string) (servers []*fleet.Listed) {

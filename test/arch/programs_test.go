@@ -54,6 +54,7 @@ var linked = map[string]string{
 	"internal/gateway/notify": "programs are held until they are judged",
 	"internal/glob":           "--match and --except",
 	"internal/flags":          "the flags of a command line",
+	"internal/similar":        "the flag that may be meant",
 	"internal/settings":       "flags, variables and keys, and mcpscope.toml",
 	"internal/kernel/systemd": "scopes, and the journal",
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/clientconfig/splice"
 	"github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
+	"github.com/mcpscope/mcpscope/internal/similar"
 )
 
 // A File is one that may have servers.
@@ -220,15 +221,15 @@ func (f Finder) unknownClient(arg string) error {
 	return fmt.Errorf("there is no client and no file %q; clients are %s", arg, strings.Join(ids, ", "))
 }
 
-// isSimilar compares letters alone: one name has the other, or both begin alike.
+// isSimilar compares letters alone: VS-Code is like vscode, and code is a part of it.
 func isSimilar(arg, id string) bool {
-	const alike = 3
-	a := lettersOf(arg)
-	b := lettersOf(id)
-	if len(a) < alike || len(b) < alike {
+	const leastPart = 3
+	typed := lettersOf(arg)
+	letters := lettersOf(id)
+	if len(typed) < leastPart || len(letters) < leastPart {
 		return false
 	}
-	return strings.Contains(a, b) || strings.Contains(b, a) || a[:alike] == b[:alike]
+	return similar.Is(typed, letters) || strings.Contains(typed, letters) || strings.Contains(letters, typed)
 }
 
 func lettersOf(name string) string {
