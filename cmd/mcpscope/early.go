@@ -25,7 +25,8 @@ import (
 var tls [2]uintptr
 
 // begin runs before the Go runtime, and returns the argv that this uses. argv is where the kernel has put it;
-// the environment follows. No function below it uses heap, locks, goroutines, or a variable that an init sets.
+// the environment follows. No function below it uses heap, locks, goroutines, or a variable that an init
+// sets.
 //
 //lint:ignore U1000 hook calls it
 func begin(argv, stack uintptr) uintptr {
@@ -56,10 +57,10 @@ func begin(argv, stack uintptr) uintptr {
 // vectors are argv, environment and auxiliary vector (getauxval(3)).
 var vectors [8192]uintptr
 
-// forRuntime are variables of our Go runtime, which uses the first one of a name. It has memory and threads for
-// each processor of the machine, of which a process that waits makes no use. The others are for a server that is
-// written in Go: our runtime would print lines of its own (GODEBUG), or end at a value that it can't read
-// (GOMEMLIMIT).
+// forRuntime are variables of our Go runtime, which uses the first one of a name. It has memory and threads
+// for each processor of the machine, of which a process that waits makes no use. The others are for a server
+// that is written in Go: our runtime would print lines of its own (GODEBUG), or end at a value that it can't
+// read (GOMEMLIMIT).
 const (
 	forRuntime      = "GOMAXPROCS=1\x00GODEBUG=\x00GOMEMLIMIT=\x00"
 	forRuntimeCount = 3
@@ -87,8 +88,8 @@ func withOwnVariables(argv uintptr, args, env []uintptr) uintptr {
 	return uintptr(unsafe.Pointer(&vectors))
 }
 
-// refuseWithFewFiles ends a run that could not be stopped: a brain inherits the limit, and needs some descriptors
-// to find the members. A launcher has more than that, but it may die.
+// refuseWithFewFiles ends a run that could not be stopped: a brain inherits the limit, and needs some
+// descriptors to find the members. A launcher has more than that, but it may die.
 func refuseWithFewFiles() {
 	const why = "mcpscope: cannot contain a server: the limit of open files is too low\n" +
 		"mcpscope: hint: raise it to 32 at least (ulimit -n)\n"
@@ -195,8 +196,8 @@ func beginGateway(args, env []uintptr) {
 	}
 }
 
-// standardAreOpen reports whether stdin, stdout and stderr are: one that is closed would become a descriptor of
-// ours.
+// standardAreOpen reports whether stdin, stdout and stderr are: one that is closed would become a descriptor
+// of ours.
 func standardAreOpen() bool {
 	for fd := range uintptr(3) {
 		if _, _, errno := unix.RawSyscall(unix.SYS_FCNTL, fd, unix.F_GETFD, 0); errno != 0 {

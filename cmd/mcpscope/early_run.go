@@ -14,6 +14,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/programs"
 	"github.com/mcpscope/mcpscope/internal/server/guard"
 	"github.com/mcpscope/mcpscope/internal/server/page"
+	"github.com/mcpscope/mcpscope/internal/server/policy"
 )
 
 // continueRun is the launcher after launcher.Server.Run. It returns whether main has to report the end.
@@ -46,8 +47,8 @@ func beginRun(args, env []uintptr) bool {
 	if len(args) < 4 || unix.Getuid() != unix.Geteuid() {
 		return false
 	}
-	plain.Policy.EOFGrace = 1200e6 // policy.Default
-	plain.Policy.TermGrace = 1000e6
+	plain.Policy.EOFGrace = int64(policy.DefaultEOFGrace)
+	plain.Policy.TermGrace = int64(policy.DefaultTermGrace)
 	given, command := splitRun(args[2:])
 	if len(command) == 0 {
 		return false
@@ -77,8 +78,8 @@ func beginRun(args, env []uintptr) bool {
 	return plain.Run(&own)
 }
 
-// splitRun returns the value of --name, and the command. It returns no command for a line without "--", and for
-// one with other flags than these.
+// splitRun returns the value of --name, and the command. It returns no command for a line without "--", and
+// for one with other flags than these.
 func splitRun(args []uintptr) (given string, command []uintptr) {
 	for len(args) >= 2 && text(args[0]) != "--" {
 		flag := text(args[0])
@@ -147,7 +148,8 @@ func plainDuration(value string) (ns int64, ok bool) {
 	return ns * unit, true
 }
 
-// plainSettings returns PATH, and whether the session is graphical without a BROWSER, if there are no settings.
+// plainSettings returns PATH, and whether the session is graphical without a BROWSER, if there are no
+// settings.
 func plainSettings(env []uintptr) (search string, graphical, ok bool) {
 	var home, config string
 	hasBrowser := false
@@ -187,8 +189,8 @@ func addBrowser() bool {
 	return true
 }
 
-// choosePlace chooses the backend as launcher.Server does with auto. It returns false where main has to look for
-// another one.
+// choosePlace chooses the backend as launcher.Server does with auto. It returns false where main has to look
+// for another one.
 func choosePlace() bool {
 	var f file
 	plain.Reports = f.named("/run/systemd/journal/socket").access(unix.W_OK) == 0
@@ -204,7 +206,8 @@ func choosePlace() bool {
 	return true
 }
 
-// runsEngine reports whether a word of the command has the name of a container engine: containers need a label.
+// runsEngine reports whether a word of the command has the name of a container engine: containers need a
+// label.
 func runsEngine(command []uintptr) bool {
 	for _, addr := range command {
 		word := text(addr)

@@ -22,10 +22,16 @@ type Policy struct {
 	IdleFreeze  time.Duration // how long a server does nothing before it is frozen; 0 is never
 }
 
-// Default ends the whole ladder (2.2 s) before the clients that close stdin
-// and then kill lose patience, at 3 s.
+// The graces of Default end the whole ladder (2.2 s) before the clients that close stdin and then kill lose
+// patience, at 3 s.
+const (
+	DefaultEOFGrace  = 1200 * time.Millisecond
+	DefaultTermGrace = time.Second
+)
+
+// Default is the policy without settings.
 func Default() Policy {
-	return Policy{EOFGrace: 1200 * time.Millisecond, TermGrace: time.Second, OnClientDeath: AutoOnClientDeath}
+	return Policy{EOFGrace: DefaultEOFGrace, TermGrace: DefaultTermGrace, OnClientDeath: AutoOnClientDeath}
 }
 
 // String is for people.
