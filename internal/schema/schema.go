@@ -52,11 +52,11 @@ func closed(properties object) object {
 	return object{"type": "object", "additionalProperties": false, "properties": properties}
 }
 
-// keys are those of a table of settings. Only [defaults] has lists.
-func keys(withLists bool) object {
+// keys are those of a table of settings. Only [defaults] has those of a whole gateway.
+func keys(withWhole bool) object {
 	properties := object{}
 	for _, row := range settings.Rows(settings.Run | settings.Gateway) {
-		isInTable := row.Where&settings.File != 0 && (withLists || !row.List)
+		isInTable := row.Where&settings.File != 0 && (withWhole || !row.Whole)
 		if isInTable {
 			properties[row.Name] = ofRow(row)
 		}

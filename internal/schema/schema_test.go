@@ -93,7 +93,7 @@ func TestSchemaHasEveryKey(t *testing.T) {
 				if (err == nil) != wanted {
 					t.Errorf("mcpscope takes it: %v; the schema: %v\n%s", wanted, err, file)
 				}
-				isPlace := row.Where&settings.File != 0 && (table == "[defaults]" || !row.List)
+				isPlace := row.Where&settings.File != 0 && (table == "[defaults]" || !row.Whole)
 				if wanted != isPlace {
 					t.Errorf("mcpscope takes it: %v, want %v\n%s", wanted, isPlace, file)
 				}

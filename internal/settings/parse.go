@@ -132,7 +132,7 @@ func (c *FileSettings) set(keys []string, value *unstable.Node, v FileValue) err
 	switch {
 	case r == nil || r.Where&File == 0:
 		return fmt.Errorf("unknown key %q", v.key)
-	case r.List && v.pattern != "":
+	case r.Whole && v.pattern != "":
 		return fmt.Errorf("%s belongs in [%s]: it is for gateways", v.key, defaults)
 	}
 	texts, err := r.texts(value)

@@ -46,7 +46,8 @@ type Row struct {
 	Values  []string // for completion; parse may accept others
 	Only    bool     // no others
 	Paths   bool     // the value is the name of a file
-	List    bool     // a file has a list of values, in [defaults] alone, and there is no variable
+	List    bool     // a file has a list of values, and there is no variable
+	Whole   bool     // it is of a whole gateway: a file has it in [defaults] alone
 	Default string   // "" for none
 	Help    string
 	parse   func(v *Values, text string) error // text is "true" or "false" for a switch

@@ -80,7 +80,9 @@ var table = [...]Row{
 		Default: "max",
 		Values:  []string{"512M", "1G", "max"},
 		Help:    "limit the memory of the server and its descendants: 512M, 2G, max (default)",
-		parse:   func(v *Values, s string) error { return limit(v, "memory.max", s, cgroup.ParseMemory) }},
+		parse: func(v *Values, s string) error {
+			return putLimit(&v.Limits, "memory.max", s, cgroup.ParseMemory)
+		}},
 	{Name: "min-free", For: Run, Where: Everywhere, Arg: "SIZE",
 		Default: "0",
 		Values:  []string{"0", "256M", "512M", "1G"},
@@ -91,22 +93,20 @@ var table = [...]Row{
 		Default: "max",
 		Values:  []string{"50%", "100%", "200%", "max"},
 		Help:    "limit CPU use, as a percentage of one CPU: 150%",
-		parse:   func(v *Values, s string) error { return limit(v, "cpu.max", s, cgroup.ParseCPU) }},
+		parse: func(v *Values, s string) error {
+			return putLimit(&v.Limits, "cpu.max", s, cgroup.ParseCPU)
+		}},
 	{Name: "pids-max", For: both, Where: Everywhere, Arg: "N",
 		Default: "max",
 		Values:  []string{"100", "1000", "max"},
 		Help:    "limit the number of processes and threads",
-		parse:   func(v *Values, s string) error { return limit(v, "pids.max", s, cgroup.ParsePIDs) }},
+		parse: func(v *Values, s string) error {
+			return putLimit(&v.Limits, "pids.max", s, cgroup.ParsePIDs)
+		}},
 	{Name: "set", For: both, Where: Everywhere, Arg: "FILE=VALUE",
 		Help: "set another file of the group: memory.high=800M, memory.swap.max=0, cpu.weight=50 …; " +
 			"may be repeated, or separated by semicolons",
-		parse: func(v *Values, s string) error {
-			all, err := cgroup.ParseLimits(s)
-			for _, one := range all {
-				v.Limits.Put(one)
-			}
-			return err
-		}},
+		parse: func(v *Values, s string) error { return putLimits(&v.Limits, s) }},
 	{Name: "limits", For: Run, Where: Everywhere, Arg: "strict|best-effort",
 		Default: "strict",
 		Values:  []string{"strict", "best-effort"}, Only: true,
@@ -135,11 +135,11 @@ var table = [...]Row{
 		Help: "recognize the servers of this configuration; " +
 			"may be repeated (default: all configurations that mcpscope wrap --list finds)",
 		parse: func(v *Values, s string) error { return more(&v.Configs, s) }},
-	{Name: "match", For: Gateway, Where: File, List: true, Arg: "GLOB",
+	{Name: "match", For: Gateway, Where: File, List: true, Whole: true, Arg: "GLOB",
 		Help: "also recognize commands that match GLOB, by base name or by command line, " +
 			"with or without the directory; may be repeated",
 		parse: func(v *Values, s string) error { return more(&v.Match, s) }},
-	{Name: "except", For: Gateway, Where: File, List: true, Arg: "GLOB",
+	{Name: "except", For: Gateway, Where: File, List: true, Whole: true, Arg: "GLOB",
 		Help:  "never recognize commands that match GLOB; may be repeated",
 		parse: func(v *Values, s string) error { return more(&v.Except, s) }},
 	{Name: "explain", For: Gateway, Arg: "PATH|fd:N", Paths: true,
@@ -188,10 +188,18 @@ func more(to *[]string, text string) error {
 	return nil
 }
 
-func limit(v *Values, file, text string, parse func(string) (string, error)) error {
+func putLimit(to *cgroup.Limits, file, text string, parse func(string) (string, error)) error {
 	value, err := parse(text)
 	if err == nil {
-		v.Limits.Put(cgroup.Limit{File: file, Value: value})
+		to.Put(cgroup.Limit{File: file, Value: value})
+	}
+	return err
+}
+
+func putLimits(to *cgroup.Limits, text string) error {
+	parsed, err := cgroup.ParseLimits(text)
+	for _, one := range parsed {
+		to.Put(one)
 	}
 	return err
 }
