@@ -69,8 +69,10 @@ func (v *gatewayRun) become(flags, operands []string) int {
 	g := gateway.Gateway{
 		Name: name.Derive(operands), Path: file, Argv: operands, Env: environment(), NoFile: limit,
 		Options: options, Explain: explain, Backend: v.Backend,
-		Uncontained: func(why error) { v.warnUncontained(operands[0], why) },
-		Weaker:      func(why error) { v.noteWeaker(operands[0], why) },
+		Warn: gateway.Warnings{
+			Uncontained: func(why error) { v.warnUncontained(operands[0], why) },
+			Weaker:      func(why error) { v.noteWeaker(operands[0], why) },
+		},
 	}
 	if gateway.NeedsNoNewPrivs() && cli.OnTerminal(os.Stderr) {
 		v.note("sudo and other setuid programs do not work below " + operands[0] + " (no_new_privs). " +

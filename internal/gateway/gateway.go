@@ -33,6 +33,11 @@ type Gateway struct {
 	// Explain is a descriptor for a line about each child, or -1.
 	Explain int
 	Backend names.Backend
+	Warn    Warnings
+}
+
+// Warnings print what is not as it was to be, before the gateway runs.
+type Warnings struct {
 	// Uncontained prints why no server is contained.
 	Uncontained func(why error)
 	// Weaker prints why servers have no cgroups, where they were to have the best that the host offers.
@@ -71,7 +76,7 @@ func (g *Gateway) Exec() error {
 	if err == nil {
 		hasTrees := where == names.Tree
 		if hasTrees && g.Backend == names.Auto {
-			g.Weaker(missed)
+			g.Warn.Weaker(missed)
 		}
 		err = g.watched(hasTrees)
 	}
@@ -79,7 +84,7 @@ func (g *Gateway) Exec() error {
 	case errors.Is(err, ErrExec) && !errors.Is(err, unix.ENOSYS), g.Require:
 		return err
 	default:
-		g.Uncontained(err)
+		g.Warn.Uncontained(err)
 	}
 	failed := make(chan error)
 	go func() { // on another thread: the filter may be on ours

@@ -126,16 +126,18 @@ func InParents(uid int, do func(path string, parent *cgroup.Group, dirs []string
 // groupsOf are those of the children of a directory that are groups of a choice of users.
 func groupsOf(users int, parent *cgroup.Group, children []string) []string {
 	return slices.DeleteFunc(children, func(name string) bool {
-		if !names.IsGroup(name) {
-			return true
-		}
-		if users == Everyone {
-			return false
-		}
-		var st unix.Stat_t
-		err := unix.Fstatat(parent.FD(), name, &st, unix.AT_SYMLINK_NOFOLLOW)
-		return err != nil || !Includes(users, int(st.Uid))
+		return !names.IsGroup(name) || !isOwnedBy(users, parent, name)
 	})
+}
+
+// isOwnedBy reports whether a directory belongs to a choice of users.
+func isOwnedBy(users int, parent *cgroup.Group, name string) bool {
+	if users == Everyone {
+		return true
+	}
+	var st unix.Stat_t
+	err := unix.Fstatat(parent.FD(), name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	return err == nil && Includes(users, int(st.Uid))
 }
 
 // OwnIn lists the groups of the calling user in a directory, as far as that is possible.

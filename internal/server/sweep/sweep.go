@@ -101,38 +101,51 @@ func BeginSweep(parent *cgroup.Group, except string) *Begun {
 		close(b.removed)
 		return b
 	}
-	var found []string
-	if parent.TryLock(unix.LOCK_EX) == nil {
-		dirs := group.OwnIn(parent)
-		seen := orphan.TakeCensus(parent)
-		for _, dir := range dirs {
-			if dir == except {
-				continue
-			}
-			if g, _ := findOrphan(parent, dir, 0, seen); g != nil { // nil, if it can't be opened
-				found = append(found, dir)
-				g.Close()
-			}
-		}
-	}
-	if len(found) == 0 { // a server may have used up all process numbers, and a thread needs one
+	found := suspectsIn(parent, except)
+	if len(found.dirs) == 0 { // a server may have used up all process numbers, and a thread needs one
 		_ = parent.Close() // a directory
 		close(b.dead)
 		close(b.removed)
 		return b
 	}
 	var alive sync.WaitGroup
-	alive.Add(len(found))
+	alive.Add(len(found.dirs))
 	go func() {
 		defer close(b.removed)
 		defer parent.Close()
-		(&sweeper{}).sweep(parent, found, alive.Done)
+		(&sweeper{}).sweep(found.parent, found.dirs, alive.Done)
 	}()
 	go func() {
 		alive.Wait()
 		close(b.dead)
 	}()
 	return b
+}
+
+// suspects are groups that look like orphans.
+type suspects struct {
+	parent *cgroup.Group
+	dirs   []string
+}
+
+// suspectsIn looks for orphans in a directory, unless another process does.
+func suspectsIn(parent *cgroup.Group, except string) suspects {
+	found := suspects{parent: parent}
+	if parent.TryLock(unix.LOCK_EX) != nil {
+		return found
+	}
+	dirs := group.OwnIn(parent)
+	seen := orphan.TakeCensus(parent)
+	for _, dir := range dirs {
+		if dir == except {
+			continue
+		}
+		if g, _ := findOrphan(parent, dir, 0, seen); g != nil { // nil, if it can't be opened
+			found.dirs = append(found.dirs, dir)
+			g.Close()
+		}
+	}
+	return found
 }
 
 // A sweeper stops many orphans at a time.
