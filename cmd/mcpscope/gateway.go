@@ -68,12 +68,14 @@ func (v *gatewayRun) become(flags, operands []string) int {
 	}
 	g := gateway.Gateway{
 		Name: name.Derive(operands), Path: file, Argv: operands, Env: environment(), NoFile: limit,
-		Options: options, Explain: explain, Backend: v.Backend,
+		Options: options, Explain: explain, Backend: v.Backend, Session: v.Session,
 		Warn: gateway.Warnings{
 			Uncontained: func(why error) { v.warnUncontained(operands[0], why) },
 			Weaker:      func(why error) { v.noteWeaker(operands[0], why) },
+			Unbounded:   func(why error) { v.note(cannotBound(operands[0], why)) },
 		},
 	}
+	g.Session.BestEffort = v.Limits.BestEffort
 	if gateway.NeedsNoNewPrivs() && cli.OnTerminal(os.Stderr) {
 		v.note("sudo and other setuid programs do not work below " + operands[0] + " (no_new_privs). " +
 			"If it needs them, run its servers by mcpscope wrap instead")
@@ -132,8 +134,15 @@ func (v *gatewayRun) note(text string) {
 	fmt.Fprintf(v.Err, "mcpscope: note: %s\n", cli.ErrorText(text))
 }
 
+func cannotBound(command string, why error) string {
+	return fmt.Sprintf("cannot limit %q and its servers together: %v", command, why)
+}
+
 func (v *gatewayRun) fail(operands []string, err error) int {
 	text := fmt.Sprintf("cannot contain the servers of %q: %v", operands[0], err)
+	if _, ofSession := errors.AsType[*gateway.SessionError](err); ofSession {
+		text = cannotBound(operands[0], err)
+	}
 	hint := advice.Hint(names.Auto, err)
 	if errors.Is(err, unix.EBUSY) { // of seccomp(2)
 		hint = "start it outside of mcpscope gateway, LXD and other programs with a seccomp listener"

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/gateway/early"
 	"github.com/mcpscope/mcpscope/internal/gateway/notify"
 	"github.com/mcpscope/mcpscope/internal/server/guard"
@@ -32,6 +33,8 @@ type Gateway struct {
 	Options
 	// Explain is a descriptor for a line about each child, or -1.
 	Explain int
+	// Session are the limits of the gateway and all its servers together.
+	Session cgroup.Limits
 	Backend names.Backend
 	Warn    Warnings
 }
@@ -42,6 +45,8 @@ type Warnings struct {
 	Uncontained func(why error)
 	// Weaker prints why servers have no cgroups, where they were to have the best that the host offers.
 	Weaker func(why error)
+	// Unbounded prints why the session has no limits, where the settings allow that.
+	Unbounded func(why error)
 }
 
 // Options say which children of a gateway are servers, and how they are run.
@@ -59,6 +64,8 @@ type Options struct {
 type config struct {
 	Version int
 	Options
+	// Session is the path of the cgroup that the gateway and its servers are in, or "".
+	Session string
 	// Blind: memory of the gateway's processes may not be read (yama), so programs are held when they begin.
 	Blind bool
 }
@@ -66,19 +73,33 @@ type config struct {
 // ErrExec marks that it is the gateway's own command that can't be executed.
 var ErrExec = errors.New("execute")
 
+// SessionError is why the session can't have its limits.
+type SessionError struct{ why error }
+
+func (e *SessionError) Error() string { return e.why.Error() }
+
+func (e *SessionError) Unwrap() error { return e.why }
+
 // Exec turns the calling process into the gateway: so that keeps the pid, the parent, the session and the
 // unit of the caller. It returns only if it can't.
 func (g *Gateway) Exec() error {
 	if notify.CallWatcher() { // the gateway around it contains the servers
+		if err := g.checkOuterSession(); err != nil {
+			return err
+		}
 		return g.exec()
 	}
 	where, missed, err := g.canContain()
+	session, errSession := g.enterSession(where, err)
+	if errSession != nil {
+		return errSession
+	}
 	if err == nil {
 		hasTrees := where == names.Tree
 		if hasTrees && g.Backend == names.Auto {
 			g.Warn.Weaker(missed)
 		}
-		err = g.watched(hasTrees)
+		err = g.watched(session, hasTrees)
 	}
 	switch {
 	case errors.Is(err, ErrExec) && !errors.Is(err, unix.ENOSYS), g.Require:
@@ -102,13 +123,50 @@ func (g *Gateway) canContain() (where names.Backend, missed, err error) {
 	return s.CanTake()
 }
 
+// enterSession makes the session, if it must have limits, and moves this process to it. uncontained is why
+// servers can't be contained, or nil.
+func (g *Gateway) enterSession(where names.Backend, uncontained error) (session string, err error) {
+	if len(g.Session.Files) == 0 {
+		return "", nil
+	}
+	if uncontained != nil {
+		err = uncontained
+	} else {
+		session, err = launcher.EnterSession(where, g.Name, g.Session)
+	}
+	return session, g.allowUnbounded(err)
+}
+
+// checkOuterSession is for a gateway below another one.
+func (g *Gateway) checkOuterSession() error {
+	if len(g.Session.Files) == 0 || launcher.OwnSession() != "" {
+		return nil
+	}
+	return g.allowUnbounded(launcher.ErrNested)
+}
+
+// allowUnbounded returns the error unless the settings allow that limits are missing.
+func (g *Gateway) allowUnbounded(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case !g.Session.BestEffort:
+		return &SessionError{err}
+	}
+	g.Warn.Unbounded(err)
+	return nil
+}
+
 // NeedsNoNewPrivs reports whether setuid programs do not work below a gateway of this process.
 func NeedsNoNewPrivs() bool { return !notify.Capable(unix.CAP_SYS_ADMIN) }
 
 // watched forks the guard, installs the filter and executes. The guard answers that call, and starts the
 // watcher afterwards. hasTrees: servers have no cgroups.
-func (g *Gateway) watched(hasTrees bool) error {
-	c := &config{protocol.ProtocolVersion, g.Options, !notify.MayReadMemory()}
+func (g *Gateway) watched(session string, hasTrees bool) error {
+	c := &config{
+		Version: protocol.ProtocolVersion, Options: g.Options, Session: session,
+		Blind: !notify.MayReadMemory(),
+	}
 	shared, err := g.prepare(c)
 	if err != nil {
 		return err

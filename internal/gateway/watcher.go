@@ -303,6 +303,7 @@ func (w *watcher) watch() error {
 	if err := ends.Catch(names.StopSignal); err != nil {
 		return err
 	}
+	w.followSession()
 	serving := w.serve(left)
 	noServers := make(chan struct{})
 	guardDied := make(chan struct{})
@@ -335,6 +336,7 @@ func (w *watcher) watch() error {
 		return w.replaceGuard()
 	}
 	w.reporter.removeNotices()
+	w.leaveSession()
 	w.servers.guard.Send(page.WordDone)
 	return nil
 }

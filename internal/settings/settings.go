@@ -116,6 +116,7 @@ type Values struct {
 
 	// of a gateway
 	Configs, Match, Except []string
+	Session                cgroup.Limits // of the agent and all its servers
 	Explain                string
 	Check                  bool
 
@@ -157,6 +158,7 @@ func ReadFiles() *FileSettings { return ParseFiles(FilePlaces(os.Getenv)) }
 // FromFile sets values that no flag or variable has set.
 func (v *Values) FromFile(of map[string]FileValue) {
 	given := slices.Clone(v.Limits.Files) // the key "set" may contain other values for these
+	givenForSession := slices.Clone(v.Session.Files)
 	for _, r := range Rows(Run | Gateway) {
 		value, some := of[r.Name]
 		if !some || v.given[r.Name] {
@@ -168,6 +170,9 @@ func (v *Values) FromFile(of map[string]FileValue) {
 	}
 	for _, limit := range given {
 		v.Limits.Put(limit)
+	}
+	for _, limit := range givenForSession {
+		v.Session.Put(limit)
 	}
 }
 

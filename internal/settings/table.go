@@ -142,6 +142,22 @@ var table = [...]Row{
 	{Name: "except", For: Gateway, Where: File, List: true, Whole: true, Arg: "GLOB",
 		Help:  "never recognize commands that match GLOB; may be repeated",
 		parse: func(v *Values, s string) error { return more(&v.Except, s) }},
+	{Name: "session-memory-max", For: Gateway, Where: Everywhere, Whole: true, Arg: "SIZE",
+		Values: []string{"4G", "8G", "max"},
+		Help: "limit the memory of COMMAND and all its servers together; " +
+			"out of memory a server is killed, and not COMMAND",
+		parse: func(v *Values, s string) error {
+			return putLimit(&v.Session, "memory.max", s, cgroup.ParseMemory)
+		}},
+	{Name: "session-pids-max", For: Gateway, Where: Everywhere, Whole: true, Arg: "N",
+		Values: []string{"500", "2000", "max"},
+		Help:   "limit the number of processes and threads of COMMAND and all its servers together",
+		parse: func(v *Values, s string) error {
+			return putLimit(&v.Session, "pids.max", s, cgroup.ParsePIDs)
+		}},
+	{Name: "session-set", For: Gateway, Where: Everywhere, Whole: true, Arg: "FILE=VALUE",
+		Help:  "set another file of the group of COMMAND and all its servers, as --set does for a server",
+		parse: func(v *Values, s string) error { return putLimits(&v.Session, s) }},
 	{Name: "explain", For: Gateway, Arg: "PATH|fd:N", Paths: true,
 		Help: "append a line for each program that could be a server: the decision, and its reason",
 		parse: func(v *Values, s string) error {

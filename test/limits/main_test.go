@@ -26,7 +26,7 @@ var suite = os.Getenv("VM_SUITE")
 
 func TestMain(m *testing.M) {
 	host.Main(m, host.Options{Users: true, Build: func(dir string) error {
-		return escape.Build(dir, nil)
+		return escape.Build(dir, map[string][]string{"hungry": escape.Go("./hungry")})
 	}})
 }
 

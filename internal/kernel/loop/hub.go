@@ -68,7 +68,23 @@ func (h *Hub) Loop() *Loop {
 // Report has Next return a token without an event.
 func (l *Loop) Report(t Token) { l.happened <- t }
 
+// ReportMemory has Next return TokenMemory, once for several reports that it has not returned yet.
+func (l *Loop) ReportMemory() {
+	if l.hasMemory.CompareAndSwap(false, true) {
+		l.Report(TokenMemory)
+	}
+}
+
+// receive returns the next token, or TokenNone after the deadline.
 func (l *Loop) receive(deadline time.Time) Token {
+	t := l.receiveAny(deadline)
+	if t == TokenMemory {
+		l.hasMemory.Store(false)
+	}
+	return t
+}
+
+func (l *Loop) receiveAny(deadline time.Time) Token {
 	select {
 	case t := <-l.happened: // before a deadline that has passed
 		return t

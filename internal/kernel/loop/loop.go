@@ -6,6 +6,7 @@ package loop
 import (
 	"fmt"
 	"os"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -28,6 +29,7 @@ const (
 	TokenEvents // the group may be empty
 	TokenSignals
 	TokenAdopted // a manager has answered: reported by Report alone
+	TokenMemory  // a session was out of memory: reported by ReportMemory alone
 	TokenSettled // the tasks that the start has left are done
 	tokens       = iota
 )
@@ -45,6 +47,8 @@ type Loop struct {
 	hub      *Hub       // or nil: then nothing of the above is used
 	happened chan Token // from there
 	watched  []int      // descriptors, there
+	// hasMemory: TokenMemory is in happened.
+	hasMemory atomic.Bool
 }
 
 // New fails where the runtime can't wait for the loop, for lack of memory. With the first loop the runtime

@@ -98,7 +98,7 @@ func adopt(g *group.ControlGroup, kind systemd.Kind, c *protocol.Config, guard f
 	if !group.Populated(g.Payload) || linux.Ended(guard.PIDFD) { // its pid may be another process's by now
 		return
 	}
-	if err = conn.Start(scope(g.Dir, kind, c, guard.PID)); err == nil {
+	if err = conn.Start(scope(g.Dir, names.Slice, kind, c, guard.PID)); err == nil {
 		err = g.MoveGuard(guard.PID)
 	}
 	switch {
@@ -127,12 +127,13 @@ func (p Place) startScope(w Wanted) (*group.ControlGroup, error) {
 	g := group.New(w.Config.Group.ID, w.Config, p.Backend, true)
 	where := ""
 	g.Scope = true
+	g.InSession = p.Session != nil
 	// systemd has been seen to stop a new scope as empty at once (systemd #36781)
 	for try := 0; path.Base(where) != g.Dir; try++ {
 		if try == scopeTries {
 			return nil, fmt.Errorf("its first process is not in the scope %s, but in %s", g.Dir, where)
 		}
-		if err = conn.Start(scope(g.Dir, p.kind(), w.Config, pids...)); err != nil {
+		if err = conn.Start(scope(g.Dir, sliceOf(p.Session), p.kind(), w.Config, pids...)); err != nil {
 			return nil, err
 		}
 		if where, err = proc.ReadCgroup(w.Guard.PID); err != nil {
@@ -160,13 +161,13 @@ func (p Place) startScope(w Wanted) (*group.ControlGroup, error) {
 	return g, err
 }
 
-func scope(name string, kind systemd.Kind, c *protocol.Config, pids ...int) systemd.Scope {
+func scope(name, slice string, kind systemd.Kind, c *protocol.Config, pids ...int) systemd.Scope {
 	signal := names.StopSignal // to the guard
 	if c.Taken {
 		signal = unix.SIGTERM // to the members: the scope has no guard
 	}
 	return systemd.Scope{
-		Name: name, Slice: names.Slice,
+		Name: name, Slice: slice,
 		Description: "MCP server " + c.Name, PIDs: pids,
 		TimeoutStop: stopTimeout(c), KillSignal: int(signal), Client: clientUnit(c.Position, kind),
 	}

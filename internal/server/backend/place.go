@@ -30,6 +30,8 @@ type Place struct {
 	Path   string        // the client's, from there
 	Limits cgroup.Limits
 	Early  bool // the server may run before a manager has been asked for its scope
+	// Session is that of the client; nil for none. Groups of its backend are made in it.
+	Session *Session
 	// On sets the others.
 	Backend names.Backend
 	Above   *cgroup.Group // the directory of all groups that we make, or nil
@@ -62,10 +64,13 @@ func Candidates() []names.Backend {
 // backend can be had.
 func (p Place) On(b names.Backend) (all []Place, err error) {
 	p.Backend = b
+	if p.Session != nil && p.Session.Backend != b {
+		p.Session = nil // the backend was asked for by name
+	}
 	switch b {
 	case names.SystemdSystem, names.SystemdUser:
 		err = checkManager(p.kind())
-		if err != nil || !p.Early {
+		if err != nil || !p.Early || p.Session != nil { // no directory could be made in a slice that is new
 			break
 		}
 		early := p
@@ -73,17 +78,25 @@ func (p Place) On(b names.Backend) (all []Place, err error) {
 		if early.Above != nil {
 			all = append(all, early)
 		}
-	case names.Delegated:
-		p.Above, err = p.delegated()
 	case names.Tree:
 		err = p.checkTree()
+	case names.Delegated:
+		p.Above, err = p.ofSession(p.delegated)
 	default:
-		p.Above, err = p.userDirectory()
+		p.Above, err = p.ofSession(p.userDirectory)
 	}
 	if err != nil {
 		return nil, err
 	}
 	return append(all, p), nil
+}
+
+// ofSession opens the directory of the session or, outside of one, another directory.
+func (p Place) ofSession(other func() (*cgroup.Group, error)) (*cgroup.Group, error) {
+	if p.Session == nil {
+		return other()
+	}
+	return p.Root.Child(strings.TrimPrefix(p.Session.Path, "/"))
 }
 
 // Group makes, locks and arms a group.
@@ -112,6 +125,7 @@ func (p Place) Group(w Wanted) (g *group.ControlGroup, err error) {
 // wait for the manager would take 6 to 16 ms, in which the kernel moves a process to the scope.
 func (p Place) makeGroup(w Wanted) (*group.ControlGroup, error) {
 	g := group.New(w.Config.Group.ID, w.Config, p.Backend, p.kind() != "")
+	g.InSession = p.Session != nil
 	err := w.Names(g.Dir+"/"+names.PayloadName, g.Dir+"/"+names.GuardsName, g.Dir)
 	if err == nil {
 		err = g.Make(p.Above, w.Config)
@@ -200,6 +214,7 @@ func (p Place) userDirectory() (*cgroup.Group, error) {
 // delegated is our own cgroup, if a manager has delegated it or it belongs to our user.
 // The unit's own stop covers what is made below.
 func (p Place) delegated() (*cgroup.Group, error) {
+	p.Path = aroundSession(p.Path)
 	if p.Path == "/" {
 		return nil, proc.Unsupported("mcpscope runs in the root cgroup, not in a unit with Delegate=yes")
 	}

@@ -43,6 +43,9 @@ func (b *Brain) Begin() error {
 	s := b.Server
 	b.actor.begin()
 	b.news.begin()
+	if s.Group.InSession { // kills from now on count
+		b.actor.killer.record.measure()
+	}
 	b.Events = s.Group.Events()
 	if !s.Config.Taken { // the guard of such a server is not for long
 		if err := b.Loop.Add(s.Guard.Sock, loop.TokenGuard); err != nil {
@@ -114,6 +117,8 @@ func (b *Brain) handle(t loop.Token) {
 		b.actor.perform(b.actor.handleExit()) // without the status, which only its parent gets
 	case loop.TokenEvents:
 		b.handleGroupEvent()
+	case loop.TokenMemory: // a manager removes the group of a server that was killed
+		b.actor.killer.record.measure()
 	case loop.TokenAdopted:
 		b.Server.Group.Park()
 	case loop.TokenSettled:

@@ -65,7 +65,9 @@ func New(id string, facts *protocol.Config, from names.Backend, managed bool) *C
 // Open opens a group of parent by its directory. Without a payload in it, Top is open all the same.
 func Open(parent *cgroup.Group, dir string) (g *ControlGroup, err error) {
 	managed := strings.HasSuffix(dir, names.ScopeSuffix)
-	g = &ControlGroup{Placed: protocol.Placed{ID: names.IDOf(dir), Dir: dir, Managed: managed}}
+	inSession := names.IsSession(path.Base(parent.Path()))
+	placed := protocol.Placed{ID: names.IDOf(dir), Dir: dir, Managed: managed, InSession: inSession}
+	g = &ControlGroup{Placed: placed}
 	g.Top, err = parent.Child(dir)
 	g.Payload = g.Top
 	if err == nil && managed {

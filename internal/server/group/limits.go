@@ -57,10 +57,31 @@ func (g *ControlGroup) OwnedAbove() int {
 	switch {
 	case g.Managed:
 		return 1
+	case g.InSession:
+		parent, err := g.whole().Parent()
+		if err != nil {
+			return 0
+		}
+		defer parent.Close()
+		return 1 + OwnedAboveSession(parent, g.Backend)
 	case g.Backend != names.Cgroup:
 		return 0
 	}
-	slice, err := g.whole().Child("../..")
+	return ownedByCgroup(g.whole())
+}
+
+// OwnedAboveSession counts the directories above a session that no manager has made whose subtree_control is
+// ours.
+func OwnedAboveSession(session *cgroup.Group, from names.Backend) int {
+	if from != names.Cgroup {
+		return 0
+	}
+	return ownedByCgroup(session)
+}
+
+// ownedByCgroup is for a directory in that of a user of the backend cgroup.
+func ownedByCgroup(dir *cgroup.Group) int {
+	slice, err := dir.Child("../..")
 	if err != nil {
 		return 0
 	}
@@ -101,8 +122,9 @@ func (g *ControlGroup) Figures() (f protocol.Figures) {
 	f.MemoryPeak = cmp.Or(g.MemoryGroup(), g.Payload).Number("memory.peak") // Linux 5.19
 	whole := g.Payload.Number("memory.oom.group")
 	f.EndsWhole = whole != nil && *whole == 1
-	f.OOMKills, _ = g.counted("memory.events", "oom_kill")
+	f.OOMKills, _ = g.counted(memoryEvents, "oom_kill")
 	f.ByOOMD = g.killedByOOMD()
+	g.countSession(&f)
 	var at *cgroup.Group
 	f.PIDsRefused, at = g.counted("pids.events", "max")
 	f.PIDsMax = at.Number("pids.max")

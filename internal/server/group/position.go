@@ -87,10 +87,35 @@ func Includes(choice, uid int) bool {
 // parentsDeepest bounds the descent into what any user may have nested.
 const parentsDeepest = 64
 
-// InParents calls the function for each directory with groups of a choice of users: slices, and whatever
-// was delegated to a client. Where there can be none it does nothing. There is no list of them, so the whole
-// hierarchy is looked through; a directory without others in it costs an open and a stat.
+// InParents calls the function for each directory with groups of a choice of users: slices, sessions, and
+// whatever was delegated to a client. Where there can be none it does nothing.
 func InParents(uid int, do func(path string, parent *cgroup.Group, dirs []string) error) error {
+	v := Visit{UID: uid, Groups: do}
+	return v.All()
+}
+
+// Visit is a walk through the whole hierarchy: there is no list of groups. A directory without others in it
+// costs an open and a stat.
+type Visit struct {
+	UID int // of the user whose groups count, or a choice of users
+	// Groups is called for each directory with groups, after those in it.
+	Groups func(path string, parent *cgroup.Group, dirs []string) error
+	// Session is called for each session, after its groups, with the directory that it is in. It may be nil.
+	Session func(path string, parent *cgroup.Group, dir string) error
+}
+
+func (v *Visit) visitSessions(path string, parent *cgroup.Group, children []string) error {
+	var errs []error
+	for _, name := range children {
+		if names.IsSession(name) && isOwnedBy(v.UID, parent, name) {
+			errs = append(errs, v.Session(path, parent, name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// All visits what there is. Where there can be no group it does nothing.
+func (v *Visit) All() error {
 	root, _, err := Position(0)
 	if errors.Is(err, errors.ErrUnsupported) {
 		return nil
@@ -115,8 +140,12 @@ func InParents(uid int, do func(path string, parent *cgroup.Group, dirs []string
 				_ = child.Close() // a directory
 			}
 		}
-		if dirs := groupsOf(uid, dir, children); len(dirs) > 0 {
-			errs = append(errs, do(strings.TrimPrefix(dir.Path(), root.Path()), dir, dirs))
+		path := strings.TrimPrefix(dir.Path(), root.Path())
+		if v.Session != nil {
+			errs = append(errs, v.visitSessions(path, dir, children))
+		}
+		if dirs := groupsOf(v.UID, dir, children); len(dirs) > 0 {
+			errs = append(errs, v.Groups(path, dir, dirs))
 		}
 		return errors.Join(errs...)
 	}

@@ -67,6 +67,9 @@ func (p *Plain) findOwn(root int32) bool {
 	if path == "" || !p.isManaged() && !p.Chosen && path != "/" {
 		return false
 	}
+	if strings.Contains(path, "/mcp-session_") { // names.SessionPrefix: main makes the group in that session
+		return false
+	}
 	position := &p.page.Started.Position
 	n := copy(position[:len(position)-1], path)
 	return shows(root, unsafe.String(&position[0], n), &p.buf)

@@ -116,6 +116,9 @@ func (m *making) acquire() error {
 		if err := m.awaitMemory(wait, p); err != nil {
 			return err
 		}
+		if m.prepared != nil {
+			preferInSession(p)
+		}
 		if err := m.makeGroup(p); err != nil {
 			if isBroken(p.Backend, err) {
 				broken = append(broken, &placeError{p.Backend, err})
@@ -183,6 +186,9 @@ func isBroken(b names.Backend, err error) bool {
 // limit applies limits to the group of a server. With limits.BestEffort one that can't be applied is a note,
 // and among the unlimited.
 func limit(s *brain.Server, limits cgroup.Limits) (unlimited []error, err error) {
+	if err := s.Group.KillWholeInSession(); err != nil {
+		s.Note("out of memory the kernel kills one process of it: " + text.JoinLines(err))
+	}
 	for _, l := range limits.Files {
 		_, err := s.Group.Limit(l)
 		if err == nil {

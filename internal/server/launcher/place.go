@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/admission"
@@ -32,8 +33,19 @@ func (e *placeError) Error() string { return fmt.Sprintf("%s: %v", e.backend, e.
 func (e *placeError) Unwrap() error { return e.err }
 
 // eachPlace calls try with the places that the server may be in, the best first, until one works, or no guard
-// can be started. missed has the errors of the places before.
+// can be started. missed has the errors of the places before. The server of a client in a session is in that,
+// too.
 func (s *Server) eachPlace(try func(p backend.Place, missed []error) error) error {
+	return s.eachPlaceIn(backend.FindSession, try)
+}
+
+// noSession is for a group outside of the session of its client.
+func noSession(*cgroup.Group, string) *backend.Session { return nil }
+
+func (s *Server) eachPlaceIn(
+	findSession func(root *cgroup.Group, path string) *backend.Session,
+	try func(p backend.Place, missed []error) error,
+) error {
 	if s.Require && s.Backend == names.Tree {
 		return errors.New("it was asked for, and is weaker than --require (or MCPSCOPE_REQUIRE, " +
 			"or mcpscope.toml) allows")
@@ -52,9 +64,13 @@ func (s *Server) eachPlace(try func(p backend.Place, missed []error) error) erro
 		missed = append(missed, fmt.Errorf("%s: %w", goal, err))
 	}
 	defer root.Close() // a directory, or nil
-	candidates := s.candidates(hasCgroup)
+	var session *backend.Session
+	if hasCgroup {
+		session = findSession(root, path)
+	}
+	candidates := s.candidates(hasCgroup, session)
 	here := backend.Place{
-		Root: root, Path: path, Limits: s.Limits,
+		Root: root, Path: path, Limits: s.Limits, Session: session,
 		Early: len(candidates) > 1 && len(s.Limits.Files) == 0,
 	}
 	for _, c := range candidates {
@@ -88,10 +104,14 @@ func noPlace(missed []error) error {
 	return missed[0]
 }
 
-// candidates are the backends that the server may have, the best first.
-func (s *Server) candidates(hasCgroup bool) []names.Backend {
+// candidates are the backends that the server may have, the best first. In a session it is that of the
+// session: a group of another one would be outside of the session's limits.
+func (s *Server) candidates(hasCgroup bool, session *backend.Session) []names.Backend {
 	candidates := []names.Backend{s.Backend}
-	if s.Backend == names.Auto {
+	switch {
+	case s.Backend == names.Auto && session != nil:
+		candidates = []names.Backend{session.Backend, names.Tree}
+	case s.Backend == names.Auto:
 		candidates = backend.Candidates()
 	}
 	return slices.DeleteFunc(candidates, func(c names.Backend) bool {
@@ -133,5 +153,5 @@ func (s *Server) CanTake() (where names.Backend, missed, err error) {
 // MoveOut moves processes out of reach of a stop of the client's unit, or of a server.
 func (s *Server) MoveOut(pids ...int) error {
 	freeze.ClearTag()
-	return s.eachPlace(func(p backend.Place, _ []error) error { return p.MoveOut(pids) })
+	return s.eachPlaceIn(noSession, func(p backend.Place, _ []error) error { return p.MoveOut(pids) })
 }

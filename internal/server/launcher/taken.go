@@ -139,7 +139,11 @@ func (t *Taken) GuardedBy(pid int) {
 // already.
 func (t *Taken) TakeAlso(pid, pidfd int) error {
 	g := t.server.Group
-	err := g.Take(pid, pidfd)
+	err := g.PreferInSession(pid, pidfd, t.Config.Client.PID) // before it forks
+	if err != nil && !linux.Ended(pidfd) && !linux.Ended(t.client.PIDFD) {
+		t.server.Note("out of memory the kernel may kill its client first: " + text.JoinLines(err))
+	}
+	err = g.Take(pid, pidfd)
 	isRefused := errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM)
 	if isRefused && g.Managed {
 		err = backend.Attach(g, pid) // of a session, whose processes only its manager may move here
@@ -215,6 +219,9 @@ func (t *Taken) PassOnRequest() {
 		t.brain.Loop.Report(loop.TokenEvents)
 	}
 }
+
+// MeasureSoon has the figures of a server read, in time for those that a manager removes.
+func MeasureSoon(t *Taken) { t.brain.Loop.ReportMemory() }
 
 // endStartGuard ends our own guard, and closes the descriptors that were for it alone.
 func (t *Taken) endStartGuard() {

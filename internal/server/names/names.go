@@ -69,6 +69,43 @@ func IDOf(dir string) string {
 	return dir[strings.LastIndexByte(dir, '-')+1:]
 }
 
+// A session is a directory with the groups of an agent and of its servers. As a slice of a manager it is
+// below mcp.slice, so it has no dash but the first one: each would be a level. AgentName is the leaf of the
+// agent where no manager makes a scope for it.
+const (
+	SessionPrefix = "mcp-session_"
+	SliceSuffix   = ".slice"
+	AgentName     = "agent"
+)
+
+// NewSession is the name of a new session of a gateway.
+func NewSession(gateway string) string {
+	return SessionPrefix + strings.ReplaceAll(name.Dir(gateway), "-", "_") + "_" + NewID() + SliceSuffix
+}
+
+// IsSession reports whether a directory has a name as by NewSession.
+func IsSession(dir string) bool {
+	rest, isPrefixed := strings.CutPrefix(dir, SessionPrefix)
+	rest, isSlice := strings.CutSuffix(rest, SliceSuffix)
+	id := rest[strings.LastIndexByte(rest, '_')+1:]
+	return isPrefixed && isSlice && len(id) == IDLength && strings.Trim(id, IDLetters) == ""
+}
+
+// SessionIn returns the innermost session in the path of a cgroup, "" without one, as a path itself.
+func SessionIn(path string) string {
+	if !strings.Contains(path, "/"+SessionPrefix) {
+		return ""
+	}
+	for path != "" {
+		cut := strings.LastIndexByte(path, '/')
+		if IsSession(path[cut+1:]) {
+			return path
+		}
+		path = path[:max(cut, 0)]
+	}
+	return ""
+}
+
 // StopSignal asks a guard for a stop: systemd sends it as the scope's KillSignal=, and mcpscope stop.
 // Members ignore it by default.
 const StopSignal = unix.SIGWINCH

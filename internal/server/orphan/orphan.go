@@ -147,8 +147,12 @@ func gatewayGuardLives(g *group.ControlGroup, guard protocol.Identity) bool {
 	if guard.Namespace == group.PIDNamespace() {
 		return isGatewayGuard(g, guard.PID)
 	}
-	b, _ := g.Top.Read("../" + names.GuardsName + "/cgroup.procs") // none, without that leaf
-	pids, _ := proc.ParsePIDs(b)                                   // as far as they can be read
+	beside := "../"
+	if g.InSession { // the guard of its gateway is outside
+		beside += "../"
+	}
+	b, _ := g.Top.Read(beside + names.GuardsName + "/cgroup.procs") // none, without that leaf
+	pids, _ := proc.ParsePIDs(b)                                    // as far as they can be read
 	return slices.ContainsFunc(pids, func(pid int) bool {
 		st, err := proc.ReadStatus(pid)
 		return err == nil && st.Inside == guard.PID && isGatewayGuard(g, pid)

@@ -86,11 +86,12 @@ type File struct{ Dev, Ino uint64 }
 
 // Placed is a group, by its names.
 type Placed struct {
-	ID      string
-	Dir     string
-	Backend names.Backend
-	Managed bool // systemd removes it when it is empty
-	Scope   bool // systemd has made it; otherwise it adopts the directory
+	ID        string
+	Dir       string
+	Backend   names.Backend
+	Managed   bool // systemd removes it when it is empty
+	Scope     bool // systemd has made it; otherwise it adopts the directory
+	InSession bool // it is in the directory of a session
 }
 
 // EngineOf is the container engine that a command line runs, or "".

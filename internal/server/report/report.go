@@ -118,7 +118,8 @@ func LogStart(c *protocol.Config) {
 // logged are the keys of a report that its event has. Arguments, which may be secrets, are in none of them.
 var logged = []string{
 	"signal", "exit_status", "exit_signal", "cpu_seconds", "memory_peak_bytes", "memory_max_bytes",
-	"oom_kills", "pids_refused", "pids_max", "stopped_total", "killed_total",
+	"session_memory_max_bytes", "session_out_of_memory", "oom_kills",
+	"pids_refused", "pids_max", "stopped_total", "killed_total",
 }
 
 // Log writes the end of the server to the journal.

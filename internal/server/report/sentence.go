@@ -53,6 +53,9 @@ func (r *Report) reason() string {
 		if r.ByOOMD {
 			return "out of memory or swap, systemd-oomd killed it"
 		}
+		if r.SessionExhausted {
+			return r.sessionExhausted()
+		}
 		return "out of memory" + r.memory() + ", the kernel killed all of it"
 	}
 	if text := reasons[r.Cause]; text != "" {
@@ -77,6 +80,17 @@ func (r *Report) memory() string {
 		return ""
 	}
 	return fmt.Sprintf(" (its limit is %d MB)", *r.MemoryMax>>20)
+}
+
+// sessionExhausted is for a server that had to die for others, or for itself.
+func (r *Report) sessionExhausted() string {
+	const text = "its session was out of memory (the limit of the agent and all its servers is %d MB), " +
+		"the kernel killed all of this server"
+	sentence := fmt.Sprintf(text, *r.SessionMax>>20)
+	if r.MemoryPeak != nil {
+		sentence += fmt.Sprintf(", which used up to %d MB", *r.MemoryPeak>>20)
+	}
+	return sentence
 }
 
 // stopped names the processes beside the main process. Only those that a server leaves when it exits are

@@ -35,6 +35,11 @@ func TestSentence(t *testing.T) {
 		"ended after 10s: out of memory (its limit is 1024 MB), the kernel killed all of it": {
 			Seconds: 10, Cause: causes.MemoryExhausted, Figures: protocol.Figures{MemoryMax: &limit},
 		},
+		"ended after 10s: its session was out of memory (the limit of the agent and all its servers is 1024 MB), " +
+			"the kernel killed all of this server, which used up to 1024 MB": {
+			Seconds: 10, Cause: causes.MemoryExhausted,
+			Figures: protocol.Figures{SessionMax: &limit, SessionExhausted: true, MemoryPeak: &limit},
+		},
 		"ended after 10s: out of memory or swap, systemd-oomd killed it": {
 			Seconds: 10, Cause: causes.MemoryExhausted, Figures: protocol.Figures{ByOOMD: true},
 		},

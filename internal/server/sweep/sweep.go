@@ -101,19 +101,31 @@ func BeginSweep(parent *cgroup.Group, except string) *Begun {
 		close(b.removed)
 		return b
 	}
-	found := suspectsIn(parent, except)
-	if len(found.dirs) == 0 { // a server may have used up all process numbers, and a thread needs one
-		_ = parent.Close() // a directory
+	var found []suspects
+	for _, dir := range withSessions(parent) {
+		orphans := suspectsIn(dir, except)
+		if len(orphans.dirs) == 0 {
+			_ = dir.Close() // a directory
+			continue
+		}
+		found = append(found, orphans)
+	}
+	if len(found) == 0 { // a server may have used up all process numbers, and a thread needs one
 		close(b.dead)
 		close(b.removed)
 		return b
 	}
-	var alive sync.WaitGroup
-	alive.Add(len(found.dirs))
+	var alive, left sync.WaitGroup
+	for _, orphans := range found {
+		alive.Add(len(orphans.dirs))
+		left.Go(func() {
+			defer orphans.parent.Close()
+			(&sweeper{}).sweep(orphans.parent, orphans.dirs, alive.Done)
+		})
+	}
 	go func() {
-		defer close(b.removed)
-		defer parent.Close()
-		(&sweeper{}).sweep(found.parent, found.dirs, alive.Done)
+		left.Wait()
+		close(b.removed)
 	}()
 	go func() {
 		alive.Wait()
@@ -160,14 +172,19 @@ type sweeper struct {
 // sweepAll stops the orphans of a user, or of Everyone.
 func (s *sweeper) sweepAll(uid int) {
 	until := time.Now().Add(aloneWithin)
-	err := group.InParents(uid, func(_ string, parent *cgroup.Group, dirs []string) error {
+	visit := group.Visit{UID: uid}
+	visit.Groups = func(_ string, parent *cgroup.Group, dirs []string) error {
 		// another sweep may be killed before its orphans are; the caller closes parent, which unlocks it
 		for parent.TryLock(unix.LOCK_EX) != nil && time.Until(until) > 0 {
 			time.Sleep(pause)
 		}
 		s.sweep(parent, dirs, func() {})
 		return nil
-	})
+	}
+	if !s.filter.DryRun && s.filter.Unit == "" {
+		visit.Session = backend.RemoveSession
+	}
+	err := visit.All()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.errs = append(s.errs, err)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"syscall"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/cgroup"
+	"github.com/mcpscope/mcpscope/internal/server/backend"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/names"
 	"github.com/mcpscope/mcpscope/internal/server/page"
@@ -316,4 +318,61 @@ func bytesRead(t *testing.T) uint64 {
 		t.Fatal(err)
 	}
 	return read
+}
+
+// The sweep of a start finds the orphans of a session beside its group, and, in a session, those of others. The
+// whole sweep removes an empty session, and leaves one alone that has a process or is being made.
+func TestSessions(t *testing.T) {
+	for name, startsInside := range map[string]bool{"outside": false, "in another session": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			parent := groups.Directory(t)
+			session := newSession(t, parent)
+			orphan := newGroup(t, session, "orphan")
+			member(t, orphan, orphan.Payload)
+			orphan.Close() // its lock is free now
+			start := parent
+			if startsInside {
+				start = newSession(t, parent)
+			}
+			BeginSweep(again(t, start), "").Await()
+			left, err := session.Children()
+			if err != nil || slices.Contains(left, orphan.Dir) {
+				t.Errorf("left in the session: %q (%v)", left, err)
+			}
+		})
+	}
+	t.Run("removal", func(t *testing.T) {
+		t.Parallel()
+		parent := groups.Directory(t)
+		empty := newSession(t, parent)
+		held := newSession(t, parent)
+		if err := held.TryLock(unix.LOCK_EX); err != nil {
+			t.Fatal(err)
+		}
+		used := newSession(t, parent)
+		g := newGroup(t, used, "used")
+		defer g.Close()
+		member(t, g, g.Payload)
+		for _, s := range []*cgroup.Group{empty, held, used} {
+			if err := backend.RemoveSession("/somewhere", parent, filepath.Base(s.Path())); err != nil {
+				t.Error(err)
+			}
+		}
+		left, err := parent.Children()
+		if err != nil || len(left) != 2 || slices.Contains(left, filepath.Base(empty.Path())) {
+			t.Errorf("left: %q (%v)", left, err)
+		}
+	})
+}
+
+// newSession makes an empty session, which the test closes.
+func newSession(t *testing.T, parent *cgroup.Group) *cgroup.Group {
+	t.Helper()
+	session, err := parent.Mkdir(names.NewSession("claude-code"), group.GroupMode)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = session.Close() }) // a directory
+	return session
 }

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package group
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/mcpscope/mcpscope/cgroup"
+	"github.com/mcpscope/mcpscope/internal/kernel/linux"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
+	"github.com/mcpscope/mcpscope/internal/server/names"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
+)
+
+// Out of memory the kernel kills the largest process of a session, which is the agent. So where a session
+// has a limit of memory, its servers have a score that is so much higher: one of them is killed first.
+const oomScoreAboveAgent = 500
+
+const oomScoreMost = 1000 // OOM_SCORE_ADJ_MAX
+
+// IsMemoryBounded reports whether a directory has a limit of memory.
+func IsMemoryBounded(dir *cgroup.Group) bool { return dir.Number(memoryMax) != nil }
+
+const (
+	memoryMax    = "memory.max"
+	memoryEvents = "memory.events"
+)
+
+// session opens the session that the group is in, also after the group was removed. It is nil for a group
+// outside of any.
+func (g *ControlGroup) session() *cgroup.Group {
+	if !g.InSession || g.IsTree() {
+		return nil
+	}
+	dir, err := g.whole().Parent()
+	if err == nil {
+		return dir
+	}
+	dir, err = cgroup.Open(names.SessionIn(g.Payload.Path()))
+	if err != nil {
+		return nil
+	}
+	return dir
+}
+
+// KillWholeInSession has the kernel kill the whole server when its session is out of memory. A server that
+// is in none, or in one without a limit of memory, stays as it is.
+func (g *ControlGroup) KillWholeInSession() error {
+	session := g.session()
+	defer session.Close()
+	if session == nil || !IsMemoryBounded(session) {
+		return nil
+	}
+	whole := cgroup.Limit{File: cgroup.OOMGroup, Value: "1"}
+	if _, err := cgroup.SetLimit(g.Payload, whole, g.OwnedAbove()); err != nil {
+		return LimitError(whole, err)
+	}
+	return nil
+}
+
+// PreferInSession has the kernel kill a member before its client when their session is out of memory. What
+// the member forks inherits that.
+func (g *ControlGroup) PreferInSession(pid, pidfd, client int) error {
+	session := g.session()
+	defer session.Close()
+	if session == nil || !IsMemoryBounded(session) {
+		return nil
+	}
+	return RaiseOOMScore(pid, pidfd, client)
+}
+
+// RaiseOOMScore gives a process a higher score than its client has. It never lowers one. pidfd is that of the
+// process, or -1 for one that is ours and can't have ended.
+func RaiseOOMScore(pid, pidfd, client int) error {
+	file, err := os.OpenFile(oomScoreFile(pid), os.O_RDWR, 0)
+	if err != nil {
+		return fmt.Errorf("raise the oom score of process %d: %w", pid, err)
+	}
+	defer file.Close()
+	if pidfd >= 0 && linux.Ended(pidfd) { // the file is that of another process, which has its pid now
+		return nil
+	}
+	now, err := readOOMScore(pid)
+	if err != nil {
+		return err
+	}
+	ofClient, err := readOOMScore(client)
+	if err != nil {
+		return err
+	}
+	wanted := min(ofClient+oomScoreAboveAgent, oomScoreMost)
+	if now >= wanted {
+		return nil
+	}
+	if _, err := file.WriteString(strconv.Itoa(wanted)); err != nil {
+		return fmt.Errorf("raise the oom score of process %d: %w", pid, err)
+	}
+	return nil
+}
+
+func oomScoreFile(pid int) string { return fmt.Sprintf("/proc/%d/oom_score_adj", pid) }
+
+func readOOMScore(pid int) (int, error) {
+	text, err := os.ReadFile(oomScoreFile(pid))
+	if err != nil {
+		return 0, fmt.Errorf("read the oom score of process %d: %w", pid, err)
+	}
+	score, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return 0, errors.Join(fmt.Errorf("read the oom score of process %d", pid), err)
+	}
+	return score, nil
+}
+
+// countSession adds the figures of the session, and whether its limit has cost the server members. A group
+// counts the times that its own limit, or one below it, was reached: not those of the directories above.
+func (g *ControlGroup) countSession(f *protocol.Figures) {
+	session := g.session()
+	defer session.Close()
+	if session == nil {
+		return
+	}
+	f.SessionMax = session.Number(memoryMax)
+	f.SessionKills = killsIn(session)
+	own, _ := g.counted(memoryEvents, "oom")
+	f.SessionExhausted = f.SessionMax != nil && f.OOMKills > 0 && own == 0
+}
+
+// SessionKills counts the members of the whole session that were killed for lack of memory.
+func (g *ControlGroup) SessionKills() uint64 {
+	session := g.session()
+	defer session.Close()
+	return killsIn(session)
+}
+
+func killsIn(session *cgroup.Group) uint64 {
+	if session == nil {
+		return 0
+	}
+	b, _ := session.Read(memoryEvents) // none without the controller
+	kills, _ := proc.Keyed(b, "oom_kill")
+	return kills
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package launcher
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/cgroup"
+	"github.com/mcpscope/mcpscope/internal/server/backend"
+	"github.com/mcpscope/mcpscope/internal/server/group"
+	"github.com/mcpscope/mcpscope/internal/server/names"
+)
+
+// EnterSession makes a session on a backend, with limits, and moves the calling process to it: the agent. It
+// returns the path of the session.
+func EnterSession(on names.Backend, agent string, limits cgroup.Limits) (session string, err error) {
+	s := &Server{Backend: on, Limits: limits}
+	s.Limits.BestEffort = false // the caller decides
+	err = s.eachPlaceIn(noSession, func(p backend.Place, _ []error) error {
+		made, err := p.NewSession(agent, limits.Files)
+		session = made.Path
+		return err
+	})
+	return session, err
+}
+
+// OwnSession returns the session that the calling process is in, or "".
+func OwnSession() string {
+	root, path, err := group.Position(0)
+	if err != nil {
+		return ""
+	}
+	defer root.Close()
+	session := backend.FindSession(root, path)
+	if session == nil {
+		return ""
+	}
+	return session.Path
+}
+
+// OpenMemoryEvents opens memory.events of a session, whose changes show as POLLPRI.
+func OpenMemoryEvents(session string) (fd int, err error) {
+	root, _, err := group.Position(0)
+	if err != nil {
+		return -1, err
+	}
+	defer root.Close()
+	return root.OpenFile(strings.TrimPrefix(session, "/")+"/memory.events", unix.O_RDONLY)
+}
+
+// leaveWithin is how long the end of a gateway waits for its session to be empty: processes exit meanwhile.
+const leaveWithin = 2 * time.Second
+
+// LeaveSession removes the session of a gateway that has ended. One with processes, which its tools may have
+// left, stays: a sweep removes it when they have ended.
+func LeaveSession(path string) error {
+	return backend.LeaveSession(path, time.Now().Add(leaveWithin))
+}
+
+// preferInSession is for the launcher of a server in a session with a limit of memory. The server inherits
+// the score: out of memory it is killed before its client.
+func preferInSession(p backend.Place) {
+	if p.Session == nil {
+		return
+	}
+	session, err := p.Root.Child(strings.TrimPrefix(p.Session.Path, "/"))
+	if err != nil {
+		return // the group can't be made there either
+	}
+	defer session.Close()
+	if group.IsMemoryBounded(session) {
+		_ = group.RaiseOOMScore(os.Getpid(), -1, os.Getppid()) // the kernel may kill the client first
+	}
+}
+
+// ErrNested: another gateway is around the calling process, and has no session.
+var ErrNested = errors.New(
+	"another mcpscope gateway contains its servers: give that one the limits of the session")
