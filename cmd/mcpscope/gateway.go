@@ -68,14 +68,13 @@ func (v *gatewayRun) become(flags, operands []string) int {
 	}
 	g := gateway.Gateway{
 		Name: name.Derive(operands), Path: file, Argv: operands, Env: environment(), NoFile: limit,
-		Options: options, Explain: explain, Backend: v.Backend, Session: v.Session,
+		Options: options, Explain: explain, Backend: v.Backend, Session: v.session(),
 		Warn: gateway.Warnings{
 			Uncontained: func(why error) { v.warnUncontained(operands[0], why) },
 			Weaker:      func(why error) { v.noteWeaker(operands[0], why) },
 			Unbounded:   func(why error) { v.note(cannotBound(operands[0], why)) },
 		},
 	}
-	g.Session.BestEffort = v.Limits.BestEffort
 	if gateway.NeedsNoNewPrivs() && cli.OnTerminal(os.Stderr) {
 		v.note("sudo and other setuid programs do not work below " + operands[0] + " (no_new_privs). " +
 			"If it needs them, run its servers by mcpscope wrap instead")
@@ -85,6 +84,13 @@ func (v *gatewayRun) become(flags, operands []string) int {
 		return v.FailCommand(operands, &protocol.CommandError{Command: file, Errno: errno})
 	}
 	return v.fail(operands, err)
+}
+
+// session is the one that the settings ask for: each of its limits does.
+func (v *gatewayRun) session() gateway.Session {
+	s := gateway.Session{Wanted: v.SessionGroup || len(v.Session.Files) > 0, Limits: v.Session}
+	s.Limits.BestEffort = v.Limits.BestEffort
+	return s
 }
 
 // options are those of flags, variables and files.

@@ -33,10 +33,17 @@ type Gateway struct {
 	Options
 	// Explain is a descriptor for a line about each child, or -1.
 	Explain int
-	// Session are the limits of the gateway and all its servers together.
-	Session cgroup.Limits
+	// Session is wanted for the gateway and all its servers.
+	Session Session
 	Backend names.Backend
 	Warn    Warnings
+}
+
+// Session is a group of groups.
+type Session struct {
+	Wanted bool
+	// Limits are those of the whole.
+	Limits cgroup.Limits
 }
 
 // Warnings print what is not as it was to be, before the gateway runs.
@@ -126,20 +133,20 @@ func (g *Gateway) canContain() (where names.Backend, missed, err error) {
 // enterSession makes the session, if it must have limits, and moves this process to it. uncontained is why
 // servers can't be contained, or nil.
 func (g *Gateway) enterSession(where names.Backend, uncontained error) (session string, err error) {
-	if len(g.Session.Files) == 0 {
+	if !g.Session.Wanted {
 		return "", nil
 	}
 	if uncontained != nil {
 		err = uncontained
 	} else {
-		session, err = launcher.EnterSession(where, g.Name, g.Session)
+		session, err = launcher.EnterSession(where, g.Name, g.Session.Limits)
 	}
 	return session, g.allowUnbounded(err)
 }
 
 // checkOuterSession is for a gateway below another one.
 func (g *Gateway) checkOuterSession() error {
-	if len(g.Session.Files) == 0 || launcher.OwnSession() != "" {
+	if !g.Session.Wanted || launcher.OwnSession() != "" {
 		return nil
 	}
 	return g.allowUnbounded(launcher.ErrNested)
@@ -150,7 +157,7 @@ func (g *Gateway) allowUnbounded(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case !g.Session.BestEffort:
+	case !g.Session.Limits.BestEffort:
 		return &SessionError{err}
 	}
 	g.Warn.Unbounded(err)

@@ -116,7 +116,8 @@ type Values struct {
 
 	// of a gateway
 	Configs, Match, Except []string
-	Session                cgroup.Limits // of the agent and all its servers
+	SessionGroup           bool          // the agent and all its servers are in a group of groups
+	Session                cgroup.Limits // of that group; with one there is the group, too
 	Explain                string
 	Check                  bool
 

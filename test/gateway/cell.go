@@ -26,6 +26,8 @@ type Cell struct {
 	Run func(args ...string)
 	// Forgets: an empty group may be forgotten by the process that made it; a sweep removes it.
 	Forgets bool
+	// Guard finds the process that starts the watcher, if the cell kills that.
+	Guard func() *escape.Process
 
 	one, two *Server
 }
