@@ -15,28 +15,30 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// serverAction is one thing that a command does to many servers.
+// serverAction is one thing that a command does to many servers and sessions.
 type serverAction struct {
 	verb string // in "cannot VERB NAME (ID)"
 	// do returns the lines to print; with an error those of the part that was done.
 	do func(*fleet.Listed) ([]string, error)
+	// doSession is the same for the agent and all servers of a session.
+	doSession func(*fleet.Session) ([]string, error)
 }
 
-// actionResult is the result of an action on one server.
+// actionResult is the result of an action on one server or session.
 type actionResult struct {
-	server *fleet.Listed
+	target string
 	lines  []string
 	err    error
 }
 
-// oneLineAction returns an action that prints "PAST NAME (ID)" for each server.
-func oneLineAction(verb, past string, do func(*fleet.Listed) error) serverAction {
-	return serverAction{verb: verb, do: func(s *fleet.Listed) ([]string, error) {
-		if err := do(s); err != nil {
+// oneLine returns a function that prints "PAST NAME (ID)".
+func oneLine[T any](past string, called func(T) string, do func(T) error) func(T) ([]string, error) {
+	return func(target T) ([]string, error) {
+		if err := do(target); err != nil {
 			return nil, err
 		}
-		return []string{past + " " + nameAndID(s)}, nil
-	}}
+		return []string{past + " " + called(target)}, nil
+	}
 }
 
 // runOnNamed acts on the servers with these names or ids, and returns the status of the command.
@@ -44,26 +46,32 @@ func (a serverAction) runOnNamed(f *selection.Filter, names []string, stdio cli.
 	if len(names) == 0 {
 		return stdio.Mistake(a.verb, "no server given: add a name or an id")
 	}
-	servers, err := f.Choose(names)
+	chosen, err := f.ChooseAny(names)
 	if err != nil {
 		return stdio.Cannot(a.verb, err)
 	}
-	defer selection.Close(servers)
-	return a.runOn(servers, stdio)
+	defer chosen.Close()
+	return a.runOn(chosen, stdio)
 }
 
-// runOn acts on all servers at a time: a stop can take its whole grace period. It prints each result as soon
-// as there is one.
-func (a serverAction) runOn(servers []*fleet.Listed, stdio cli.Stdio) int {
+// runOn acts on all at a time: a stop can take its whole grace period. It prints each result as soon as there
+// is one.
+func (a serverAction) runOn(chosen *selection.Chosen, stdio cli.Stdio) int {
 	results := make(chan actionResult)
-	for _, s := range servers {
+	for _, s := range chosen.Servers {
 		go func() {
 			lines, err := a.do(s)
-			results <- actionResult{server: s, lines: lines, err: err}
+			results <- actionResult{target: nameAndID(s), lines: lines, err: err}
+		}()
+	}
+	for _, s := range chosen.Sessions {
+		go func() {
+			lines, err := a.doSession(s)
+			results <- actionResult{target: sessionAndID(s), lines: lines, err: err}
 		}()
 	}
 	status := cli.ExitOK
-	for range servers {
+	for range len(chosen.Servers) + len(chosen.Sessions) {
 		status = max(status, a.print(<-results, stdio))
 	}
 	return status
@@ -74,7 +82,7 @@ func (a serverAction) print(result actionResult, stdio cli.Stdio) int {
 		fmt.Fprintln(stdio.Out, cli.OneLine(line))
 	}
 	if result.err != nil {
-		return stdio.Cannot(a.verb+" "+nameAndID(result.server), withLimitStep(result.err))
+		return stdio.Cannot(a.verb+" "+result.target, withLimitStep(result.err))
 	}
 	return cli.ExitOK
 }
@@ -85,6 +93,10 @@ func withLimitStep(err error) error {
 		return remedy.With(err, limit.Step)
 	}
 	return err
+}
+
+func sessionAndID(s *fleet.Session) string {
+	return fmt.Sprintf("the session %s (%s)", cli.OneLine(s.Name), s.ID)
 }
 
 func nameAndID(s *fleet.Listed) string { return fmt.Sprintf("%s (%s)", cli.OneLine(s.Name), s.ID) }

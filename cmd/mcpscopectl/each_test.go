@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/selection"
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
@@ -60,7 +61,7 @@ func TestActionOnManyServers(t *testing.T) {
 	servers := []*fleet.Listed{
 		serverCalled("a\x1b", "aaaaaaaa"), serverCalled("b", "bbbbbbbb"), serverCalled("c", "cccccccc"),
 	}
-	suspend := oneLineAction("suspend", "suspended", func(s *fleet.Listed) error {
+	suspend := serverAction{verb: "suspend", do: oneLine("suspended", nameAndID, func(s *fleet.Listed) error {
 		switch s.Name {
 		case "b":
 			return errors.New("it is\nbusy")
@@ -68,10 +69,10 @@ func TestActionOnManyServers(t *testing.T) {
 			return &protocol.LimitError{Text: "set x", Step: "start it\nagain"}
 		}
 		return nil
-	})
+	})}
 	var out, errs bytes.Buffer
 	stdio := cli.Stdio{Out: &out, Err: &errs}
-	if status := suspend.runOn(servers, stdio); status != cli.ExitFailure {
+	if status := suspend.runOn(&selection.Chosen{Servers: servers}, stdio); status != cli.ExitFailure {
 		t.Errorf("status %d", status)
 	}
 	if got := out.String(); got != "suspended a? (aaaaaaaa)\n" {
@@ -85,7 +86,7 @@ func TestActionOnManyServers(t *testing.T) {
 	if got := strings.Join(lines, ""); got != want {
 		t.Errorf("stderr:\n%s\nwant\n%s", got, want)
 	}
-	if status := suspend.runOn(servers[:1], stdio); status != cli.ExitOK {
+	if status := suspend.runOn(&selection.Chosen{Servers: servers[:1]}, stdio); status != cli.ExitOK {
 		t.Errorf("without a failure: status %d", status)
 	}
 }

@@ -13,38 +13,53 @@ import (
 )
 
 func freezeCommand(stdio cli.Stdio) *cobra.Command {
-	freeze := changeAction("freeze", "frozen", "is frozen already", (*fleet.Listed).Freeze)
+	const past, unchanged = "frozen", "is frozen already"
+	freeze := serverAction{
+		verb:      "freeze",
+		do:        change(past, unchanged, nameAndID, (*fleet.Listed).Freeze),
+		doSession: change(past, unchanged, sessionAndID, (*fleet.Session).Freeze),
+	}
 	return namedServersCommand(spec{
 		use: "freeze NAME|ID… [flags]", short: "suspend servers",
 		also: "pause suspend", examples: "  mcpscope freeze browser\n",
 		long: `Freeze servers: none of their processes runs until mcpscope thaw. A client that
 calls a frozen server waits. A frozen server is stopped by the same events as
-a running server.`,
+a running server.
+
+The name or id of a session freezes its agent and all its servers.`,
 	}, freeze, stdio)
 }
 
 func thawCommand(stdio cli.Stdio) *cobra.Command {
-	thaw := changeAction("thaw", "thawed", "is not frozen", (*fleet.Listed).Thaw)
+	const past, unchanged = "thawed", "is not frozen"
+	thaw := serverAction{
+		verb:      "thaw",
+		do:        change(past, unchanged, nameAndID, (*fleet.Listed).Thaw),
+		doSession: change(past, unchanged, sessionAndID, (*fleet.Session).Thaw),
+	}
 	return namedServersCommand(spec{
 		use: "thaw NAME|ID… [flags]", short: "resume suspended servers", also: "resume unfreeze",
 		examples: "  mcpscope thaw browser\n",
 		long: `Resume servers that were frozen by mcpscope freeze or by one of their own
-processes.`,
+processes, or a whole session.`,
 	}, thaw, stdio)
 }
 
-// changeAction returns an action that prints "NAME (ID) UNCHANGED" for a server that it leaves as it is.
-func changeAction(verb, past, unchanged string, do func(*fleet.Listed) (bool, error)) serverAction {
-	return serverAction{verb: verb, do: func(s *fleet.Listed) ([]string, error) {
-		isChange, err := do(s)
+// change returns a function that prints "PAST NAME (ID)", or "NAME (ID) UNCHANGED" for a target that it
+// leaves as it is.
+func change[T any](
+	past, unchanged string, called func(T) string, do func(T) (bool, error),
+) func(T) ([]string, error) {
+	return func(target T) ([]string, error) {
+		isChange, err := do(target)
 		switch {
 		case err != nil:
 			return nil, err
 		case !isChange:
-			return []string{nameAndID(s) + " " + unchanged}, nil
+			return []string{called(target) + " " + unchanged}, nil
 		}
-		return []string{past + " " + nameAndID(s)}, nil
-	}}
+		return []string{past + " " + called(target)}, nil
+	}
 }
 
 // namedServersCommand returns a command that acts on the servers in its operands.

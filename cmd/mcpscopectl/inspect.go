@@ -33,8 +33,9 @@ func inspectCommand(stdio cli.Stdio) *cobra.Command {
 		long: `Show details of servers: client and its ancestors, unit, backend, policy, CPU,
 memory, pids, I/O and age. The files behind stdin, stdout and stderr follow, and
 the process tree with the memory of each process. Counters that this kernel does
-not provide are omitted. For the history of a server that has ended, run
-mcpscope logs NAME.`,
+not provide are omitted. For a session, it shows limits, the sums of the agent
+and its servers, the processes of the agent, and the servers. For the history of
+a server that has ended, run mcpscope logs NAME.`,
 	}, func(operands []string) int { return f.run(operands, stdio) })
 	allUsers(c.Flags(), &f.AllUsers)
 	c.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
@@ -45,21 +46,28 @@ func (f *inspectFlags) run(operands []string, stdio cli.Stdio) int {
 	if len(operands) == 0 {
 		return stdio.Mistake("inspect", "no server given: add a name or an id")
 	}
-	servers, err := f.Choose(operands)
+	chosen, err := f.ChooseAny(operands)
 	if err != nil {
 		return stdio.Cannot("inspect", withEnd(err))
 	}
-	defer selection.Close(servers)
-	inspections, err := render.InspectAll(servers)
+	defer chosen.Close()
+	inspections, err := render.InspectAll(chosen.Servers)
+	if err != nil {
+		return stdio.Cannot("inspect", err)
+	}
+	sessions, err := render.InspectSessions(chosen.Sessions)
 	switch {
 	case err != nil:
 		return stdio.Cannot("inspect", err)
-	case len(inspections) == 0: // the servers have just ended
+	case len(inspections) == 0 && len(sessions) == 0: // all have just ended
 		return stdio.Cannot("inspect", &selection.UnknownError{Arg: operands[0]})
 	case f.json:
-		return printServersJSON(stdio, "inspect", inspections)
+		if err := render.WriteListJSON(stdio.Out, inspections, sessions); err != nil {
+			return stdio.Cannot("inspect", err)
+		}
+		return cli.ExitOK
 	}
-	render.WriteInspections(stdio.Out, inspections)
+	render.WriteInspections(stdio.Out, inspections, sessions)
 	return cli.ExitOK
 }
 

@@ -57,6 +57,9 @@ sweep. CLIENT is the process that started the server; for servers of mcpscope
 gateway, it is the gateway. PROJECT is the base name of the directory in which
 the server was started.
 
+A session (mcpscope gateway --session-group) has a line above its servers, with
+the sums of its agent and servers.
+
 With --all, also list the servers that have ended since the boot, as the journal
 has them. Their STATE is ended, ENDED the time since their end, CAUSE its reason
 (swept for an orphan), and AGE the time since their start.
@@ -64,8 +67,8 @@ has them. Their STATE is ended, ENDED the time since their end, CAUSE its reason
 A template of --format has the fields of --json:
 
   ID Name UID Backend State Cause Group Unit Client.PID Client.Name ClientUnit
-  Project Session Launcher Guard Started Ended Age Policy Processes CPU Memory
-  Peak IdleSince Wakes Before MemoryFrom Limits OOMKills PIDsRefused
+  Project Session InSession Launcher Guard Started Ended Age Policy Processes
+  CPU Memory Peak IdleSince Wakes Before MemoryFrom Limits OOMKills PIDsRefused
 
 {{size .Memory}} and {{duration .Age}} print a figure as in the table, and
 {{json .}} prints JSON.`,
@@ -157,6 +160,7 @@ func (f *lsFlags) run(stdio cli.Stdio) int {
 		return stdio.Cannot("list servers", err)
 	}
 	views := render.MeasureAll(servers)
+	sessions := f.sessions(views)
 	if f.all {
 		views = append(views, f.ended(servers, stdio)...)
 	}
@@ -167,14 +171,13 @@ func (f *lsFlags) run(stdio cli.Stdio) int {
 			return stdio.Cannot("print servers by --format", err)
 		}
 	case f.json:
-		status := printServersJSON(stdio, "list servers", views)
-		if status != cli.ExitOK {
-			return status
+		if err := render.WriteListJSON(stdio.Out, views, sessions); err != nil {
+			return stdio.Cannot("list servers", err)
 		}
-	case len(views) == 0 && err == nil:
+	case len(views) == 0 && len(sessions) == 0 && err == nil:
 		stdio.None(f.None())
 	default:
-		render.WriteServers(stdio.Out, views, f.AllUsers)
+		render.WriteServers(stdio.Out, views, sessions, f.AllUsers)
 	}
 	f.note(servers, stdio)
 	if cli.OnTerminal(stdio.Out) {
@@ -184,6 +187,13 @@ func (f *lsFlags) run(stdio cli.Stdio) int {
 		return stdio.Cannot("list all servers", err)
 	}
 	return cli.ExitOK
+}
+
+// sessions are those of the servers that are listed and, without a filter, those that have none.
+func (f *lsFlags) sessions(servers []render.Server) []render.Session {
+	listed, _ := f.ListSessions() // as far as they can be listed: their servers are there all the same
+	defer selection.CloseSessions(listed)
+	return render.MeasureSessions(listed, servers, !f.IsNarrow())
 }
 
 // printServersJSON returns the exit status of the command with that goal.

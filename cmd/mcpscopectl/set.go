@@ -29,7 +29,8 @@ func setCommand(stdio cli.Stdio) *cobra.Command {
 		long: `Limit running servers until they end: memory.max=1G, memory.high=800M,
 pids.max=100, cpu.max=150%, cpu.weight=50, io.weight=50, or another file of
 their group. Prints the value that the kernel reports for each limit. The value
-"max" removes a limit. The beginning of an ID is enough.
+"max" removes a limit. The beginning of an ID is enough. The name or id of a
+session limits its agent and all its servers together.
 
 If a server uses more memory than the new limit, the kernel reclaims memory. If
 that fails with memory.max, the kernel kills the server. To limit each start of
@@ -53,7 +54,15 @@ func setLimits(f *selection.Filter, operands []string, stdio cli.Stdio) int {
 	if len(names) > 0 && len(limits) == 0 {
 		return stdio.Mistake("set", missingLimit(names))
 	}
-	set := serverAction{verb: "set", do: func(s *fleet.Listed) ([]string, error) { return setAll(s, limits) }}
+	set := serverAction{
+		verb: "set",
+		do: func(s *fleet.Listed) ([]string, error) {
+			return setAll(nameAndID(s), s.Limit, limits)
+		},
+		doSession: func(s *fleet.Session) ([]string, error) {
+			return setAll(sessionAndID(s), s.Limit, limits)
+		},
+	}
 	return set.runOnNamed(f, names, stdio)
 }
 
@@ -80,13 +89,15 @@ func missingLimit(names []string) string {
 }
 
 // setAll stops at the first limit that the kernel refuses.
-func setAll(s *fleet.Listed, limits []cgroup.Limit) (lines []string, err error) {
+func setAll(
+	target string, set func(cgroup.Limit) (string, error), limits []cgroup.Limit,
+) (lines []string, err error) {
 	for _, limit := range limits {
-		change, err := s.Limit(limit)
+		change, err := set(limit)
 		if err != nil {
 			return lines, err
 		}
-		lines = append(lines, nameAndID(s)+": "+change)
+		lines = append(lines, target+": "+change)
 	}
 	return lines, nil
 }

@@ -41,6 +41,9 @@ Returns when no process is left, and prints one line per server. The beginning
 of an ID is enough. With --all, it lists the servers and asks before it stops
 them.
 
+The name or id of a session stops its agent, by SIGTERM and after 5s by SIGKILL,
+and all its servers. Of several sessions with one name, give an id.
+
 The exit status is 0 if all of them were stopped.`,
 	}, func(operands []string) int { return f.run(operands, stdio) })
 	f.grace = fleet.AsConfigured
@@ -60,29 +63,48 @@ func (f *stopFlags) run(operands []string, stdio cli.Stdio) int {
 	case len(operands) > 0 && f.all:
 		return stdio.Mistake("stop", "--all and server names exclude each other")
 	}
-	servers, err := f.Servers(operands)
+	chosen, err := f.choose(operands)
 	if err != nil {
 		return stdio.Cannot("stop", err)
 	}
-	defer selection.Close(servers)
-	if len(servers) == 0 {
+	defer chosen.Close()
+	servers := chosen.Servers
+	isEmpty := len(servers) == 0 && len(chosen.Sessions) == 0
+	if isEmpty {
 		noteOthers(&f.Filter, stdio)
 	}
-	if len(servers) == 0 && f.IsNarrow() { // it can be a typing error
+	if isEmpty && f.IsNarrow() { // it can be a typing error
 		return stdio.CannotWithHint("stop", errors.New("there are "+f.None()), "mcpscope ls")
 	}
-	if len(servers) == 0 {
+	if isEmpty {
 		stdio.None(f.None())
 		return cli.ExitOK
 	}
 	if f.all && !f.yes {
-		render.WriteServers(stdio.Out, render.MeasureAll(servers), f.AllUsers)
+		render.WriteServers(stdio.Out, render.MeasureAll(servers), nil, f.AllUsers)
 		if !stdio.Confirmed(fmt.Sprintf("Stop %s?", cli.Counted(len(servers), "server"))) {
 			return stdio.Unconfirmed("stop", "mcpscope stop --all --yes")
 		}
 	}
-	stop := oneLineAction("stop", "stopped", func(s *fleet.Listed) error { return stopServer(s, f.grace) })
-	return stop.runOn(servers, stdio)
+	stop := serverAction{
+		verb: "stop",
+		do: oneLine("stopped", nameAndID, func(s *fleet.Listed) error {
+			return stopServer(s, f.grace)
+		}),
+		doSession: oneLine("stopped", sessionAndID, func(s *fleet.Session) error {
+			return s.Stop(f.grace)
+		}),
+	}
+	return stop.runOn(chosen, stdio)
+}
+
+// choose returns what operands name, or the servers that the filter lets through.
+func (f *stopFlags) choose(operands []string) (*selection.Chosen, error) {
+	if len(operands) > 0 {
+		return f.ChooseAny(operands)
+	}
+	servers, err := f.Servers(nil)
+	return &selection.Chosen{Servers: servers}, err
 }
 
 // stopServer records the request in the journal before the server can end.

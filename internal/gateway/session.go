@@ -44,6 +44,13 @@ func (s *servers) measureAll() {
 	}
 }
 
+// thawSession is for the end of a gateway: its servers can react to their stop, whatever has frozen them all.
+func (w *watcher) thawSession() {
+	if w.config.Session != "" {
+		_ = launcher.ThawSession(w.config.Session) // they are killed all the same
+	}
+}
+
 // leaveSession removes the session of a gateway whose servers have ended.
 func (w *watcher) leaveSession() {
 	if w.config.Session == "" {

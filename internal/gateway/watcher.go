@@ -313,6 +313,7 @@ func (w *watcher) watch() error {
 			switch ends.Next(time.Time{}) {
 			case loop.TokenClient:
 				w.starters.gateway.recordEnd()
+				w.thawSession()
 				go func() {
 					w.awaitServers(serving)
 					close(noServers)

@@ -49,13 +49,19 @@ func InspectAll(servers []*fleet.Listed) (inspections []Inspection, err error) {
 	return inspections, nil
 }
 
-// WriteInspections prints servers in full.
-func WriteInspections(out io.Writer, inspections []Inspection) {
+// WriteInspections prints servers and sessions in full.
+func WriteInspections(out io.Writer, inspections []Inspection, sessions []SessionInspection) {
 	for i := range inspections {
 		if i > 0 {
 			fmt.Fprintln(out)
 		}
 		inspections[i].write(out)
+	}
+	for i := range sessions {
+		if i+len(inspections) > 0 {
+			fmt.Fprintln(out)
+		}
+		sessions[i].write(out)
 	}
 }
 
@@ -118,7 +124,11 @@ func (i *Inspection) write(out io.Writer) {
 		b.line(stream, "%s", i.Stdio[stream])
 	}
 	_ = b.out.Flush() // cli.Output keeps the error
-	for _, m := range i.Tree {
+	writeTree(out, i.Tree)
+}
+
+func writeTree(out io.Writer, tree []fleet.Member) {
+	for _, m := range tree {
 		indent := strings.Repeat("  ", m.Depth+1)
 		fmt.Fprintf(out, "%s%d %s %s\n", indent, m.PID, cli.HumanBytes(m.Memory), cli.OneLine(m.Command))
 	}

@@ -48,7 +48,7 @@ func TestInspectionText(t *testing.T) {
 	}
 	least := Inspection{Server: Server{Identity: Identity{ID: "zzzzzzzz", Name: "old", Client: Process{PID: 7, Name: "hermes"}}}}
 	var out bytes.Buffer
-	WriteInspections(&out, []Inspection{full, least})
+	WriteInspections(&out, []Inspection{full, least}, nil)
 	want := `name             time? (k3x9w2ab)
 state            idle, stdin-closed
 idle             since 2026-11-20 09:00:00, woken 3 times

@@ -26,6 +26,20 @@ func WriteJSON[T any](out io.Writer, servers []T) error {
 	return PrintJSON(out, object, "  ")
 }
 
+// WriteListJSON is WriteJSON for servers and sessions.
+func WriteListJSON[T, S any](out io.Writer, servers []T, sessions []S) error {
+	object := struct {
+		Version  int `json:"version"`
+		Servers  []T `json:"servers"`
+		Sessions []S `json:"sessions,omitempty"`
+	}{
+		Version:  jsonVersion,
+		Servers:  append([]T{}, servers...), // an empty list is not null
+		Sessions: sessions,
+	}
+	return PrintJSON(out, object, "  ")
+}
+
 // PrintJSON writes v. With an indentation, it is printed on several lines.
 func PrintJSON(out io.Writer, v any, indent string) error {
 	var text bytes.Buffer

@@ -19,6 +19,24 @@ type Row struct {
 	Server
 	// Share is the part of one CPU that it has used since the last refresh; negative if that is not known.
 	Share float64
+	// IsSession: it is a session instead, above its servers.
+	IsSession bool
+	isBelow   bool // such a line
+}
+
+// nameText shows which servers are below the line of their session.
+func (r *Row) nameText() string {
+	if r.isBelow {
+		return "  " + r.Name
+	}
+	return r.Name
+}
+
+func (r *Row) ageText() string {
+	if r.IsSession {
+		return "-"
+	}
+	return HumanSeconds(r.Age)
 }
 
 // ShareText is the share in percent.
@@ -40,10 +58,10 @@ func MeasureAll(servers []*fleet.Listed) []Server {
 	return measured
 }
 
-// WriteServers prints a table of servers, if there are any; with their users if these are of interest. A
-// line for each client with idle servers follows.
-func WriteServers(out io.Writer, servers []Server, users bool) {
-	if len(servers) == 0 {
+// WriteServers prints a table of servers and their sessions, if there are any; with their users if these are
+// of interest. A line for each client with idle servers follows.
+func WriteServers(out io.Writer, servers []Server, sessions []Session, users bool) {
+	if len(servers) == 0 && len(sessions) == 0 {
 		return
 	}
 	rows := make([]Row, len(servers))
@@ -55,7 +73,7 @@ func WriteServers(out io.Writer, servers []Server, users bool) {
 		}
 	}
 	kind := tableKind{users: users, ended: len(running) < len(servers)}
-	writeLines(out, serverLines(rows, kind, cli.WidthOf(out)))
+	writeLines(out, serverLines(Grouped(rows, sessions), kind, cli.WidthOf(out)))
 	writeLines(out, savings(running))
 }
 
@@ -118,9 +136,9 @@ type column struct {
 func columns(kind tableKind) []column {
 	list := []column{
 		{"ID", func(r *Row) string { return r.ID }, 0},
-		{"NAME", func(r *Row) string { return r.Name }, 0},
+		{"NAME", (*Row).nameText, 0},
 		{"STATE", func(r *Row) string { return string(r.State) }, 10},
-		{"AGE", func(r *Row) string { return HumanSeconds(r.Age) }, 7},
+		{"AGE", (*Row).ageText, 7},
 	}
 	if kind.ended {
 		list = append(list,

@@ -49,6 +49,8 @@ type Identity struct {
 	Unit       string        `json:"unit,omitempty"`
 	Client     Process       `json:"client,omitzero"`
 	ClientUnit string        `json:"client_unit,omitempty"`
+	// InSession is the id of a session, which Origin.Session is not.
+	InSession string `json:"in_session,omitempty"`
 	protocol.Origin
 }
 
@@ -151,6 +153,7 @@ func identityOf(s *fleet.Listed) Identity {
 		Unit:       s.Unit,
 		Client:     Process{PID: s.Client.PID, Name: s.Client.Name},
 		ClientUnit: s.Client.Unit,
+		InSession:  s.SessionID(),
 		Origin:     s.Origin,
 	}
 }

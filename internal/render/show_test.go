@@ -41,7 +41,7 @@ func someViews() []Server {
 
 func TestTable(t *testing.T) {
 	var out bytes.Buffer
-	WriteServers(&out, someViews(), true)
+	WriteServers(&out, someViews(), nil, true)
 	want := `ID        NAME            STATE    AGE    PROCS  CPU   MEMORY  CLIENT        PROJECT  BACKEND       UID
 k3x9w2ab  time            running  1h2m   3      1.2s  50M     hermes[4711]  shop     systemd-user  0
 p0vv3khv  evil?[31m?"\  orphan   2d7h   1      0.0s  ~3.0M   ` + "\ufffd" + `[12]         -        tree          1000
@@ -52,7 +52,7 @@ zzzzzzzz  zombie          terminating   0.0s   0      0.0s  -       x[12]       
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
 	}
 	out.Reset()
-	if WriteServers(&out, nil, false); out.Len() > 0 {
+	if WriteServers(&out, nil, nil, false); out.Len() > 0 {
 		t.Errorf("of no servers: %q", out.String())
 	}
 }

@@ -38,6 +38,8 @@ var large = map[string]string{
 	"internal/render.Server":              "a row of JSON",
 	"internal/render.Row":                 "a row of JSON, with the figures of two moments",
 	"internal/render.Inspection":          "a row of JSON",
+	"internal/render.Session":             "a row of JSON",
+	"internal/render.SessionInspection":   "a row of JSON",
 	"internal/render/top.reading":         "a row of JSON, as top shows it",
 	"internal/server/fleet.Listed":        "a server as others see it, whose facts it shows by embedding them",
 	"internal/settings.Values":            "a table of flags",

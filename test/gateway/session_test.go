@@ -22,7 +22,12 @@ type sessionWorld struct {
 
 func newSessionWorld(t *testing.T, flags ...string) *sessionWorld {
 	t.Helper()
-	w := newWorld(t)
+	return sessionIn(newWorld(t), flags...)
+}
+
+func sessionIn(w *world, flags ...string) *sessionWorld {
+	t := w.T
+	t.Helper()
 	flags = append([]string{"--session-group", "--match", "zoo", "--term-grace", "200ms"}, flags...)
 	s := &sessionWorld{world: w, g: w.gateway(flags...)}
 	agent := mustPath(t, s.g.PID)
@@ -120,21 +125,32 @@ func TestSessionEndsWithItsAgent(t *testing.T) {
 	}
 }
 
+// startBeside starts a server outside of the session, which runs until the test has ended.
+func (s *sessionWorld) startBeside(flags ...string) {
+	s.T.Helper()
+	line := append([]string{binaries.mcpscope, "run", "--backend", "cgroup"}, flags...)
+	cmd := s.Command(append(line, "--", "cat")...)
+	group := s.Unique("beside")
+	in, out := escape.StartPiped(s.T, cmd, func() error { return escape.StartIn(group, cmd) })
+	s.T.Cleanup(func() {
+		in.Close()
+		out.Close()
+		_ = cmd.Wait() // it has ended with its input
+	})
+	if _, err := in.WriteString("up\n"); err != nil {
+		s.T.Fatal(err)
+	}
+	if _, err := out.Read(make([]byte, 3)); err != nil {
+		s.T.Fatal(err)
+	}
+}
+
 // Where guard and watcher were killed, the sweep of the next start stops the servers that no process ends, and the
 // whole sweep removes the session. The agent lives on meanwhile, and keeps the session.
 func TestSweepsLookIntoSessions(t *testing.T) {
 	for name, sweep := range map[string]func(*sessionWorld){
-		"a sweep": func(s *sessionWorld) { s.run("sweep") },
-		"the next start": func(s *sessionWorld) { // of a server that runs until the test has ended
-			cmd := s.Command(binaries.mcpscope, "run", "--backend", "cgroup", "--", "cat")
-			beside := s.Unique("next")
-			in, out := escape.StartPiped(s.T, cmd, func() error { return escape.StartIn(beside, cmd) })
-			s.T.Cleanup(func() {
-				in.Close()
-				out.Close()
-				_ = cmd.Wait() // it has ended with its input
-			})
-		},
+		"a sweep":        func(s *sessionWorld) { s.run("sweep") },
+		"the next start": func(s *sessionWorld) { s.startBeside() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

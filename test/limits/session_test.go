@@ -160,6 +160,47 @@ func TestSessionOutOfMemory(t *testing.T) {
 	}, "memory", "pids")
 }
 
+// Commands that name a session act on the agent and its servers together. A limit that is set later prefers
+// the agent, too.
+func TestSessionIsActedOn(t *testing.T) {
+	onEach(t, func(t *testing.T, b backend) {
+		s := b.session(t, "--session-group", "--session-pids-max", "300", "--session-set", "memory.swap.max=0")
+		b.awaitListed(t, len(hungryServers))
+		id := strings.TrimSuffix(s.dir[strings.LastIndexByte(s.dir, '_')+1:], ".slice")
+		out := b.succeed(t, "set", id, "memory.max=150M", "pids.max=200")
+		if !strings.Contains(out, "memory.max=157286400, was max") || !strings.Contains(out, "pids.max=200, was 300") {
+			t.Errorf("set: %s", out)
+		}
+		if got := s.takes("self", 50); got != "self has 50" {
+			t.Fatalf("the agent says %q", got)
+		}
+		for _, name := range hungryServers {
+			s.takes(name, 30)
+		}
+		alive := s.alive()
+		if len(alive) == 0 || len(alive) == len(hungryServers) {
+			t.Errorf("alive are %q", alive)
+		}
+		b.awaitListed(t, len(alive))
+		b.succeed(t, "freeze", id)
+		if text, err := os.ReadFile(s.dir + "/cgroup.events"); err != nil || !strings.Contains(string(text), "frozen 1") {
+			t.Errorf("it is not frozen: %s (%v)", text, err)
+		}
+		b.succeed(t, "thaw", id)
+		if again := s.alive(); len(again) != len(alive) {
+			t.Errorf("alive are %q, want %q", again, alive)
+		}
+		b.succeed(t, "set", id, "memory.max=max")
+		b.succeed(t, "stop", id)
+		s.Hear("the shell lives: 143")
+		_ = s.Wait() // as above
+		if err := escape.AwaitRemoval(s.dir, escape.Patience); err != nil {
+			t.Errorf("%v: %s", err, escape.Tree(s.dir))
+		}
+		b.awaitListed(t, 0)
+	}, "memory", "pids")
+}
+
 // awaitLogged waits until root's logs have a text.
 func awaitLogged(t *testing.T, b backend, text string) {
 	t.Helper()

@@ -5,6 +5,7 @@ package systemd
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -26,6 +27,9 @@ var sliceProperties = map[string]string{
 	"memory.swap.max": "MemorySwapMax", "memory.zswap.max": "MemoryZSwapMax",
 	"pids.max": "TasksMax", "cpu.weight": "CPUWeight", "io.weight": "IOWeight",
 }
+
+// infinity is how a manager encodes a limit that there is not: CGROUP_LIMIT_MAX.
+const infinity = "18446744073709551615"
 
 // ErrNoProperty is of a file that a manager can't set.
 var ErrNoProperty = errors.New("systemd has no property for this file")
@@ -51,12 +55,29 @@ func (m *Manager) StartSlice(s Slice) error {
 	return m.await(job)
 }
 
+// LimitSlice sets a limit of a transient slice until that stops.
+func (m *Manager) LimitSlice(name, file, value string) error {
+	properties, err := limitProperties(file, value)
+	if err != nil {
+		return fmt.Errorf("set %s=%s: %w", file, value, err)
+	}
+	m.wake()
+	const untilItStops = true // "runtime"
+	if err := m.object.Call(manager+".SetUnitProperties", 0, name, untilItStops, properties).Err; err != nil {
+		return fmt.Errorf("set %s=%s of %s: %w", file, value, name, err)
+	}
+	return nil
+}
+
 // limitProperties are those that have a manager write a value to a file of a cgroup.
 func limitProperties(file, value string) ([]dbus.Property, error) {
 	if file == "cpu.max" {
 		return quotaProperties(value)
 	}
 	name := sliceProperties[file]
+	if value == "max" {
+		value = infinity
+	}
 	number, err := strconv.ParseUint(strings.TrimPrefix(value, "default "), 10, 64)
 	if name == "" || err != nil {
 		return nil, ErrNoProperty
@@ -66,6 +87,9 @@ func limitProperties(file, value string) ([]dbus.Property, error) {
 
 // quotaProperties are for cpu.max, whose value is the quota and the period in microseconds.
 func quotaProperties(value string) ([]dbus.Property, error) {
+	if value == "max" || strings.HasPrefix(value, "max ") {
+		return []dbus.Property{property("CPUQuotaPerSecUSec", uint64(math.MaxUint64))}, nil
+	}
 	var quota, period uint64
 	n, _ := fmt.Sscan(value, &quota, &period) // n says how much could be read
 	if n != 2 || period == 0 {

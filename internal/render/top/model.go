@@ -46,8 +46,12 @@ func New(o Options) (*Screen, error) {
 	const width, height = 80, 24 // until the terminal reports its size
 	s := &Screen{servers: o.Servers, width: width, height: height}
 	s.view = view{
-		readings: readings, users: o.Servers.AllUsers, order: "c", note: o.Note, stop: o.Stop,
-		colors: os.Getenv("NO_COLOR") == "", // https://no-color.org: any text counts
+		readings: readings, order: "c", note: o.Note, stop: o.Stop,
+		sessions: readSessions(o.Servers, readings),
+		style: style{
+			users:  o.Servers.AllUsers,
+			colors: os.Getenv("NO_COLOR") == "", // https://no-color.org: any text counts
+		},
 	}
 	return s, nil
 }
@@ -69,6 +73,7 @@ type (
 	// measured contains new readings.
 	measured struct {
 		readings []reading
+		sessions []render.Session
 		err      error
 	}
 	// outcome is the result of an action.
@@ -129,7 +134,7 @@ func (s *Screen) measure() tea.Cmd {
 	details := s.view.details
 	return func() tea.Msg {
 		readings, err := read(s.servers, before, details)
-		return measured{readings: readings, err: err}
+		return measured{readings: readings, sessions: readSessions(s.servers, readings), err: err}
 	}
 }
 
@@ -141,6 +146,7 @@ func (s *Screen) replaceReadings(m measured) {
 	if m.err == nil || len(m.readings) > 0 {
 		closeReadings(s.view.readings)
 		s.view.readings = m.readings
+		s.view.sessions = m.sessions
 	}
 }
 

@@ -75,6 +75,17 @@ func read(f *selection.Filter, before []reading, details string) ([]reading, err
 	return readings, err
 }
 
+// readSessions measures the sessions; those without a server only if no server is left out.
+func readSessions(f *selection.Filter, readings []reading) []render.Session {
+	var servers []render.Server
+	for i := range readings {
+		servers = append(servers, readings[i].Server)
+	}
+	listed, _ := f.ListSessions() // as far as they can be listed: their servers are there all the same
+	defer selection.CloseSessions(listed)
+	return render.MeasureSessions(listed, servers, !f.IsNarrow())
+}
+
 func closeReadings(readings []reading) {
 	for _, r := range readings {
 		if r.server != nil {

@@ -61,6 +61,27 @@ func TestTopViewFollowsServers(t *testing.T) {
 	}
 }
 
+// The line of a session is above its servers. Keys do not act on it, and say what does.
+func TestTopOfSessions(t *testing.T) {
+	v := view{order: "n", sessions: []render.Session{{ID: "p4xw7nza", Name: "claude", Servers: 1}}}
+	inside := rowOf(render.Identity{ID: "b", Name: "b", InSession: "p4xw7nza"})
+	v.readings = []reading{{Row: rowOf(render.Identity{ID: "a", Name: "a"})}, {Row: inside}}
+	v.press("down", 10)
+	if w, _ := v.press("s", 10); w != nil || v.asked.verb != "" || !strings.Contains(v.note, "mcpscope stop p4xw7nza") {
+		t.Errorf("on a session: %+v, %+v, %q", w, v.asked, v.note)
+	}
+	v.press("down", 10)
+	v.press("s", 10)
+	if v.asked.server != key(inside) {
+		t.Errorf("below it: %+v", v.asked)
+	}
+	screen := strings.Join(v.lines(80, 6), "\n")
+	at := strings.Index(screen, "claude: 1 server")
+	if at < 0 || !strings.Contains(screen[at:], "  b ") {
+		t.Errorf("the screen:\n%s", screen)
+	}
+}
+
 // The filter searches all texts that the help names, and takes blanks.
 func TestTopFilter(t *testing.T) {
 	git := render.Identity{
@@ -213,11 +234,11 @@ func TestTopColors(t *testing.T) {
 		if got := colorOf(&r.Row); got != c.want {
 			t.Errorf("%s: %q, want %q", c.what, got, c.want)
 		}
-		v := view{readings: []reading{r}, order: "c", colors: true}
+		v := view{readings: []reading{r}, order: "c", style: style{colors: true}}
 		if line := v.lines(80, 5)[2]; !strings.HasPrefix(line, c.want+"\x1b[7m") {
 			t.Errorf("%s, under the cursor: %q", c.what, line)
 		}
-		v.colors = false
+		v.style.colors = false
 		if line := v.lines(80, 5)[2]; !strings.HasPrefix(line, "\x1b[7m") {
 			t.Errorf("%s, without colors: %q", c.what, line)
 		}

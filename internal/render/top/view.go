@@ -26,7 +26,8 @@ const farAway = 1 << 20
 // view is the content of the screen.
 type view struct {
 	readings []reading // the oldest first
-	users    bool
+	sessions []render.Session
+	style    style
 	stop     func(*fleet.Listed) error
 	order    string // the key of an order
 	typing   bool   // the filter
@@ -39,8 +40,10 @@ type view struct {
 	details  string // the server whose details are shown
 	help     bool   // the keys are shown
 	scroll   int    // the first line of the details or keys
-	colors   bool
 }
+
+// style is how rows are shown.
+type style struct{ users, colors bool }
 
 // question is an action on a server that needs a yes. Its verb is "" without a question.
 type question struct {
@@ -78,7 +81,10 @@ func (v *view) shown() (rows []render.Row) {
 	slices.SortStableFunc(rows, func(a, b render.Row) int {
 		return cmp.Or(orders[v.order](&a, &b), strings.Compare(a.ID, b.ID))
 	})
-	return rows
+	if v.filter != "" {
+		return rows
+	}
+	return render.Grouped(rows, v.sessions)
 }
 
 // selected returns the row of the cursor. If its server has ended, the cursor stays in the same row.
@@ -263,6 +269,9 @@ func (v *view) openDetails() {
 func (v *view) pressOnServer(pressed string) *wish {
 	r := v.current()
 	switch {
+	case r == nil && (pressed == "f" || pressed == "s"):
+		v.note = sessionNote(v)
+		return nil
 	case r == nil:
 		return nil
 	case pressed == "f" && r.State == fleet.Frozen:
@@ -273,6 +282,19 @@ func (v *view) pressOnServer(pressed string) *wish {
 		v.ask(question{key(r.Row), "stop", "stopped", v.stop})
 	}
 	return nil
+}
+
+// sessionNote is "" unless the cursor is on the line of a session.
+func sessionNote(v *view) string {
+	rows := v.shown()
+	if len(rows) == 0 {
+		return ""
+	}
+	row := rows[v.selected(rows)]
+	if !row.IsSession {
+		return ""
+	}
+	return "a session: mcpscope freeze " + row.ID + ", mcpscope stop " + row.ID
 }
 
 // ask keeps the cursor on the server that the question is about.
@@ -317,14 +339,14 @@ func (v *view) listLines(width, most int) []string {
 	const bold, reversed, normal = "\x1b[1m", "\x1b[7m", "\x1b[m"
 	rows := v.shown()
 	row := v.selected(rows)
-	table := render.Watched(rows, width, v.users)
+	table := render.Watched(rows, width, v.style.users)
 	lines := []string{render.Fit(v.summary(len(rows)), width), bold + table[0] + normal}
 	room := most - len(lines)
 	v.firstRow = max(min(v.firstRow, row, len(rows)-room), row-room+1, 0)
 	for i := v.firstRow; i < min(v.firstRow+room, len(rows)); i++ {
 		line := table[1+i]
 		style := ""
-		if v.colors {
+		if v.style.colors {
 			style = colorOf(&rows[i])
 		}
 		if i == row {

@@ -39,11 +39,11 @@ func FindSession(root *cgroup.Group, path string) *Session {
 	if err != nil || int(st.Uid) != os.Getuid() {
 		return nil
 	}
-	return &Session{Backend: backendOfSession(found), Path: found}
+	return &Session{Backend: OfSession(found), Path: found}
 }
 
-// backendOfSession derives the backend from where a session is.
-func backendOfSession(at string) names.Backend {
+// OfSession derives the backend from where a session is.
+func OfSession(at string) names.Backend {
 	above := path.Dir(at)
 	switch {
 	case path.Base(above) == names.Slice && strings.Contains(above, "/user@"):
@@ -59,7 +59,7 @@ func backendOfSession(at string) names.Backend {
 // aroundSession is the path of a process in a delegated session without that; any other path stays as it is.
 func aroundSession(at string) string {
 	session := names.SessionIn(at)
-	if session != "" && backendOfSession(session) == names.Delegated {
+	if session != "" && OfSession(session) == names.Delegated {
 		return path.Dir(session)
 	}
 	return at
@@ -236,7 +236,7 @@ func RemoveSession(above string, parent *cgroup.Group, dir string) error {
 	if err != nil || group.Populated(session) {
 		return nil
 	}
-	kind := managers[backendOfSession(path.Join(above, dir))]
+	kind := managers[OfSession(path.Join(above, dir))]
 	if kind == "" {
 		return proc.IgnoreGone(parent.Remove(dir))
 	}
@@ -248,11 +248,49 @@ func RemoveSession(above string, parent *cgroup.Group, dir string) error {
 		return err
 	}
 	defer conn.Close()
-	if err := conn.StopUnit(dir); err != nil {
-		return err
+	errStop := conn.StopUnit(dir)
+	err = proc.IgnoreGone(parent.Remove(dir)) // the manager has done so, unless it has lost the unit
+	if err != nil {
+		return errors.Join(errStop, err)
 	}
-	return proc.IgnoreGone(parent.Remove(dir)) // the manager has done so, unless it has lost the unit
+	return nil
 }
+
+// LimitSession sets a limit of a session, and returns what its file has then.
+func LimitSession(dir *cgroup.Group, at string, l cgroup.Limit) (now string, err error) {
+	from := OfSession(at)
+	kind := managers[from]
+	if kind == "" {
+		now, err = cgroup.SetLimit(dir, l, group.OwnedAboveSession(dir, from))
+		if err != nil {
+			return "", group.LimitError(l, err)
+		}
+		return now, nil
+	}
+	if !isOwnManager(kind, at) {
+		return "", errors.New("only its user can do that: its manager would undo it")
+	}
+	conn, err := systemd.Dial(kind, busWithin)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	if err := conn.LimitSlice(path.Base(at), l.File, l.Value); err != nil {
+		return "", err
+	}
+	for until := time.Now().Add(appliedWithin); ; { // the manager answers before it writes
+		err := checkLimit(dir, l)
+		if err == nil {
+			return cgroup.ReadLimit(dir, l.File)
+		}
+		if time.Now().After(until) {
+			return "", group.LimitError(l, err)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+const appliedWithin = time.Second
 
 func isOwnManager(kind systemd.Kind, above string) bool {
 	if kind == systemd.System {

@@ -160,6 +160,10 @@ func (s *Listed) awaitRoom() error {
 // Thaw lets members run that a person, or a freeze of an idle server, has frozen. It reports whether they
 // were frozen.
 func (s *Listed) Thaw() (isChange bool, err error) {
+	if s.isSessionFrozen() {
+		id := s.SessionID()
+		return false, fmt.Errorf("thaw: its session is frozen as a whole: mcpscope thaw %s", id)
+	}
 	isChange = group.Frozen(s.members)
 	if s.group != nil {
 		err := s.group.Payload.RemoveAttr(idle.AttrHeld)

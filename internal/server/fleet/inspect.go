@@ -39,6 +39,11 @@ func (s *Listed) Tree() ([]Member, error) {
 	if err != nil {
 		return nil, err
 	}
+	return treeOf(pids), nil
+}
+
+// treeOf leaves out processes that have ended.
+func treeOf(pids []int) []Member {
 	slices.Sort(pids)
 	var found []Member
 	below := map[int][]Member{}
@@ -67,7 +72,7 @@ func (s *Listed) Tree() ([]Member, error) {
 		}
 	}
 	add(slices.DeleteFunc(found, func(m Member) bool { return known[m.PPID] }), 0)
-	return all, nil
+	return all
 }
 
 // Ancestry lists a process, its parent, and so on.

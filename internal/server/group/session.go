@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
@@ -55,6 +58,10 @@ func (g *ControlGroup) KillWholeInSession() error {
 	if session == nil || !IsMemoryBounded(session) {
 		return nil
 	}
+	return g.killWhole()
+}
+
+func (g *ControlGroup) killWhole() error {
 	whole := cgroup.Limit{File: cgroup.OOMGroup, Value: "1"}
 	if _, err := cgroup.SetLimit(g.Payload, whole, g.OwnedAbove()); err != nil {
 		return LimitError(whole, err)
@@ -71,6 +78,51 @@ func (g *ControlGroup) PreferInSession(pid, pidfd, client int) error {
 		return nil
 	}
 	return RaiseOOMScore(pid, pidfd, client)
+}
+
+// PreferAll is for a server that runs, in a session that gets a limit of memory. Members fork meanwhile, so
+// it looks until each has the score.
+func (g *ControlGroup) PreferAll(client int) error {
+	if err := g.killWhole(); err != nil {
+		return err
+	}
+	raised := map[int]bool{}
+	for isComplete := false; !isComplete; {
+		pids, err := g.Members().Members()
+		if err != nil {
+			return err
+		}
+		isComplete = true
+		for _, pid := range pids {
+			if raised[pid] {
+				continue
+			}
+			isComplete = false
+			raised[pid] = true
+			if err := g.preferMember(pid, client); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// preferMember does nothing to a process that is no member any more.
+func (g *ControlGroup) preferMember(pid, client int) error {
+	pidfd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return nil // it has ended
+	}
+	defer unix.Close(pidfd)
+	pids, err := g.Members().Members()
+	if err != nil || !slices.Contains(pids, pid) {
+		return err
+	}
+	err = RaiseOOMScore(pid, pidfd, client)
+	if linux.Ended(pidfd) {
+		return nil
+	}
+	return err
 }
 
 // RaiseOOMScore gives a process a higher score than its client has. It never lowers one. pidfd is that of the

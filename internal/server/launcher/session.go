@@ -53,6 +53,21 @@ func OpenMemoryEvents(session string) (fd int, err error) {
 	return root.OpenFile(strings.TrimPrefix(session, "/")+"/memory.events", unix.O_RDONLY)
 }
 
+// ThawSession thaws a session that was frozen as a whole.
+func ThawSession(session string) error {
+	root, _, err := group.Position(0)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	dir, err := root.Child(strings.TrimPrefix(session, "/"))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return dir.ThawAlone()
+}
+
 // leaveWithin is how long the end of a gateway waits for its session to be empty: processes exit meanwhile.
 const leaveWithin = 2 * time.Second
 

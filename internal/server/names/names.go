@@ -91,6 +91,18 @@ func IsSession(dir string) bool {
 	return isPrefixed && isSlice && len(id) == IDLength && strings.Trim(id, IDLetters) == ""
 }
 
+// SessionID is the id in the name of a session.
+func SessionID(dir string) string {
+	dir = strings.TrimSuffix(dir, SliceSuffix)
+	return dir[strings.LastIndexByte(dir, '_')+1:]
+}
+
+// SessionName is the name of its gateway, with "_" for each "-".
+func SessionName(dir string) string {
+	name := strings.TrimPrefix(dir, SessionPrefix)
+	return strings.TrimSuffix(name, "_"+SessionID(dir)+SliceSuffix)
+}
+
 // SessionIn returns the innermost session in the path of a cgroup, "" without one, as a path itself.
 func SessionIn(path string) string {
 	if !strings.Contains(path, "/"+SessionPrefix) {
