@@ -72,7 +72,7 @@ func (v *gatewayRun) become(flags, operands []string) int {
 		Warn: gateway.Warnings{
 			Uncontained: func(why error) { v.warnUncontained(operands[0], why) },
 			Weaker:      func(why error) { v.noteWeaker(operands[0], why) },
-			Unbounded:   func(why error) { v.note(cannotBound(operands[0], why)) },
+			NoSession:   func(why error) { v.noteNoSession(operands[0], why) },
 		},
 	}
 	if gateway.NeedsNoNewPrivs() && cli.OnTerminal(os.Stderr) {
@@ -88,9 +88,7 @@ func (v *gatewayRun) become(flags, operands []string) int {
 
 // session is the one that the settings ask for: each of its limits does.
 func (v *gatewayRun) session() gateway.Session {
-	s := gateway.Session{Wanted: v.SessionGroup || len(v.Session.Files) > 0, Limits: v.Session}
-	s.Limits.BestEffort = v.Limits.BestEffort
-	return s
+	return gateway.Session{Wanted: v.SessionGroup || len(v.Session.Files) > 0, Limits: v.Session}
 }
 
 // options are those of flags, variables and files.
@@ -140,14 +138,25 @@ func (v *gatewayRun) note(text string) {
 	fmt.Fprintf(v.Err, "mcpscope: note: %s\n", cli.ErrorText(text))
 }
 
-func cannotBound(command string, why error) string {
-	return fmt.Sprintf("cannot limit %q and its servers together: %v", command, why)
+// noteNoSession is before the gateway runs, too.
+func (v *gatewayRun) noteNoSession(command string, why error) {
+	v.note(v.noSession(command, why))
+	v.Hint(advice.Hint(names.Auto, why))
+}
+
+// noSession names the limits that do not apply.
+func (v *gatewayRun) noSession(command string, why error) string {
+	missing := ""
+	for _, limit := range v.Session.Files {
+		missing += ", without " + limit.String()
+	}
+	return fmt.Sprintf("%q and its servers are in no session%s: %v", command, missing, why)
 }
 
 func (v *gatewayRun) fail(operands []string, err error) int {
 	text := fmt.Sprintf("cannot contain the servers of %q: %v", operands[0], err)
 	if _, ofSession := errors.AsType[*gateway.SessionError](err); ofSession {
-		text = cannotBound(operands[0], err)
+		text = v.noSession(operands[0], err)
 	}
 	hint := advice.Hint(names.Auto, err)
 	if errors.Is(err, unix.EBUSY) { // of seccomp(2)

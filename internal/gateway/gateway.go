@@ -52,8 +52,8 @@ type Warnings struct {
 	Uncontained func(why error)
 	// Weaker prints why servers have no cgroups, where they were to have the best that the host offers.
 	Weaker func(why error)
-	// Unbounded prints why the session has no limits, where the settings allow that.
-	Unbounded func(why error)
+	// NoSession prints why there is no session, and so no limit of one.
+	NoSession func(why error)
 }
 
 // Options say which children of a gateway are servers, and how they are run.
@@ -136,31 +136,38 @@ func (g *Gateway) enterSession(where names.Backend, uncontained error) (session 
 	if !g.Session.Wanted {
 		return "", nil
 	}
-	if uncontained != nil {
-		err = uncontained
-	} else {
+	switch {
+	case uncontained == nil:
 		session, err = launcher.EnterSession(where, g.Name, g.Session.Limits)
+	case g.Require:
+		return "", uncontained
+	default:
+		err = errUncontained
 	}
-	return session, g.allowUnbounded(err)
+	return session, g.allowWithout(err)
 }
+
+// errUncontained is for a note beside the one with the reason.
+var errUncontained = errors.New("its servers cannot be contained")
 
 // checkOuterSession is for a gateway below another one.
 func (g *Gateway) checkOuterSession() error {
 	if !g.Session.Wanted || launcher.OwnSession() != "" {
 		return nil
 	}
-	return g.allowUnbounded(launcher.ErrNested)
+	return g.allowWithout(launcher.ErrNested)
 }
 
-// allowUnbounded returns the error unless the settings allow that limits are missing.
-func (g *Gateway) allowUnbounded(err error) error {
+// allowWithout returns the error with --require. Without it the gateway runs, and its servers are contained
+// at least.
+func (g *Gateway) allowWithout(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case !g.Session.Limits.BestEffort:
+	case g.Require:
 		return &SessionError{err}
 	}
-	g.Warn.Unbounded(err)
+	g.Warn.NoSession(err)
 	return nil
 }
 

@@ -144,8 +144,8 @@ var table = [...]Row{
 		parse: func(v *Values, s string) error { return more(&v.Except, s) }},
 	{Name: "session-group", For: Gateway, Where: Everywhere, Whole: true,
 		Default: "false",
-		Help: "put COMMAND and all its servers into a group of groups, also without a limit: " +
-			"freeze, stop, set and inspect take it as a whole",
+		Help: "put COMMAND and all its servers into a group of groups, also without a limit, " +
+			"that freeze, stop, set and inspect take as a whole",
 		parse: func(v *Values, s string) error { return flag(&v.SessionGroup, s) }},
 	{Name: "session-memory-max", For: Gateway, Where: Everywhere, Whole: true, Arg: "SIZE",
 		Values: []string{"4G", "8G", "max"},

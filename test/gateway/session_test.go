@@ -179,3 +179,42 @@ func TestSweepsLookIntoSessions(t *testing.T) {
 		})
 	}
 }
+
+// Where there can be no session, or a limit of one cannot be applied, the gateway runs, and stderr says so once.
+func TestNoSession(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		flags []string
+		note  string
+	}{
+		"no cgroup":     {[]string{"--backend", "tree", "--session-group"}, "in no session: "},
+		"no controller": {[]string{"--session-pids-max", "300"}, "in no session, without pids.max=300: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			g := w.gateway(c.flags...)
+			said := escape.Contents(g.Stderr)
+			if strings.Count(said, "mcpscope: note: ") != 1 || strings.Count(said, c.note) != 1 {
+				t.Errorf("stderr: %s", said)
+			}
+			if name == "no controller" && !strings.Contains(said, "mcpscope: hint: ") {
+				t.Errorf("no next step: %s", said)
+			}
+			if path := mustPath(t, g.PID); strings.Contains(path, "mcp") {
+				t.Errorf("it is in %s", path)
+			}
+			required := w.Command(w.line([]string{"true"}, append(c.flags, "--require")...)...)
+			group := w.Unique("required")
+			if err := escape.StartIn(group, required); err != nil {
+				t.Fatal(err)
+			}
+			if _ = required.Wait(); required.ProcessState.ExitCode() != 125 {
+				t.Errorf("with --require: %v", required.ProcessState)
+			}
+			if tree := escape.Tree(w.Dir); strings.Contains(tree, "mcp-session_") {
+				t.Errorf("left: %s", tree)
+			}
+		})
+	}
+}

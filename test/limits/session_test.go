@@ -11,8 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/escape"
 	"github.com/mcpscope/mcpscope/test/host"
@@ -220,14 +218,13 @@ func TestSessionIsSwept(t *testing.T) {
 		s := b.session(t, sessionFlags...)
 		b.awaitListed(t, len(hungryServers))
 		_, guard, watcher := b.listedServers(t)
-		for _, pid := range []int{guard, watcher} {
-			if err := unix.Kill(pid, unix.SIGKILL); err != nil {
-				t.Fatalf("kill %d: %v", pid, err)
-			}
+		agent := process(t, s.agent)
+		if err := escape.KillTogether(process(t, guard), process(t, watcher)); err != nil {
+			t.Fatal(err)
 		}
 		b.succeed(t, "sweep")
-		if err := unix.Kill(s.agent, 0); err != nil {
-			t.Fatalf("the agent: %v", err)
+		if agent.Ended(0) {
+			t.Error("the agent is dead")
 		}
 		if _, err := os.Stat(s.dir); err != nil {
 			t.Errorf("a sweep has removed the session of an agent that lives: %v", err)
@@ -246,7 +243,19 @@ func TestSessionIsSwept(t *testing.T) {
 	}, "memory", "pids")
 }
 
-// Where a session can't have its limits, its agent is not started.
+// process opens one by its pid.
+func process(t *testing.T, pid int) *escape.Process {
+	t.Helper()
+	p, err := escape.OpenProcess(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	return p
+}
+
+// Where a session can't have its limits, its agent runs without one, and a note says so. With --require it is
+// not started.
 func TestSessionIsRefused(t *testing.T) {
 	for _, b := range backends() {
 		if b.has("pids") {
@@ -256,18 +265,40 @@ func TestSessionIsRefused(t *testing.T) {
 			if b.name == "cgroup" {
 				withhold(t)
 			}
-			s := b.startSession(t, "--session-pids-max", "300")
+			b.runsWithoutSession(t)
+			s := b.startSession(t, "--session-pids-max", "300", "--require")
 			s.Hear("the shell lives: 125")
 			_ = s.Wait() // it has said how
-			const want = "mcpscope: cannot limit "
+			const want = "mcpscope: "
 			if said := s.Said(); !strings.HasPrefix(said, want) || strings.Count(said, "\n") > 2 {
 				t.Errorf("stderr: %s", said)
 			}
-			for _, slice := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
-				if tree := escape.Tree(slice); strings.Contains(tree, "mcp-session_") {
-					t.Errorf("left: %s", tree)
-				}
-			}
+			wantNoSession(t)
 		})
+	}
+}
+
+func (b backend) runsWithoutSession(t *testing.T) {
+	t.Helper()
+	s := b.startSession(t, "--session-pids-max", "300")
+	if first := s.Line(); !strings.HasPrefix(first, "up ") {
+		t.Errorf("the agent says %q", first)
+	}
+	_ = s.Stdin.Close() // it ends with that
+	s.Hear("the shell lives: 0")
+	_ = s.Wait() // it has said how
+	const note = "mcpscope: note: \"" + host.Shared + "/hungry\" and its servers are in no session, without pids.max=300: "
+	if said := s.Said(); strings.Count(said, note) != 1 {
+		t.Errorf("stderr: %s", said)
+	}
+	wantNoSession(t)
+}
+
+func wantNoSession(t *testing.T) {
+	t.Helper()
+	for _, slice := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
+		if tree := escape.Tree(slice); strings.Contains(tree, "mcp-session_") {
+			t.Errorf("left: %s", tree)
+		}
 	}
 }
