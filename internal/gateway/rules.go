@@ -71,30 +71,10 @@ func (r Rules) Decide(c Caller) (v Verdict, why string) {
 	case c.Inherited:
 		return Left, "its stdin is the gateway's own"
 	}
-	if called := namedMCP(c.Argv); called != "" {
+	if called := name.MCP(c.Argv); called != "" {
 		return Named, fmt.Sprintf("its name is %q", called)
 	}
 	return Candidate, ""
-}
-
-// namedMCP returns the name of a program, or of the package, module or script that it is given to run, if
-// that has mcp as a word, or is one of the protocol's own servers. It is narrow: a gateway's workers are run
-// by the same programs as servers are.
-func namedMCP(argv []string) string {
-	if len(argv) == 0 {
-		return ""
-	}
-	for _, called := range []string{path.Base(argv[0]), name.Derive(argv)} {
-		split := func(r rune) bool { return strings.ContainsRune("-_.", r) }
-		if slices.Contains(strings.FieldsFunc(strings.ToLower(called), split), "mcp") {
-			return called
-		}
-	}
-	isOfficial := func(arg string) bool { return strings.Contains(arg, "@modelcontextprotocol/server-") }
-	if name.KindOf(argv[0]) != name.Other && slices.ContainsFunc(argv, isOfficial) {
-		return name.Derive(argv)
-	}
-	return ""
 }
 
 // readsProgram reports whether a shell or an interpreter reads its program from stdin: then a message of MCP

@@ -233,3 +233,22 @@ func FuzzContainerOf(f *testing.F) {
 		}
 	})
 }
+
+func TestMCP(t *testing.T) {
+	for line, want := range map[string]string{
+		"uvx mcp-server-time":          "mcp-server-time",
+		"/opt/github-mcp-server stdio": "github-mcp-server",
+		"python3 -m mcp_server_git":    "mcp_server_git",
+		"node /x/node_modules/@modelcontextprotocol/server-memory/dist/index.js": "server-memory",
+		"npx @modelcontextprotocol/server-memory":                                "server-memory",
+		"grep @modelcontextprotocol/server-memory":                               "",
+		"node /x/worker.js":          "",
+		"/usr/bin/tomcpal":           "",
+		"claude --mcp-config x.json": "",
+		"":                           "",
+	} {
+		if got := MCP(argv(line)); got != want {
+			t.Errorf("%s: %q, want %q", line, got, want)
+		}
+	}
+}
