@@ -50,7 +50,7 @@ func beginRun(args, env []uintptr) bool {
 	plain.Policy.EOFGrace = int64(policy.DefaultEOFGrace)
 	plain.Policy.TermGrace = int64(policy.DefaultTermGrace)
 	given, command := splitRun(args[2:])
-	if len(command) == 0 {
+	if len(command) == 0 || plain.Policy.IdleFreeze != 0 && isTerminal(0) {
 		return false
 	}
 	search, graphical, ok := plainSettings(env)
@@ -76,6 +76,13 @@ func beginRun(args, env []uintptr) bool {
 	last := args[len(args)-1]
 	plain.Command.Hide = [2]uintptr{args[0], last + uintptr(len(text(last)))}
 	return plain.Run(&own)
+}
+
+// isTerminal reports whether a descriptor is a terminal, whose program main has frozen when it is idle.
+func isTerminal(fd uintptr) bool {
+	var mode unix.Termios
+	_, _, errno := unix.RawSyscall(unix.SYS_IOCTL, fd, unix.TCGETS, uintptr(unsafe.Pointer(&mode)))
+	return errno == 0
 }
 
 // splitRun returns the value of --name, and the command. It returns no command for a line without "--", and

@@ -71,8 +71,8 @@ var table = [...]Row{
 	{Name: "idle-freeze", For: both, Where: Everywhere, Arg: "D",
 		Default: "infinity",
 		Values:  []string{"10m", "1h", "infinity"},
-		Help: "freeze the server after D without use, reclaim its memory, and wake it by the first " +
-			"byte of input (default infinity)",
+		Help: "freeze the server, or an agent on a terminal, after D without use, reclaim its memory, " +
+			"and wake it by the first byte of input (default infinity)",
 		parse: func(v *Values, s string) error {
 			return keep(&v.Policy.IdleFreeze, s, cli.ParseLimit)
 		}},

@@ -17,8 +17,8 @@ import (
 // binaries has the programs that the tests run, built once.
 var binaries struct {
 	escape.Programs
-	mcpscope, probe, forger, seizer string
-	transparent                     transparent.Programs
+	mcpscope, probe, forger, seizer, agent string
+	transparent                            transparent.Programs
 }
 
 func TestMain(m *testing.M) {
@@ -31,8 +31,9 @@ func TestMain(m *testing.M) {
 		binaries.probe = binaries.transparent.Probe
 		binaries.forger = filepath.Join(dir, "forger")
 		binaries.seizer = filepath.Join(dir, "seizer")
+		binaries.agent = filepath.Join(dir, "agent")
 		return transparent.Commands(map[string][]string{
-			"forger": escape.Go("./forger"), "seizer": escape.CC("./seizer/seizer.c"),
+			"forger": escape.Go("./forger"), "agent": escape.Go("./agent"), "seizer": escape.CC("./seizer/seizer.c"),
 		})
 	}))
 }

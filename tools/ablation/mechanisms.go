@@ -150,7 +150,7 @@ var unnoticed = []mechanism{
 		tests("test/e2e", "AnswerToAClientThatReadsLate")),
 	// idle servers
 	without("the second measurement of a frozen server",
-		one(idle+"policy.go", "if err == nil && usage.Read == p.last.Read && s.Pending() == \"\" {", "if err == nil {"),
+		one(idle+"policy.go", "if isSame && usage.Tied == \"\" && s.Pending() == \"\" {", "if isSame || err == nil {"),
 		tests("internal/server/idle", "SecondLook")),
 	without("the thaw by input", one(brain+"looks.go", "\t\ta.loop.Again(int(a.client.Input), loop.TokenInput)\n", ""),
 		tests("test/e2e", "IdleServerAnswers|IdleServerInAMessage")),

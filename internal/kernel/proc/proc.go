@@ -439,6 +439,8 @@ type Stat struct {
 	ChildFaults uint64
 	StartTime   uint64 // clock ticks from boot to the start; with PID, it identifies the process
 	Threads     int
+	Terminal    uint64 // device number of the controlling terminal, or 0
+	Foreground  bool   // its process group is in the foreground of that
 }
 
 // Stopped reports whether the first thread is stopped by a signal or a tracer.
@@ -468,6 +470,8 @@ func ParseStat(b []byte) (Stat, error) {
 		malformed = cmp.Or(malformed, err)
 		return n
 	}
+	// The kernel prints this device number with a sign.
+	terminal, _ := strconv.ParseInt(string(f[4]), 10, 32)
 	const pid = 31 // bits, and no sign: a negative number would be a process group to kill(2)
 	s := Stat{
 		PID:         int(number(b[:open], pid)),
@@ -480,6 +484,8 @@ func ParseStat(b []byte) (Stat, error) {
 		ChildFaults: number(f[8], 64),
 		Threads:     int(number(f[17], pid)),
 		StartTime:   number(f[19], 64),
+		Terminal:    uint64(uint32(terminal)),
+		Foreground:  terminal != 0 && bytes.Equal(f[2], f[5]),
 	}
 	if malformed != nil {
 		return Stat{}, fmt.Errorf("parse stat: %w", malformed)

@@ -102,13 +102,21 @@ func (a *actor) newRest(after time.Duration, isSaved bool) *idle.Sleeper {
 	if isSaved {
 		rule = idle.Restore(after, &s.Page.Looks, fromMonotonic)
 	}
+	rule.IsAgent = a.client.Terminal >= 0
 	rest := idle.NewRest(rule, s.Group, a.client)
 	if after < policy.IdleFreezeLeast {
-		s.Note("an idle-freeze below " + policy.IdleFreezeLeast.String() +
-			" can freeze a server during a call, and delay the answer by a minute")
+		s.Note("an idle-freeze below " + policy.IdleFreezeLeast.String() + " can freeze " + within(rule))
 	}
 	s.Note(rest.Policy.Note)
 	return rest
+}
+
+// within names the work that a short idle-freeze can interrupt.
+func within(rule *idle.Policy) string {
+	if rule.IsAgent {
+		return "an agent that works"
+	}
+	return "a server during a call, and delay the answer by a minute"
 }
 
 // checkIdle is for when nothing else has happened. A server that is being stopped is not frozen again.

@@ -113,6 +113,7 @@ func clientOn(p *page.Page, known protocol.ClientSide) *client.Side {
 		Input:      client.Watch(p.FD.Input),
 		Stdout:     client.Watch(p.FD.Stdout),
 		Room:       [2]client.Watch{client.Watch(p.FD.Room[0]), client.Watch(p.FD.Room[1])},
+		Terminal:   client.Terminal(p.FD.Terminal),
 		PIDFD:      int(p.FD.Client),
 		Main:       -1,
 	}

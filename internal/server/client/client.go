@@ -26,8 +26,10 @@ type Side struct {
 	Input  Watch // what is unread
 	Stdout Watch
 	Room   [2]Watch // in stdout and stderr
-	PIDFD  int      // the client, or -1
-	Main   int      // pidfd of the main process, if the client has started it; or -1
+	// Terminal is stdin, if that is one whose program is frozen when it is idle. Then Input is its input.
+	Terminal Terminal
+	PIDFD    int // the client, or -1
+	Main     int // pidfd of the main process, if the client has started it; or -1
 	// Members are the processes of a server that the client has started; otherwise it is nil. Such a server
 	// has no Input and Room, and the members' own descriptors serve instead: a gateway can have hundreds of
 	// servers.
@@ -35,14 +37,27 @@ type Side struct {
 }
 
 // WatchParent watches our descriptors 0 and 1, and our parent.
-func WatchParent(onDeath policy.ClientDeath) (*Side, error) {
+func WatchParent(p policy.Policy) (*Side, error) {
 	in := &Side{PIDFD: -1, Main: -1}
 	in.Where, _ = proc.ReadCgroup(0) // none, without cgroup2
 	err := in.watch(0, 1, 2)
-	if err == nil && (in.Conveyed || onDeath == policy.StopOnClientDeath) {
+	if err == nil && (in.Conveyed || p.OnClientDeath == policy.StopOnClientDeath) {
 		in.PIDFD = openClient()
 	}
+	if err == nil && !in.Conveyed && p.IdleFreeze > 0 {
+		err = in.watchTerminal()
+	}
 	return in, err
+}
+
+// watchTerminal watches the input of a terminal that is descriptor 0. The kernel reports it to processes of
+// another session, too, and none of it is read.
+func (in *Side) watchTerminal() (err error) {
+	in.Terminal, err = openTerminal(0)
+	if err == nil && in.Terminal >= 0 {
+		in.Input, err = newWatch(0, input)
+	}
+	return err
 }
 
 // Child is a process of the client that becomes a server. The caller keeps it from forking meanwhile.
@@ -168,6 +183,7 @@ func (in *Side) watchEnds(stdin, stdout int) (err error) {
 	in.Stdin = -1
 	in.Stdout = -1
 	in.Input = -1
+	in.Terminal = -1
 	in.Room = [2]Watch{-1, -1}
 	file, kind := Identify(stdin, "")
 	in.Socket = kind == unix.S_IFSOCK
@@ -201,6 +217,8 @@ func (in *Side) Close() {
 		_ = unix.Close(int(*w)) // nothing to flush; fails for none
 		*w = -1
 	}
+	_ = unix.Close(int(in.Terminal)) // no data can be lost; fails for none
+	in.Terminal = -1
 }
 
 // openClient returns a pidfd of our parent, or -1 if that is init: then init is not the client, or its end
@@ -300,8 +318,12 @@ func (w Watch) Unheld() bool {
 	return err == nil && !bytes.Contains(b, []byte("tfd:"))
 }
 
-// Readable reports whether there is input; a hang-up does not count.
-func (w Watch) Readable() bool { return w.now()&unix.EPOLLIN != 0 }
+// Readable reports whether there is input. A hang-up does not count: that of a terminal comes with EPOLLIN.
+func (w Watch) Readable() bool {
+	now := w.now()
+	isEnd := now&(unix.EPOLLERR|unix.EPOLLHUP) == unix.EPOLLERR|unix.EPOLLHUP
+	return now&unix.EPOLLIN != 0 && !isEnd
+}
 
 func (w Watch) now() uint32 {
 	var ev [1]unix.EpollEvent // stays zero without an event, or a set

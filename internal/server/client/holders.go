@@ -112,6 +112,9 @@ func EndOpposite(f protocol.File, socket bool) End {
 	return End{file: f, socket: true, known: s.peer != 0}
 }
 
+// IsKnown reports whether the end was found.
+func (e End) IsKnown() bool { return e.known }
+
 // In reports whether the end is among these.
 func (e End) In(ends Ends) bool { return e.known && ends[e.file] }
 

@@ -15,6 +15,8 @@ const (
 	silentFor  = 10 * time.Second       // without a byte read
 	cpuRate    = 100 * time.Millisecond // per minute: timers use up to 50, a browser 200 and more
 	cpuLeast   = 2 * time.Millisecond   // for short times, in which a freeze itself counts
+	ownRate    = 6 * time.Second        // per minute, of an agent: an idle one uses up to 1.6 s
+	ownLeast   = 100 * time.Millisecond // as cpuLeast
 	breathEach = time.Minute            // a call that waits quietly is answered after that
 	breathFor  = 250 * time.Millisecond
 	breathCPU  = 20 * time.Millisecond
@@ -26,13 +28,27 @@ const (
 	notedAfter = 3           // refusals for one reason
 )
 
-// Usage counts from the start of the members.
+// Usage counts from the start of the members. Of an agent only its servers count: its own timers use more
+// when it is idle than another one when it works.
 type Usage struct {
 	CPU           time.Duration
 	Read, Written int64 // bytes, of files too
 	// Active: a member runs, or waits for a processor or a disk. On a busy machine it may have used nothing
 	// yet.
 	Active bool
+	Own    time.Duration // CPU time of an agent itself
+	Marks  Marks         // of an agent
+	Tied   string        // why an agent's members may not be frozen, "" for no reason
+}
+
+// Marks are the same as long as an agent is idle.
+type Marks struct {
+	// Read and Written are when the terminal was, in seconds. The kernel writes them every eight seconds at
+	// most.
+	Read, Written int64
+	Members       uint64 // depends on all of them
+	Locks         uint64 // depends on the exclusive locks on files that they hold
+	Reaped        uint64 // grows with each process that the agent has started and waited for
 }
 
 // Server is one that the policy is for.
@@ -67,22 +83,29 @@ const (
 
 // Policy is that of one server. Its caller calls Look by Due, and reports a thaw by Thawed.
 type Policy struct {
-	Due  time.Time // the next Look
-	Note string    // a reason that has kept the server from being frozen several times
-	Used bool      // since its memory was reclaimed
+	Due     time.Time // the next Look
+	Note    string    // a reason that has kept the server from being frozen several times
+	Used    bool      // since its memory was reclaimed
+	IsAgent bool      // on a terminal, with servers of its own
 
 	after        time.Duration
 	last         Usage
 	lastAt       time.Time
 	lastWorkedAt time.Time // when it was found to have used a processor
 	lastReadAt   time.Time // when it was found to have read input
+	lastMarkedAt time.Time // when an agent's marks were found to have changed
 	frozen       bool      // since lastAt
-	nextIsBreath bool      // the next thaw is a breath
-	wasBreath    bool      // the last one was
-	wasForInput  bool      // the last one was for input
-	trial        trial
+	thaw         thaw
 	isUncounted  bool // the kernel does not count its input
 	refusal      refusal
+}
+
+// thaw is about the last thaw, and the next one.
+type thaw struct {
+	nextIsBreath bool
+	wasBreath    bool
+	wasForInput  bool
+	trial        trial // after the last one
 }
 
 // refusal is the last reason to leave a server alone.
@@ -110,7 +133,10 @@ func (t trial) passes(used Usage) bool {
 
 // New is the policy of a server that starts now, and is idle when it has done nothing for that time.
 func New(after time.Duration, now time.Time) *Policy {
-	return &Policy{after: after, Due: now, lastAt: now, lastWorkedAt: now, lastReadAt: now, Used: true}
+	return &Policy{
+		after: after, Due: now, Used: true,
+		lastAt: now, lastWorkedAt: now, lastReadAt: now, lastMarkedAt: now,
+	}
 }
 
 // Look decides about the server for the time until the next Due.
@@ -119,12 +145,19 @@ func (p *Policy) Look(s Server, now time.Time) Act {
 		return p.lookAtFrozen(s)
 	}
 	p.Due = now.Add(min(p.after/4, lookMost))
+	interval := now.Sub(p.lastAt)
 	usage, err := s.Usage()
+	if err == nil {
+		p.noteUse(s, usage, now)
+	}
+	if p.IsAgent {
+		if reason := p.agentsReason(s, err); reason != "" {
+			return p.keepAwake(reason, now)
+		}
+	}
 	if err != nil {
 		return p.refuse(unexamined)
 	}
-	interval := now.Sub(p.lastAt)
-	p.noteUse(s, usage, now)
 	if now.Sub(p.lastWorkedAt) < p.after {
 		return None
 	}
@@ -142,10 +175,29 @@ func (p *Policy) Look(s Server, now time.Time) Act {
 	return p.tryFreeze(s, now)
 }
 
+// agentsReason is reasonAgainst for an agent, at every look: a connection, or a task in the background, may
+// begin and end between two of them.
+func (p *Policy) agentsReason(s Server, failed error) string {
+	if failed != nil {
+		return unexamined
+	}
+	return p.reasonAgainst(s)
+}
+
+// keepAwake has D begin once more. It counts as a refusal if the terminal was silent for that long.
+func (p *Policy) keepAwake(reason string, now time.Time) Act {
+	p.lastWorkedAt = now
+	p.Used = true
+	if now.Sub(p.lastMarkedAt) < p.after {
+		return None
+	}
+	return p.refuse(reason)
+}
+
 // lookAtFrozen reclaims memory, and then lets the server breathe now and then.
 func (p *Policy) lookAtFrozen(s Server) Act {
 	if !p.Used {
-		p.nextIsBreath = true
+		p.thaw.nextIsBreath = true
 		return Wake
 	}
 	if s.Reclaim() {
@@ -164,28 +216,40 @@ func (p *Policy) noteUse(s Server, usage Usage, now time.Time) {
 		CPU:     usage.CPU - p.last.CPU,
 		Read:    usage.Read - p.last.Read,
 		Written: usage.Written - p.last.Written,
+		Own:     usage.Own - p.last.Own,
 		// It may still be at the same message: busy machines have few looks.
 		Active: usage.Active || p.last.Active,
 	}
-	p.last = usage
-	p.lastAt = now
-	isQuiet := used.CPU < max(time.Duration(interval.Minutes()*float64(cpuRate)), cpuLeast)
-	if p.trial != noTrial {
-		isQuiet = p.trial.passes(used)
-	}
-	// Input has come and is not there any more, but no read was counted.
-	inputVanished := p.wasForInput && used.Read == 0 && s.Pending() == ""
-	p.isUncounted = p.isUncounted || inputVanished
-	p.wasForInput = false
-	if !isQuiet || used.Active || used.Read > ping {
+	if usage.Marks != p.last.Marks {
+		p.lastMarkedAt = now
 		p.lastWorkedAt = now
 		p.Used = true
 	}
-	mayBeUnanswered := used.Read != 0 && p.trial == noTrial || used.Read >= message && p.wasBreath
+	p.last = usage
+	p.lastAt = now
+	isQuiet := used.CPU < most(interval, cpuRate, cpuLeast)
+	if p.thaw.trial != noTrial {
+		isQuiet = p.thaw.trial.passes(used)
+	}
+	// Input has come and is not there any more, but no read was counted.
+	inputVanished := p.thaw.wasForInput && used.Read == 0 && s.Pending() == ""
+	p.isUncounted = p.isUncounted || inputVanished
+	p.thaw.wasForInput = false
+	computes := used.Own >= most(interval, ownRate, ownLeast)
+	if !isQuiet || computes || used.Active || used.Read > ping {
+		p.lastWorkedAt = now
+		p.Used = true
+	}
+	mayBeUnanswered := used.Read != 0 && p.thaw.trial == noTrial || used.Read >= message && p.thaw.wasBreath
 	if mayBeUnanswered {
 		p.lastReadAt = now
 	}
-	p.trial = noTrial
+	p.thaw.trial = noTrial
+}
+
+// most is a CPU time in an interval.
+func most(interval, rate, least time.Duration) time.Duration {
+	return max(time.Duration(interval.Minutes()*float64(rate)), least)
 }
 
 // reasonAgainst is why the server may not be frozen now, "" for no reason.
@@ -193,7 +257,7 @@ func (p *Policy) reasonAgainst(s Server) string {
 	if p.isUncounted {
 		return uncounted
 	}
-	return cmp.Or(s.Pending(), s.Obstacle(p.last))
+	return cmp.Or(p.last.Tied, s.Pending(), s.Obstacle(p.last))
 }
 
 // tryFreeze looks once more when all members are frozen: a message that came meanwhile, or was read and not
@@ -201,7 +265,8 @@ func (p *Policy) reasonAgainst(s Server) string {
 func (p *Policy) tryFreeze(s Server, now time.Time) Act {
 	if s.Freeze() {
 		usage, err := s.Usage()
-		if err == nil && usage.Read == p.last.Read && s.Pending() == "" {
+		isSame := err == nil && usage.Read == p.last.Read && usage.Marks == p.last.Marks
+		if isSame && usage.Tied == "" && s.Pending() == "" {
 			p.last = usage
 			p.lastAt = now
 			p.frozen = true
@@ -234,14 +299,14 @@ func (p *Policy) writeNote() {
 
 // Thawed is for a server that was thawed: for a breath, or by another event.
 func (p *Policy) Thawed(now time.Time, forInput bool) {
-	p.wasForInput = forInput
+	p.thaw.wasForInput = forInput
 	p.Due = now.Add(min(answerIn, p.after))
-	p.trial = afterWake
-	if p.nextIsBreath {
+	p.thaw.trial = afterWake
+	if p.thaw.nextIsBreath {
 		p.Due = now.Add(breathFor)
-		p.trial = afterBreath
+		p.thaw.trial = afterBreath
 	}
-	p.wasBreath = p.nextIsBreath
-	p.nextIsBreath = false
+	p.thaw.wasBreath = p.thaw.nextIsBreath
+	p.thaw.nextIsBreath = false
 	p.frozen = false
 }

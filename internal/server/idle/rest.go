@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -88,14 +89,18 @@ func (r *Sleeper) MarkFrozen(now time.Time) {
 	r.writeNote(r.note.Since)
 }
 
+// isAgent reports whether the server is on a terminal.
+func (r *Sleeper) isAgent() bool { return r.Policy.IsAgent }
+
 // Wake thaws an idle server, for a breath or an event: input, or another one.
 func (r *Sleeper) Wake(now time.Time, input bool) {
-	if !r.Policy.nextIsBreath { // written before the server can answer, so that no view is wrong
+	if !r.Policy.thaw.nextIsBreath { // written before the server can answer, so that no view is wrong
 		r.note.Wakes++
 		r.writeNote(0)
 	}
 	r.Thaw()
-	r.Policy.Thawed(now, input && !r.Policy.nextIsBreath)
+	isCounted := !r.Policy.thaw.nextIsBreath && !r.isAgent()
+	r.Policy.Thawed(now, input && isCounted)
 }
 
 func (r *Sleeper) writeNote(since int64) {
@@ -121,6 +126,9 @@ func (r *Sleeper) Usage() (Usage, error) {
 	}
 	u := Usage{CPU: cpu}
 	pids, err := r.Group.Payload.Members()
+	if r.isAgent() && err == nil {
+		return agentUsage(pids, r.Client.Terminal)
+	}
 	for _, pid := range pids {
 		read, written, err := Traffic(pid)
 		if err != nil {
@@ -129,7 +137,7 @@ func (r *Sleeper) Usage() (Usage, error) {
 		u.Read += read
 		u.Written += written
 		st, err := proc.ReadStat(pid)
-		u.Active = u.Active || err == nil && (st.State == 'R' || st.State == 'D')
+		u.Active = u.Active || err == nil && isActive(st)
 	}
 	return u, err
 }
@@ -160,13 +168,30 @@ func (r *Sleeper) Obstacle(u Usage) string {
 		return "it was frozen by somebody else"
 	}
 	pids, _ := r.Group.Payload.Members() // Usage has just listed them
+	if r.isAgent() {
+		return r.agentsObstacle(pids)
+	}
 	for _, pid := range pids {
 		if why := tie(pid); why != "" {
 			return why
 		}
 	}
 	if r.Policy.Used && traceOthers(pids) { // not after each ping: all processes are read
-		return "it traces a process"
+		return traces
+	}
+	return ""
+}
+
+// agentsObstacle is the rest of Obstacle for an agent, whose open files Usage has just examined.
+func (r *Sleeper) agentsObstacle(pids []int) string {
+	isRaw, err := r.Client.Terminal.IsRaw()
+	switch {
+	case err != nil:
+		return "its terminal can't be examined"
+	case !isRaw:
+		return notRaw
+	case r.Policy.Used && traceOthers(pids): // as for a server
+		return traces
 	}
 	return ""
 }
@@ -175,7 +200,7 @@ func (r *Sleeper) Obstacle(u Usage) string {
 // process.
 func tie(pid int) (why string) {
 	err := proc.EachDescriptor(pid, func(_ int, link string) bool {
-		why = tieOf(link)
+		why = holdingOf(link).kind
 		return why == ""
 	})
 	if err != nil {
@@ -184,22 +209,40 @@ func tie(pid int) (why string) {
 	return why
 }
 
-func tieOf(link string) string {
+// holding is an open file that another process may wait for.
+type holding struct {
+	kind  string // one of these words, or another reason
+	inode uint64 // of a TCP socket
+	locks string // lines of proc_pid_fdinfo(5)
+}
+
+const (
+	nothingHeld = ""
+	tcpSocket   = "it has a TCP socket"
+	lock        = "it holds a lock on a file"
+	traces      = "it traces a process"
+)
+
+func holdingOf(link string) holding {
 	target, _ := os.Readlink(link) // none, if it was closed
-	switch {
-	case strings.HasPrefix(target, "socket:"):
-		return connection(link)
-	case target == "/dev/fuse":
-		return "it serves a file system"
+	if inode, isSocket := strings.CutPrefix(target, "socket:["); isSocket {
+		h := holding{kind: connection(link)}
+		h.inode, _ = strconv.ParseUint(strings.TrimSuffix(inode, "]"), 10, 64) // it is a number
+		return h
+	}
+	if target == "/dev/fuse" {
+		return holding{kind: "it serves a file system"}
 	}
 	// The open files that hold a lock show it (proc_pid_fdinfo(5)). No process waits for a shared one.
 	info, _ := os.ReadFile(strings.Replace(link, "/fd/", "/fdinfo/", 1)) // as above
+	h := holding{}
 	for line := range bytes.Lines(info) {
 		if bytes.HasPrefix(line, []byte("lock:")) && bytes.Contains(line, []byte(" WRITE ")) {
-			return "it holds a lock on a file"
+			h.kind = lock
+			h.locks += string(line)
 		}
 	}
-	return ""
+	return h
 }
 
 // connection is why a socket forbids a freeze: a peer on a network would wait for an answer, and may give
@@ -217,7 +260,7 @@ func connection(link string) string {
 			return "it has a " + network + " socket"
 		}
 	}
-	return ""
+	return nothingHeld
 }
 
 // traceOthers reports whether a process outside of these is traced by one of them: at its next event it would

@@ -100,6 +100,7 @@ func (h *Heir) load(p *page.Page, k page.Kept, waits *loop.Loop) (*Taken, error)
 		Stdout:     client.Watch(k.Stdout),
 		Input:      -1,
 		Room:       [2]client.Watch{-1, -1},
+		Terminal:   -1,
 		PIDFD:      h.ClientPIDFD(t.Config.Client),
 		Main:       -1,
 		Members:    membersOf(t.server),

@@ -97,6 +97,7 @@ func (m *making) openPage() error {
 	p.FD.Input = int32(side.Input)
 	p.FD.Room = [2]int32{int32(side.Room[0]), int32(side.Room[1])}
 	p.FD.Client = int32(side.PIDFD)
+	p.FD.Terminal = int32(side.Terminal)
 	return nil
 }
 

@@ -91,7 +91,7 @@ type ownStart struct {
 // begin makes the group, with all that a brain needs. The main process starts when the server is handed over.
 func (b *ownStart) begin() error {
 	m := b.making
-	in, err := client.WatchParent(m.wanted.Policy.OnClientDeath)
+	in, err := client.WatchParent(m.wanted.Policy)
 	m.client = in
 	if err != nil {
 		return err

@@ -55,6 +55,7 @@ type Inherited struct {
 	Input    int32    // epoll set, readable while there is unread input
 	Room     [2]int32 // epoll sets of stdout and stderr, readable while a write would not wait
 	Client   int32    // pidfd
+	Terminal int32    // O_PATH descriptor of stdin, if that is one whose program is frozen when idle
 	Launcher int32    // pidfd
 	Program  int32    // O_PATH descriptor of the program that a brain executes
 	Leaf     int32    // directory of the cgroup for guards and brains; none in a tree
@@ -170,7 +171,9 @@ type Looks struct {
 	At                      int64
 	Worked                  int64
 	Read                    int64
-	CPU                     int64 // nanoseconds
+	Marked                  int64 // of an agent on a terminal
+	Marks                   Marks
+	CPU, Own                int64 // nanoseconds
 	ReadBytes, WrittenBytes int64
 	Refused                 [96]byte
 	CheckAt                 int64 // of an idle timeout
@@ -179,6 +182,12 @@ type Looks struct {
 	CheckMembers            uint64
 	CheckAsked              int64
 	Reclaimed               bool // the server has lost memory to a reclaim, so graces after a thaw are longer
+}
+
+// Marks are idle.Marks.
+type Marks struct {
+	Read, Written          int64
+	Members, Locks, Reaped uint64
 }
 
 // Handover is for a launcher that executes its own program again, and has no memory but the page then.
