@@ -237,3 +237,49 @@ func TestStderrInTheJournal(t *testing.T) {
 	s.stop()
 	m.Gone(t)
 }
+
+// A service can be in a session: it stays the unit's main process, and its stop ends all of the session, also
+// where guard and watcher were killed. Then a sweep removes the slice.
+func TestServiceInASession(t *testing.T) {
+	host.Both(t, func(t *testing.T, u host.User) {
+		for name, isWatched := range map[string]bool{"watched": true, "killed": false} {
+			t.Run(name, func(t *testing.T) {
+				s := serve(t, u, "--session-group")
+				path, err := bed.ProcessPath(s.PID)
+				session := filepath.Join("/sys/fs/cgroup", filepath.Dir(path))
+				if err != nil || !strings.HasPrefix(filepath.Base(session), "mcp-session_") {
+					t.Fatalf("the gateway is in %s (%v)", path, err)
+				}
+				if pid, err := s.MainPID(); err != nil || pid != s.PID {
+					t.Errorf("MainPID is %d, the gateway %d (%v)", pid, s.PID, err)
+				}
+				s.Groups = session
+				one := s.server("one", "setsid")
+				if !isWatched {
+					watcher := s.Watcher()
+					guard, err := escape.ParentProcess(watcher)
+					err = cmp.Or(err, escape.AwaitScope(one.Group, escape.Patience))
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer guard.Close()
+					if err := escape.KillTogether(guard, watcher); err != nil {
+						t.Fatal(err)
+					}
+				}
+				s.stop()
+				one.Gone(t)
+				escape.WantEnded(t, s.Own)
+				if !isWatched {
+					out, err := host.Current(t).Command(u, host.Shared+"/mcpscope", "sweep").CombinedOutput()
+					if err != nil {
+						t.Errorf("sweep: %v, %s", err, out)
+					}
+				}
+				if err := escape.AwaitRemoval(session, escape.Patience); err != nil {
+					t.Errorf("%v: %s", err, escape.Tree(session))
+				}
+			})
+		}
+	})
+}
