@@ -40,8 +40,8 @@ type agentInFront struct {
 var agentsInFront = []agentInFront{
 	{
 		name: "claude", program: "@anthropic-ai/claude-code-linux-x64/claude", ready: "/effort", quit: "/exit",
-		env: []string{"ANTHROPIC_BASE_URL=@API", "ANTHROPIC_API_KEY=sk-ant-x-local-key-for-tests", "IS_SANDBOX=1"},
-		files: map[string]string{".claude.json": `{"hasCompletedOnboarding": true, "theme": "dark",
+		env: []string{"ANTHROPIC_BASE_URL=@API", "ANTHROPIC_API_KEY=sk-ant-x-local-key-for-tests", "IS_SANDBOX=1", "ENABLE_TOOL_SEARCH=false"},
+		files: map[string]string{".claude/settings.json": `{"permissions": {"allow": ["mcp__notes"]}}`, ".claude.json": `{"hasCompletedOnboarding": true, "theme": "dark",
 			"customApiKeyResponses": {"approved": ["-local-key-for-tests"], "rejected": []},
 			"projects": {"@HOME/shop": {"hasTrustDialogAccepted": true}, "@HOME/blog": {"hasTrustDialogAccepted": true}},
 			"mcpServers": {"notes": {"command": "@SERVER", "args": []}}}`},
@@ -59,13 +59,13 @@ var agentsInFront = []agentInFront{
 		env: []string{"GEMINI_API_KEY=x", "GOOGLE_GEMINI_BASE_URL=@API"},
 		files: map[string]string{".gemini/settings.json": `{"security": {"auth": {"selectedType": "gemini-api-key"},
 			"folderTrust": {"enabled": false}}, "general": {"disableAutoUpdate": true}, "model": {"name": "gemini-2.5-flash"},
-			"mcpServers": {"notes": {"command": "@SERVER", "args": []}}}`},
+			"mcpServers": {"notes": {"command": "@SERVER", "args": [], "trust": true}}}`},
 	},
 	{
 		name: "qwen", program: "@qwen-code/qwen-code/cli-entry.js", ready: "Type your message", quit: "/quit",
 		env: []string{"OPENAI_API_KEY=x", "OPENAI_BASE_URL=@API/v1", "OPENAI_MODEL=pong"},
 		files: map[string]string{".qwen/settings.json": `{"security": {"auth": {"selectedType": "openai"}},
-			"mcpServers": {"notes": {"command": "@SERVER", "args": []}}}`},
+			"mcpServers": {"notes": {"command": "@SERVER", "args": [], "trust": true}}}`},
 	},
 	{
 		name: "opencode", program: "opencode-linux-x64/bin/opencode", ready: "Ask anything", quit: "/exit",

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command modelapi answers agents as the API of a model would: each question with the word PONG. It speaks the
-// APIs of Anthropic (/v1/messages), OpenAI (/v1/responses and /v1/chat/completions) and Gemini
-// (:generateContent), streaming or not. It listens at the address of its first argument, on loopback, and writes
-// a line to the file of the second one when it does.
+// Command modelapi answers agents as the API of a model would: each question with the word PONG. The last of these
+// words in a conversation changes that: after pingN the answer is PONGN, and so it is after slowN, N seconds later.
+// After callN the model calls the tool read_graph first, if the agent has it, and answers CALLEDN.
+//
+// It speaks the APIs of Anthropic (/v1/messages), OpenAI (/v1/responses and /v1/chat/completions) and Gemini
+// (:generateContent), streaming or not. It listens at the address of its first argument, on loopback, and writes a
+// line to the file of the second one when it does. Beside that it has the file asked, with a line for each such word.
+// It closes connections that are not used, as those of models do.
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,7 +19,11 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
+	"time"
 )
 
 const answer = "PONG"
@@ -28,7 +37,42 @@ func main() {
 	if err := os.WriteFile(os.Args[2], []byte("up\n"), 0o600); err != nil {
 		log.Fatal(err)
 	}
-	log.Fatal(http.Serve(listener, nil))
+	server := &http.Server{IdleTimeout: 3 * time.Second}
+	log.Fatal(server.Serve(listener))
+}
+
+var (
+	orders    = regexp.MustCompile(`(ping|slow|call)([0-9]+)`)
+	tools     = regexp.MustCompile(`"name": ?"([a-zA-Z0-9_.:-]*read_graph)"`)
+	toolReply = regexp.MustCompile(`"tool_result"|"function_call_output"|"role": ?"tool"|"functionResponse"`)
+)
+
+// obey does what the last order in a question says.
+func (s *speaker) obey(body []byte) {
+	s.answer = answer
+	all := orders.FindAllSubmatchIndex(body, -1)
+	if all == nil {
+		return
+	}
+	last := all[len(all)-1]
+	number := string(body[last[4]:last[5]])
+	note(string(body[last[0]:last[1]]))
+	s.answer += number
+	switch string(body[last[2]:last[3]]) {
+	case "slow":
+		seconds, _ := strconv.Atoi(number) // it is a number
+		time.Sleep(time.Duration(seconds) * time.Second)
+	case "call":
+		tool := tools.FindSubmatch(body)
+		switch {
+		case toolReply.Match(body[last[1]:]):
+			s.answer = "CALLED" + number
+		case tool != nil:
+			s.tool = string(tool[1])
+		case bytes.Contains(body, []byte(`"tool_search"`)): // Qwen Code lists no other tools at first
+			s.tool = "mcp__notes__read_graph"
+		}
+	}
 }
 
 func serve(w http.ResponseWriter, r *http.Request) {
@@ -39,6 +83,7 @@ func serve(w http.ResponseWriter, r *http.Request) {
 	}
 	_ = json.Unmarshal(body, &question)
 	s := &speaker{w: w, stream: question.Stream || strings.Contains(r.URL.Path, ":stream")}
+	s.obey(body)
 	switch path := r.URL.Path; {
 	case strings.HasSuffix(path, "/count_tokens"):
 		s.whole(object{"input_tokens": 10})
@@ -57,12 +102,26 @@ func serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// note adds a line to the file asked.
+func note(order string) {
+	file, err := os.OpenFile(filepath.Join(filepath.Dir(os.Args[2]), "asked"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer file.Close()
+	if _, err := fmt.Fprintln(file, order); err != nil {
+		log.Fatal(err)
+	}
+}
+
 type object = map[string]any
 
 // speaker writes one answer.
 type speaker struct {
 	w      http.ResponseWriter
 	stream bool
+	answer string
+	tool   string // that it calls, in the place of an answer; or ""
 }
 
 func (s *speaker) whole(v any) {
@@ -81,31 +140,36 @@ func (s *speaker) event(name string, v any) {
 }
 
 func (s *speaker) anthropic(model string) {
-	text := object{"type": "text", "text": answer}
+	content := object{"type": "text", "text": s.answer}
+	begun := object{"type": "text", "text": ""}
+	delta := object{"type": "text_delta", "text": s.answer}
+	reason := "end_turn"
+	if s.tool != "" {
+		content = object{"type": "tool_use", "id": "toolu_1", "name": s.tool, "input": object{}}
+		begun = content
+		delta = object{"type": "input_json_delta", "partial_json": "{}"}
+		reason = "tool_use"
+	}
 	message := object{
-		"id": "msg_1", "type": "message", "role": "assistant", "model": model, "content": []object{text},
-		"stop_reason": "end_turn", "stop_sequence": nil, "usage": object{"input_tokens": 10, "output_tokens": 1},
+		"id": "msg_1", "type": "message", "role": "assistant", "model": model, "content": []object{content},
+		"stop_reason": reason, "stop_sequence": nil, "usage": object{"input_tokens": 10, "output_tokens": 1},
 	}
 	if !s.stream {
 		s.whole(message)
 		return
 	}
-	begun := object{}
-	for key, value := range message {
-		begun[key] = value
-	}
-	begun["content"] = []object{}
-	begun["stop_reason"] = nil
+	message["content"] = []object{}
+	message["stop_reason"] = nil
 	send := func(kind string, more object) {
 		more["type"] = kind
 		s.event(kind, more)
 	}
-	send("message_start", object{"message": begun})
-	send("content_block_start", object{"index": 0, "content_block": object{"type": "text", "text": ""}})
-	send("content_block_delta", object{"index": 0, "delta": object{"type": "text_delta", "text": answer}})
+	send("message_start", object{"message": message})
+	send("content_block_start", object{"index": 0, "content_block": begun})
+	send("content_block_delta", object{"index": 0, "delta": delta})
 	send("content_block_stop", object{"index": 0})
 	send("message_delta", object{
-		"delta": object{"stop_reason": "end_turn", "stop_sequence": nil}, "usage": object{"output_tokens": 1},
+		"delta": object{"stop_reason": reason, "stop_sequence": nil}, "usage": object{"output_tokens": 1},
 	})
 	send("message_stop", object{})
 }
@@ -113,7 +177,13 @@ func (s *speaker) anthropic(model string) {
 func (s *speaker) responses(model string) {
 	item := object{
 		"type": "message", "id": "item_1", "role": "assistant", "status": "completed",
-		"content": []object{{"type": "output_text", "text": answer, "annotations": []object{}}},
+		"content": []object{{"type": "output_text", "text": s.answer, "annotations": []object{}}},
+	}
+	if s.tool != "" {
+		item = object{
+			"type": "function_call", "id": "item_1", "call_id": "call_1", "status": "completed",
+			"name": s.tool, "arguments": "{}",
+		}
 	}
 	response := object{
 		"id": "resp_1", "object": "response", "model": model, "status": "completed", "output": []object{item},
@@ -132,9 +202,16 @@ func (s *speaker) responses(model string) {
 func (s *speaker) chat(model string) {
 	whole := object{"id": "chat_1", "object": "chat.completion", "created": 1, "model": model}
 	usage := object{"prompt_tokens": 10, "completion_tokens": 1, "total_tokens": 11}
-	message := object{"role": "assistant", "content": answer}
+	message := object{"role": "assistant", "content": s.answer}
+	reason := "stop"
+	if s.tool != "" {
+		message = object{"role": "assistant", "content": nil, "tool_calls": []object{{
+			"index": 0, "id": "call_1", "type": "function", "function": object{"name": s.tool, "arguments": "{}"},
+		}}}
+		reason = "tool_calls"
+	}
 	if !s.stream {
-		whole["choices"] = []object{{"index": 0, "message": message, "finish_reason": "stop"}}
+		whole["choices"] = []object{{"index": 0, "message": message, "finish_reason": reason}}
 		whole["usage"] = usage
 		s.whole(whole)
 		return
@@ -142,14 +219,18 @@ func (s *speaker) chat(model string) {
 	whole["object"] = "chat.completion.chunk"
 	whole["choices"] = []object{{"index": 0, "delta": message, "finish_reason": nil}}
 	s.event("", whole)
-	whole["choices"] = []object{{"index": 0, "delta": object{}, "finish_reason": "stop"}}
+	whole["choices"] = []object{{"index": 0, "delta": object{}, "finish_reason": reason}}
 	whole["usage"] = usage
 	s.event("", whole)
 	fmt.Fprint(s.w, "data: [DONE]\n\n")
 }
 
 func (s *speaker) gemini() {
-	content := object{"role": "model", "parts": []object{{"text": answer}}}
+	part := object{"text": s.answer}
+	if s.tool != "" {
+		part = object{"functionCall": object{"name": s.tool, "args": object{}}}
+	}
+	content := object{"role": "model", "parts": []object{part}}
 	response := object{
 		"candidates":    []object{{"index": 0, "content": content, "finishReason": "STOP"}},
 		"usageMetadata": object{"promptTokenCount": 10, "candidatesTokenCount": 1, "totalTokenCount": 11},
