@@ -188,6 +188,36 @@ func TestNoBrainBetweenLooks(t *testing.T) {
 	s.dead()
 }
 
+// Brains die one after the other, as where no memory is free for a while. Later ones look after the server again.
+func TestIdleAfterBrainsDied(t *testing.T) {
+	t.Parallel()
+	s := idleProbe(t, []string{"--group"}, nil)
+	s.hasNoBrain()
+	noMemory := unix.Rlimit{Max: unix.RLIM_INFINITY}
+	if err := unix.Prlimit(s.guard.PID, unix.RLIMIT_AS, &noMemory, nil); err != nil { // of brains, too
+		t.Fatal(err)
+	}
+	before := waits(t, s.guard)
+	if !s.Lives("awake") {
+		t.Error("no answer")
+	}
+	// it waits for the input, and then for each brain
+	pace.Eventually(escape.Patience, func() bool { return waits(t, s.guard) >= before+4 })
+	s.hasNoBrain()
+	enough := unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}
+	if err := unix.Prlimit(s.guard.PID, unix.RLIMIT_AS, &enough, nil); err != nil {
+		t.Fatal(err)
+	}
+	if !pace.Eventually(escape.Patience, s.frozenNow) {
+		t.Error("it stays awake")
+	}
+	if !s.Lives("once more") {
+		t.Error("no answer")
+	}
+	s.Tell("close")
+	s.dead()
+}
+
 // A member may have stopped the guard before it was frozen. The launcher continues it at the first byte.
 func TestStoppedGuardOfAnIdleServer(t *testing.T) {
 	onChannels(t, func(t *testing.T, options []string) {

@@ -314,6 +314,10 @@ func (g *serverGuard) receiveBrain() {
 	}
 }
 
+// quietAfterDeaths is until the next try, if nothing happens: memory may be free then, and the server has its
+// times, such as --max-lifetime.
+const quietAfterDeaths = 5e9
+
 // brainDied calls the next brain. One after another may die for the same reason: then the guard ends the
 // server, and does without a report.
 func (g *serverGuard) brainDied() {
@@ -323,7 +327,7 @@ func (g *serverGuard) brainDied() {
 	stopping := g.page.ByBrain.Phase >= page.Terminating || g.page.ByGuard.Happened[page.LauncherDied] != 0
 	switch {
 	case isLast && !stopping && !g.page.Pending(): // they looked after an idle server, or settled the start
-		g.page.ByBrain.CallBrainAt = 0
+		g.page.ByBrain.CallBrainAt = now() + quietAfterDeaths
 		g.brain.deaths = 0
 		g.thawIdle() // one of them may have frozen it
 		return
