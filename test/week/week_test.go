@@ -17,6 +17,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -189,8 +190,11 @@ exec setpriv --reuid=%[2]d --regid=%[2]d --clear-groups env USER=%[1]s XDG_RUNTI
 		exec.Command("chown", "-R", fmt.Sprint(host.Tester.UID, ":", host.Tester.UID), env.WorkDir).Run())
 }
 
+// ofMcpscope are the names of guards, brains and watchers.
+var ofMcpscope = regexp.MustCompile(`^(mcpscope|guard|brain)-`)
+
 // killBelow kills the processes that work in a directory. All that a script starts is among them, but for its units.
-// Guards and watchers stay: they remove the groups.
+// Guards, brains and watchers stay: they remove the groups.
 func killBelow(dir string) {
 	found, _ := filepath.Glob("/proc/[0-9]*") // the pattern is valid
 	for _, process := range found {
@@ -202,7 +206,8 @@ func killBelow(dir string) {
 		// the directory is that of the process which the pidfd holds, or of none
 		name, _ := os.ReadFile(process + "/comm") // none, if it has exited
 		cwd, _ := os.Readlink(process + "/cwd")
-		if strings.HasPrefix(cwd+"/", dir+"/") && !strings.HasPrefix(string(name), "mcpscope-") {
+		isOfMcpscope := ofMcpscope.Match(name)
+		if strings.HasPrefix(cwd+"/", dir+"/") && !isOfMcpscope {
 			_ = unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0) // it may have exited
 		}
 		_ = unix.Close(pidfd)
