@@ -104,9 +104,12 @@ func (u *unitsCall) run() int {
 			return u.stdio.Cannot("reach systemd", err)
 		}
 	}
-	if file := units.InstalledPrograms().Mcpscope; u.install && programs.IsTemporary(file) {
-		err := errors.New("mcpscope is in a temporary directory: " + file)
-		return u.stdio.CannotWithHint("write units", err, "install mcpscope permanently, then mcpscope units")
+	if u.install {
+		err := programs.CheckTemporary(units.InstalledPrograms().Mcpscope)
+		if err != nil {
+			const step = "install mcpscope permanently, then mcpscope units"
+			return u.stdio.CannotWithHint("write units", err, step)
+		}
 	}
 	if u.isGateway {
 		return u.gateway(dir)

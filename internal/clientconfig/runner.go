@@ -3,7 +3,6 @@
 package clientconfig
 
 import (
-	"errors"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -23,8 +22,8 @@ func Installed(given string) (string, error) {
 		return "", err
 	}
 	path := programs.LastingName(runner)
-	if programs.IsTemporary(path) {
-		return "", errors.New("mcpscope is in a temporary directory: " + path)
+	if err := programs.CheckTemporary(path); err != nil {
+		return "", err
 	}
 	return checked(path)
 }

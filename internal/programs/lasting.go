@@ -3,6 +3,7 @@
 package programs
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,8 +28,15 @@ func LastingName(runner string) string {
 	return found
 }
 
-// IsTemporary reports whether a path is one that a reboot or go run removes.
-func IsTemporary(path string) bool {
+// CheckTemporary refuses a path of mcpscope that a reboot or go run removes.
+func CheckTemporary(path string) error {
+	if isTemporary(path) {
+		return errors.New("mcpscope is in a temporary directory: " + path)
+	}
+	return nil
+}
+
+func isTemporary(path string) bool {
 	if strings.Contains(path, "/go-build") {
 		return true
 	}

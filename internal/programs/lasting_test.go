@@ -43,7 +43,7 @@ func TestIsTemporary(t *testing.T) {
 		"/usr/bin/mcpscope": false, "/tmp/mcpscope": true, "/var/tmp/x/mcpscope": true, "/scratch/mcpscope": true,
 		"/tmpfs/mcpscope": false, "/home/a/.cache/go-build/1/mcpscope": true,
 	} {
-		if got := IsTemporary(path); got != want {
+		if got := isTemporary(path); got != want {
 			t.Errorf("%s: %v", path, got)
 		}
 	}
