@@ -16,14 +16,7 @@ const jsonVersion = 1
 
 // WriteJSON writes an object with a version and servers.
 func WriteJSON[T any](out io.Writer, servers []T) error {
-	object := struct {
-		Version int `json:"version"`
-		Servers []T `json:"servers"`
-	}{
-		Version: jsonVersion,
-		Servers: append([]T{}, servers...), // an empty list is not null
-	}
-	return PrintJSON(out, object, "  ")
+	return WriteListJSON[T, Session](out, servers, nil)
 }
 
 // WriteListJSON is WriteJSON for servers and sessions.

@@ -7,7 +7,6 @@ package fleet
 import (
 	"cmp"
 	"errors"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -118,8 +117,8 @@ func (s *Listed) Close() {
 // List finds the servers of a choice of users (see group.Includes), the oldest first. It leaves out a server
 // that ends meanwhile. The caller closes each.
 func List(uid int) ([]*Listed, error) {
-	if uid != os.Getuid() && os.Getuid() != 0 {
-		return nil, group.ErrOthers()
+	if err := group.CheckChoice(uid); err != nil {
+		return nil, err
 	}
 	var all []*Listed
 	backend.EachTree(uid, func(t *backend.TreeGuard) {

@@ -36,8 +36,8 @@ type Session struct {
 
 // Sessions finds those of a choice of users (see group.Includes). The caller closes each.
 func Sessions(uid int) ([]*Session, error) {
-	if uid != os.Getuid() && os.Getuid() != 0 {
-		return nil, group.ErrOthers()
+	if err := group.CheckChoice(uid); err != nil {
+		return nil, err
 	}
 	var all []*Session
 	visit := group.Visit{
@@ -299,7 +299,7 @@ func (s *Session) Limit(l cgroup.Limit) (change string, err error) {
 		}
 	}
 	before, _ := cgroup.ReadLimit(s.dir, l.File) // if there is no such file, setting it says so
-	killed := s.killed()
+	killed := group.KillsIn(s.dir)
 	if l.File == "memory.max" && !l.None() {
 		if err := s.preferServers(); err != nil {
 			return "", err
@@ -310,16 +310,10 @@ func (s *Session) Limit(l cgroup.Limit) (change string, err error) {
 		return "", err
 	}
 	change = fmt.Sprintf("%s=%s, was %s", l.File, now, before)
-	if more := s.killed() - killed; more > 0 {
+	if more := group.KillsIn(s.dir) - killed; more > 0 {
 		change += fmt.Sprintf("; the kernel has killed %d processes for that", more)
 	}
 	return change, nil
-}
-
-func (s *Session) killed() uint64 {
-	b, _ := s.dir.Read("memory.events") // none without the controller
-	kills, _ := proc.Keyed(b, "oom_kill")
-	return kills
 }
 
 // preferServers has the kernel kill a server, whole, before the agent: those of a session without a limit of

@@ -435,6 +435,14 @@ func (g *ControlGroup) Engine() string {
 	return engine
 }
 
+// CheckChoice refuses a choice of users (see Includes) that has others than the calling one, but for root.
+func CheckChoice(uid int) error {
+	if uid != os.Getuid() && os.Getuid() != 0 {
+		return ErrOthers()
+	}
+	return nil
+}
+
 // ErrOthers: only root sees other users' servers.
 func ErrOthers() error {
 	return fmt.Errorf("only root may look at the servers of other users: %w", unix.EPERM)

@@ -177,7 +177,7 @@ func (g *ControlGroup) countSession(f *protocol.Figures) {
 		return
 	}
 	f.SessionMax = session.Number(memoryMax)
-	f.SessionKills = killsIn(session)
+	f.SessionKills = KillsIn(session)
 	own, _ := g.counted(memoryEvents, "oom")
 	f.SessionExhausted = f.SessionMax != nil && f.OOMKills > 0 && own == 0
 }
@@ -186,10 +186,11 @@ func (g *ControlGroup) countSession(f *protocol.Figures) {
 func (g *ControlGroup) SessionKills() uint64 {
 	session := g.session()
 	defer session.Close()
-	return killsIn(session)
+	return KillsIn(session)
 }
 
-func killsIn(session *cgroup.Group) uint64 {
+// KillsIn counts the members of a session that were killed for lack of memory. It is 0 for nil.
+func KillsIn(session *cgroup.Group) uint64 {
 	if session == nil {
 		return 0
 	}

@@ -45,27 +45,31 @@ func OwnSession() string {
 
 // OpenMemoryEvents opens memory.events of a session, whose changes show as POLLPRI.
 func OpenMemoryEvents(session string) (fd int, err error) {
-	root, _, err := group.Position(0)
+	dir, err := openSession(session)
 	if err != nil {
 		return -1, err
 	}
-	defer root.Close()
-	return root.OpenFile(strings.TrimPrefix(session, "/")+"/memory.events", unix.O_RDONLY)
+	defer dir.Close()
+	return dir.OpenFile("memory.events", unix.O_RDONLY)
 }
 
 // ThawSession thaws a session that was frozen as a whole.
 func ThawSession(session string) error {
-	root, _, err := group.Position(0)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	dir, err := root.Child(strings.TrimPrefix(session, "/"))
+	dir, err := openSession(session)
 	if err != nil {
 		return err
 	}
 	defer dir.Close()
 	return dir.ThawAlone()
+}
+
+func openSession(session string) (*cgroup.Group, error) {
+	root, _, err := group.Position(0)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	return root.Child(strings.TrimPrefix(session, "/"))
 }
 
 // leaveWithin is how long the end of a gateway waits for its session to be empty: processes exit meanwhile.

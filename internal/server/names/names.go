@@ -85,10 +85,9 @@ func NewSession(gateway string) string {
 
 // IsSession reports whether a directory has a name as by NewSession.
 func IsSession(dir string) bool {
-	rest, isPrefixed := strings.CutPrefix(dir, SessionPrefix)
-	rest, isSlice := strings.CutSuffix(rest, SliceSuffix)
-	id := rest[strings.LastIndexByte(rest, '_')+1:]
-	return isPrefixed && isSlice && len(id) == IDLength && strings.Trim(id, IDLetters) == ""
+	isNamed := strings.HasPrefix(dir, SessionPrefix) && strings.HasSuffix(dir, SliceSuffix)
+	id := SessionID(dir)
+	return isNamed && len(id) == IDLength && strings.Trim(id, IDLetters) == ""
 }
 
 // SessionID is the id in the name of a session.
