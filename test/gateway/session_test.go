@@ -209,7 +209,8 @@ func TestNoSession(t *testing.T) {
 			if err := escape.StartIn(group, required); err != nil {
 				t.Fatal(err)
 			}
-			if _ = required.Wait(); required.ProcessState.ExitCode() != 125 {
+			_ = required.Wait() // its status follows
+			if required.ProcessState.ExitCode() != 125 {
 				t.Errorf("with --require: %v", required.ProcessState)
 			}
 			if tree := escape.Tree(w.Dir); strings.Contains(tree, "mcp-session_") {

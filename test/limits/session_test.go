@@ -127,6 +127,23 @@ func (b backend) awaitListed(t *testing.T, count int) {
 	}
 }
 
+// exhaust has the agent and its servers allocate more than the session may have: one or two of the servers are
+// killed. It returns those that are alive.
+func (s *session) exhaust(t *testing.T) (alive []string) {
+	t.Helper()
+	if got := s.takes("self", 50); got != "self has 50" {
+		t.Fatalf("the agent says %q", got)
+	}
+	for _, name := range hungryServers {
+		s.takes(name, 30)
+	}
+	alive = s.alive()
+	if len(alive) == 0 || len(alive) == len(hungryServers) {
+		t.Errorf("alive are %q", alive)
+	}
+	return alive
+}
+
 // When a session is out of memory the kernel kills a server, and not the agent, which is larger. That is
 // seen in ls and in the journal.
 func TestSessionOutOfMemory(t *testing.T) {
@@ -140,16 +157,7 @@ func TestSessionOutOfMemory(t *testing.T) {
 			}
 		}
 		b.awaitListed(t, len(hungryServers))
-		if got := s.takes("self", 50); got != "self has 50" {
-			t.Fatalf("the agent says %q", got)
-		}
-		for _, name := range hungryServers {
-			s.takes(name, 30)
-		}
-		alive := s.alive()
-		if len(alive) == 0 || len(alive) == len(hungryServers) {
-			t.Errorf("alive are %q", alive)
-		}
+		alive := s.exhaust(t)
 		b.awaitListed(t, len(alive))
 		if journaled() {
 			awaitLogged(t, b, "its session was out of memory (the limit of the agent and all its servers is 150 MB)")
@@ -169,16 +177,7 @@ func TestSessionIsActedOn(t *testing.T) {
 		if !strings.Contains(out, "memory.max=157286400, was max") || !strings.Contains(out, "pids.max=200, was 300") {
 			t.Errorf("set: %s", out)
 		}
-		if got := s.takes("self", 50); got != "self has 50" {
-			t.Fatalf("the agent says %q", got)
-		}
-		for _, name := range hungryServers {
-			s.takes(name, 30)
-		}
-		alive := s.alive()
-		if len(alive) == 0 || len(alive) == len(hungryServers) {
-			t.Errorf("alive are %q", alive)
-		}
+		alive := s.exhaust(t)
 		b.awaitListed(t, len(alive))
 		b.succeed(t, "freeze", id)
 		if text, err := os.ReadFile(s.dir + "/cgroup.events"); err != nil || !strings.Contains(string(text), "frozen 1") {
