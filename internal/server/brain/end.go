@@ -30,12 +30,12 @@ func (b *Brain) end() {
 	decided.Reported = true
 	b.actor.killer.publishEnd()
 	b.actor.killer.awaitStuck()
-	b.settling.sweep.Wait()
 	_ = s.Group.Remove() // a sweep removes what can't be removed now
 	if s.Config.Taken {
 		s.Group.Nudge() // the scope's first process has ended long before
 	}
 	s.Guard.Send(page.WordDone)
+	b.settling.sweep.Wait()
 	if swept := b.actor.killer.swept; swept != nil {
 		swept.Await() // the launcher does not wait for directories of nested servers
 	}

@@ -58,7 +58,7 @@ func (t *settling) beginSweep() {
 	decided := &t.server.Page.ByBrain
 	decided.Sweeping = true
 	t.sweep.Go(func() {
-		sweep.BeginSweep(parent, own).Await()
+		sweep.BeginSweepOfMany(parent, own).Await()
 		decided.Sweeping = false
 	})
 	t.tasks.Go(t.sweep.Wait)

@@ -235,6 +235,34 @@ func TestSweepersMeet(t *testing.T) {
 	}
 }
 
+// Of starts in a row one sweeps, and looks so late that it finds what the others have left to it.
+func TestSweepOfMany(t *testing.T) {
+	parent := groups.Directory(t)
+	const servers = 30
+	for range servers {
+		g := newGroup(t, parent, "server")
+		defer g.Close() // this process has its lock
+	}
+	locked := lockForSweep(again(t, parent))
+	if len(locked) != 1 {
+		t.Fatalf("the first start sweeps in %d directories", len(locked))
+	}
+	orphan := newGroup(t, parent, "orphan")
+	orphan.Close()
+	if others := lockForSweep(again(t, parent)); len(others) > 0 {
+		t.Errorf("another start sweeps in %d directories beside the first", len(others))
+	}
+	beginSweep(locked, "").Await()
+	if left := group.OwnIn(parent); len(left) != servers {
+		t.Errorf("%d groups are left, of %d servers", len(left), servers)
+	}
+	begin := time.Now()
+	BeginSweepOfMany(again(t, parent), "").Await()
+	if took := time.Since(begin); took < servers*gatherEach {
+		t.Errorf("the sweep of a start beside %d servers was over after %v", servers, took)
+	}
+}
+
 // again opens a directory once more.
 func again(t *testing.T, dir *cgroup.Group) *cgroup.Group {
 	t.Helper()
