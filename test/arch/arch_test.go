@@ -139,6 +139,7 @@ var helpers = map[string]rule{
 	"test/host":         {[]string{"test/bed", "test/pace"}, "it gives tests a kind of host, and knows nothing of the product"},
 	"test/escape":       {[]string{"test/bed", "test/pace"}, "the table is the same on every host, and knows the product from outside alone"},
 	"test/operate":      {[]string{"test/bed", "test/escape", "test/pace", "test/tmux", "test/transparent"}, "what operators do is the same on every host"},
+	"test/registry":     {nil, "npm has a registry on every host"},
 	"test/tmux":         {[]string{"test/escape", "test/pace"}, "a terminal, whatever runs on it"},
 	"test/unprivileged": {nil, "any test may run without the rights of root"},
 	"test/transparent":  {[]string{"test/bed", "test/escape", "test/pace"}, "what a server can tell is asked of it, on every host, and not of the product"},

@@ -4,9 +4,11 @@ package e2e
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,6 +20,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/policy"
 	"github.com/mcpscope/mcpscope/test/escape"
 	"github.com/mcpscope/mcpscope/test/pace"
+	"github.com/mcpscope/mcpscope/test/registry"
 )
 
 // When a server is frozen is tested in virtual time (internal/server/idle); these tests freeze real ones.
@@ -505,6 +508,46 @@ func TestUncountedServerIsNotFrozen(t *testing.T) {
 	}
 	if s.frozenNow() {
 		t.Error("it is frozen")
+	}
+	s.Tell("close")
+	s.dead()
+}
+
+// npx keeps its connection to the registry for as long as its server runs. The server is frozen all the same.
+func TestIdleServerOfNpx(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("npx"); err != nil {
+		t.Skip("SKIP: there is no npx")
+	}
+	w := newWorld(t)
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o755)); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	write("package/package.json", `{"name": "mcp-probe", "version": "1.0.0", "bin": "start"}`)
+	write("package/start", "#!/bin/sh\nexec "+binaries.probe+` "$@"`+"\n")
+	tarball := filepath.Join(dir, "mcp-probe-1.0.0.tgz")
+	if out, err := exec.Command("tar", "-C", dir, "-czf", tarball, "package").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	packages, err := registry.Serve(tarball)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(packages.Close)
+	npx := write("npx", "#!/bin/sh\nexec npx --yes --userconfig=/dev/null --no-update-notifier --cache="+dir+"/cache --registry="+
+		packages.URL+` mcp-probe "$@"`+"\n")
+	s := startServer(w, []string{"--group", "--socketpair"}, []string{"--idle-freeze", "20ms"}, npx)
+	s.idle(0)
+	if packages.Connections() == 0 {
+		t.Error("npx has no connection to its registry, so this tests nothing")
+	}
+	if !s.Lives("after it was frozen") {
+		t.Error("no answer")
 	}
 	s.Tell("close")
 	s.dead()

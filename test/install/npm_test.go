@@ -3,12 +3,7 @@
 package install
 
 import (
-	"crypto/sha512"
-	"encoding/base64"
-	"encoding/json"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +14,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/test/escape"
 	"github.com/mcpscope/mcpscope/test/host"
+	"github.com/mcpscope/mcpscope/test/registry"
 )
 
 // npm runs Node's package manager as root, with settings and a cache of its own.
@@ -61,48 +57,24 @@ func tarballs(t *testing.T) []string {
 	return found
 }
 
-// startRegistry serves the tarballs as a registry does.
+// startRegistry serves the tarballs, which run nothing when they are installed.
 func startRegistry(t *testing.T) string {
 	t.Helper()
-	answers := map[string][]byte{} // by decoded path: npm writes the slash of a scope as %2f
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		answer, found := answers[r.URL.Path]
-		if !found {
-			w.WriteHeader(http.StatusNotFound)
-			return
-		}
-		_, _ = w.Write(answer) // npm reports a short file
-	}))
-	t.Cleanup(server.Close)
 	for _, file := range tarballs(t) {
-		var manifest map[string]any
-		if err := json.Unmarshal([]byte(root(t, 0, "tar", "-xzOf", file, "package/package.json")), &manifest); err != nil {
+		manifest, err := registry.Manifest(file)
+		if err != nil {
 			t.Fatal(err)
 		}
 		if scripts, found := manifest["scripts"]; found {
 			t.Errorf("%s runs %v", file, scripts)
 		}
-		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		sum := sha512.Sum512(data)
-		path := "/" + filepath.Base(file)
-		manifest["dist"] = map[string]string{
-			"tarball": server.URL + path, "integrity": "sha512-" + base64.StdEncoding.EncodeToString(sum[:]),
-		}
-		name := manifest["name"].(string)
-		version := manifest["version"].(string)
-		document, err := json.Marshal(map[string]any{
-			"name": name, "dist-tags": map[string]string{"latest": version}, "versions": map[string]any{version: manifest},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		answers[path] = data
-		answers["/"+name] = document
 	}
-	return server.URL
+	packages, err := registry.Serve(tarballs(t)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(packages.Close)
+	return packages.URL
 }
 
 // TestNpm is the life of a global installation: the starter becomes the program, wrapped files name that

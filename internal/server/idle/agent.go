@@ -177,11 +177,11 @@ func (g *agentGroup) readFiles() error {
 			if held.locks != "" {
 				g.marks.Locks += hash(held.locks)
 			}
-			switch held.kind {
-			case tcpSocket:
+			switch {
+			case held.kind == tcpSocket && isNpm(pid, g.servers):
+			case held.kind == tcpSocket:
 				sockets = append(sockets, heldSocket{pid, held.inode, slices.Contains(g.agent, pid)})
-			case nothingHeld, lock:
-			default:
+			case held.kind != nothingHeld && held.kind != lock:
 				g.tie(held.kind)
 			}
 			return true

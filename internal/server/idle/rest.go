@@ -172,7 +172,7 @@ func (r *Sleeper) Obstacle(u Usage) string {
 		return r.agentsObstacle(pids)
 	}
 	for _, pid := range pids {
-		if why := tie(pid); why != "" {
+		if why := tie(pid, pids); why != "" {
 			return why
 		}
 	}
@@ -196,12 +196,14 @@ func (r *Sleeper) agentsObstacle(pids []int) string {
 	return ""
 }
 
-// tie is why the open files of a process forbid a freeze, "" if they do not: another one may wait for the
-// process.
-func tie(pid int) (why string) {
+// tie is why the open files of a member forbid a freeze, "" if they do not: another process may wait for it.
+func tie(pid int, members []int) (why string) {
 	err := proc.EachDescriptor(pid, func(_ int, link string) bool {
 		why = holdingOf(link).kind
-		return why == ""
+		if why == tcpSocket && isNpm(pid, members) {
+			why = nothingHeld
+		}
+		return why == nothingHeld
 	})
 	if err != nil {
 		return unexamined

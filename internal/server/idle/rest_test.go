@@ -72,7 +72,7 @@ func TestTie(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer open.Close()
-			if got := tie(c.pid); got != c.want {
+			if got := tie(c.pid, nil); got != c.want {
 				t.Errorf("%q, want %q", got, c.want)
 			}
 		})

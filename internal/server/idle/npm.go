@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package idle
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
+)
+
+// isNpm reports whether a member is npm (npx is one, too) that has started another member, which has the same
+// stdin, and only waits for its end. npm keeps its connection to the registry for as long as that does, which
+// can be hours, and nothing waits for npm there. Any server can take that name: then its own connections are
+// frozen.
+func isNpm(pid int, members []int) bool {
+	title, err := proc.Comm(pid)
+	if err != nil || !strings.HasPrefix(title, "npm ") {
+		return false
+	}
+	stdin := fileAt(pid, 0)
+	return stdin.isConveyed() && slices.ContainsFunc(members, func(other int) bool {
+		return other != pid && fileAt(other, 0) == stdin
+	})
+}
