@@ -46,9 +46,10 @@ var own guard.Launcher
 // invocation is one `run`, before anything is done.
 type invocation struct {
 	cli.Printer
-	values *settings.Values
-	server *launcher.Server
-	notes  []string // on the configuration
+	values   *settings.Values
+	operands []string // the server's command
+	server   *launcher.Server
+	notes    []string // on the configuration
 }
 
 func runCommand(args []string, io cli.Stdio) int {
@@ -98,8 +99,10 @@ func continueInGo() bool {
 // prepare fills in the server; the status is cli.ExitOK if nothing is in its way.
 func (v *invocation) prepare(operands []string) int {
 	f := v.values
+	v.operands = operands
 	file, err := programs.Lookup(operands[0])
 	if err != nil {
+		v.logFailure(cli.CommandText(operands, err))
 		return v.FailCommand(operands, err)
 	}
 	limit, err := readNoFile()
@@ -148,8 +151,10 @@ func reportRun(ended *guard.Ended, io cli.Stdio) int {
 	var command *protocol.CommandError
 	switch {
 	case errors.As(err, &command):
+		report.LogFailure(c, cli.CommandText(c.Argv, err))
 		return p.FailCommand(c.Argv, err)
 	case err != nil:
+		report.LogFailure(c, cli.ErrorLine(err))
 		hint := advice.Hint(c.Group.Backend, err)
 		if !o.Reported {
 			writeFailure(c.Name, c.Group.Backend, c.Report, err, hint)
@@ -172,11 +177,26 @@ func (v *invocation) failRun(err error, reported bool) int {
 	if admission.Refused(err) {
 		return v.failAdmission(err)
 	}
+	v.logFailure(err.Error())
 	hint := advice.Hint(v.values.Backend, err)
 	if !reported {
 		writeFailure(v.server.Name, v.server.Backend, v.server.Report, err, hint)
 	}
 	return v.Fail(cli.ExitOwnFailure, fmt.Sprintf("cannot contain %q: %v", v.values.Name, err), hint)
+}
+
+// logFailure is before there is a server.
+func (v *invocation) logFailure(text string) {
+	// the journal stores the command line of a process that writes to it: arguments may be secrets
+	launcher.HideArguments(v.operands[1:])
+	c := protocol.NewConfig()
+	c.Group.ID = names.NewID()
+	c.Name = v.values.Name
+	c.Client.PID = os.Getppid()
+	c.Client.Name = protocol.ClientName(c.Client.PID)
+	dir, _ := os.Getwd() // "", if it was removed
+	c.Origin = protocol.OriginOf(dir, environment())
+	report.LogFailure(c, cli.ErrorText(text))
 }
 
 // writeFailure reports a server that could not be started.

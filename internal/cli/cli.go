@@ -85,7 +85,12 @@ func (p *Printer) FailCommand(argv []string, err error) int {
 			hint = "a command and its arguments are separate words: mcpscope run -- " + argv[0]
 		}
 	}
-	return p.Fail(status, fmt.Sprintf("cannot run %q: %v", argv[0], reason(err)), hint)
+	return p.Fail(status, CommandText(argv, err), hint)
+}
+
+// CommandText says that a command can't be executed, without its arguments.
+func CommandText(argv []string, err error) string {
+	return fmt.Sprintf("cannot run %q: %v", argv[0], reason(err))
 }
 
 // reason returns the last error of the chain; the name of the file is printed already.

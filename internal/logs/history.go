@@ -69,13 +69,13 @@ func (q *Query) flags() []string {
 }
 
 // find searches the servers that run first, whose start the journal may have lost; then the newest server in
-// the journal that was started, or has ended, by that name or id.
+// the journal that was started or not, or has ended, by that name or id.
 func (j *Journal) find(q *Query, called string) ([]server, error) {
 	running, err := runningServers(called)
 	if !errors.As(err, new(*selection.UnknownError)) {
 		return running, err
 	}
-	matches := q.eventsCalled(j.uid, called, journal.Started, journal.Ended)
+	matches := q.eventsCalled(j.uid, called, journal.Started, journal.Failed, journal.Ended)
 	ended, found, journalErr := j.newest(matches)
 	if journalErr != nil {
 		return nil, journalErr

@@ -98,6 +98,48 @@ func TestShortLife(t *testing.T) {
 	}
 }
 
+// A server that was not started is in the journal with the reason, and logs finds it by its name: many clients drop the
+// stderr of a server. Arguments are not there.
+func TestFailedStarts(t *testing.T) {
+	notRunnable := filepath.Join(t.TempDir(), "not-runnable")
+	if err := os.WriteFile(notRunnable, []byte("\x7fELF no program"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	limited := []string{"--limits", "strict", "--set", "hugetlb.4K.max=0"}
+	for kind, c := range map[string]struct {
+		flags   []string
+		command string
+		want    string
+	}{
+		"command not found": {nil, "/no/such/command", `was not started: cannot run "/no/such/command": no such file or directory`},
+		"no program":        {nil, notRunnable, "was not started: cannot run "},
+		"impossible limit":  {limited, "true", "was not started: "},
+		"too little memory": {[]string{"--min-free", "900T"}, "true", "was not started: "},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			name := "failed-" + strings.ReplaceAll(kind, " ", "-")
+			f := user.events(t, name)
+			args := append([]string{"run", "--name", name}, c.flags...)
+			r := output(t, user.command(t, append(args, "--", c.command, "secret-argument")...))
+			if r.status < 125 {
+				t.Errorf("%+v", r)
+			}
+			failed := f.event("failed")
+			if failed.Priority != "4" || failed.ID == "" || failed.ClientPID == "" || !strings.Contains(failed.Message, c.want) {
+				t.Errorf("%+v", failed)
+			}
+			if text := user.succeed(t, "logs", name); !strings.Contains(text, name+" ("+failed.ID+") was not started: ") {
+				t.Errorf("logs: %s", text)
+			}
+			out, err := exec.Command("journalctl", "--output=export", "--all", "MCPSCOPE_NAME="+name).CombinedOutput()
+			if text := string(out); err != nil || strings.Count(text, "MESSAGE_ID=") != 1 || strings.Contains(text, "secret-") {
+				t.Errorf("%v: a secret is in, or not one event is in\n%s", err, text)
+			}
+		})
+	}
+}
+
 // Processes that a server leaves are named where people look, and its end is counted by the cause.
 func TestLeftOversAreNamed(t *testing.T) {
 	for _, b := range []backend{cgroup, user} {

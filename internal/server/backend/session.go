@@ -207,6 +207,9 @@ func (p Place) startAgent(conn *systemd.Manager, s Session, gateway string) erro
 
 // checkLimit fails unless the kernel has the limit: a manager without the controller says nothing.
 func checkLimit(dir *cgroup.Group, l cgroup.Limit) error {
+	if err := cgroup.EnableController(dir, l.File, 0); err != nil { // it is not there, which has words
+		return err
+	}
 	now, err := cgroup.ReadLimit(dir, l.File)
 	if err != nil {
 		return err

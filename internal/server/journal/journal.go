@@ -19,6 +19,7 @@ type Event string
 const (
 	Started       Event = "started"
 	Ended         Event = "ended"
+	Failed        Event = "failed" // nothing was started
 	Frozen        Event = "frozen"
 	Thawed        Event = "thawed"
 	Swept         Event = "swept"
@@ -32,6 +33,7 @@ func MessageIDs() map[Event]string {
 	return map[Event]string{
 		Started:       "c3c54b04cd8149ca85498690168c08b9",
 		Ended:         "91271e0caed64105a0c3c1d4802c3a93",
+		Failed:        "7e2f1c8ad0934d6e9b51c0a4f6d8e317",
 		Frozen:        "c4da185547cd46349f526b0af5700a60",
 		Thawed:        "ca55d3e560a845a9ba78ac3db41c27dd",
 		Swept:         "a791711570c24d8980007a89a52bd556",

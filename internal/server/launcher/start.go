@@ -30,7 +30,7 @@ func (s *Server) Run() error {
 	// it stores the command line of each process that writes to it: arguments may be secrets
 	hasJournal := systemd.JournalExists()
 	if hasJournal {
-		hideArguments(s.Main.Argv[1:])
+		HideArguments(s.Main.Argv[1:])
 	}
 	b := &ownStart{making: newMaking(s)}
 	err := b.begin()
@@ -70,9 +70,9 @@ func shownArguments() []string {
 	return arguments
 }
 
-// hideArguments overwrites args, the last ones of this process's command line: the strings of os.Args are
-// that memory.
-func hideArguments(args []string) {
+// HideArguments overwrites args, the last ones of this process's command line: the strings of os.Args are
+// that memory. It does nothing if they are hidden already.
+func HideArguments(args []string) {
 	first := len(os.Args) - len(args)
 	if first <= 0 || !slices.Equal(os.Args[first:], args) {
 		return

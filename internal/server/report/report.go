@@ -109,6 +109,12 @@ func (r *Report) Write(fd int) {
 	}
 }
 
+// LogFailure writes to the journal that a server was not started, since many clients drop the stderr of a
+// server. text is the reason, on one line and without arguments.
+func LogFailure(c *protocol.Config, text string) {
+	journal.SubjectOf(c).Log(journal.Failed, systemd.Warning, "was not started: "+text)
+}
+
 // LogStart writes the start of a server to the journal.
 func LogStart(c *protocol.Config) {
 	text := fmt.Sprintf("started by %s[%d], %s", c.Client.Name, c.Client.PID, c.Group.Backend)
