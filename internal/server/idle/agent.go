@@ -144,7 +144,12 @@ func (m *member) unknown() string {
 	if err != nil || gone != nil {
 		return unexamined
 	}
-	return fmt.Sprintf("it runs %s, which is not known as a server", cmp.Or(name.Fit(comm), "a process"))
+	program := cmp.Or(name.Fit(comm), "a process")
+	argv := proc.Arguments(m.pid, argumentsMost)
+	if len(argv) > 1 && name.KindOf(argv[0]) == name.Interpreter { // there may be many that are called node
+		program += " (" + name.Derive(argv) + ")"
+	}
+	return fmt.Sprintf("it runs %s, which is not known as a server", program)
 }
 
 // isServer reports whether a process has the name of a server, and the agent writes its input and reads its

@@ -3,6 +3,9 @@
 package idle
 
 import (
+	"os"
+	"os/exec"
+	"path/filepath"
 	"testing"
 	"time"
 )
@@ -114,5 +117,23 @@ func TestWakeOfAnAgent(t *testing.T) {
 				t.Errorf("%d breaths, frozen: %v, reclaim: %v", s.breaths, s.frozen, s.Used)
 			}
 		})
+	}
+}
+
+// A note names the script, for there may be many processes of the same interpreter.
+func TestUnknownScript(t *testing.T) {
+	script := filepath.Join(t.TempDir(), "tool.pl")
+	if err := os.WriteFile(script, []byte("sleep 1000"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("perl", script)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	const want = "it runs perl (tool), which is not known as a server"
+	if got := (&member{pid: cmd.Process.Pid}).unknown(); got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
