@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"io"
+	"slices"
 	"strconv"
 	"time"
 
@@ -18,14 +19,14 @@ import (
 // have written that.
 type EndedServer struct {
 	ID, Name         string
-	UID              int // of the process that wrote the event
+	UID              int // of the process that wrote the event, or the owner that an event of root names
 	Backend          names.Backend
 	ClientPID        int
 	ClientName       string
 	ClientUnit       string
 	Project, Session string
 	Cause            causes.Cause
-	Started          *time.Time // nil for an orphan, whose start is not in the event
+	Started          *time.Time // nil if the event does not have it
 	Ended            time.Time
 	CPU              float64 // seconds
 	Peak             *uint64 // bytes, nil where the kernel has not counted
@@ -41,18 +42,25 @@ func EndedServers(uid int) ([]EndedServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	var uids []string
-	if uid >= 0 {
-		uids = []string{strconv.Itoa(uid)}
-	}
-	args := []string{"--quiet", "--all", "--output=json", "--boot"}
-	args = append(args, eventsBy(uids, journal.Ended, journal.Swept)...)
+	args := append([]string{"--quiet", "--all", "--output=json", "--boot"}, endsOf(uid)...)
 	var ended []EndedServer
 	err = source.stream(args, func(entries io.Reader) { ended = readEnded(entries) })
 	if err != nil {
 		return nil, err
 	}
-	return ended, nil
+	isOthers := func(e EndedServer) bool { return uid >= 0 && e.UID != uid } // root sweeps those of others
+	return slices.DeleteFunc(ended, isOthers), nil
+}
+
+// endsOf matches the ends of a user's servers, also those that root has swept; of all for a negative uid.
+func endsOf(uid int) []string {
+	kinds := []journal.Event{journal.Ended, journal.Swept}
+	if uid < 0 {
+		return eventsBy(nil, kinds...)
+	}
+	owner := strconv.Itoa(uid)
+	ofRoot := append(eventsBy([]string{"0"}, kinds...), "MCPSCOPE_OWNER="+owner)
+	return anyOf(eventsBy([]string{owner}, kinds...), ofRoot)
 }
 
 // readEnded leaves out entries that are not of mcpscope.
@@ -98,7 +106,11 @@ func parseEnded(line []byte) (EndedServer, bool) {
 		Cause:      causes.Cause(text("MCPSCOPE_CAUSE")),
 		Ended:      time.UnixMicro(micros).UTC(),
 	}
-	e.UID, _ = strconv.Atoi(text("_UID"))                      // the journal writes it
+	e.UID, _ = strconv.Atoi(text("_UID")) // the journal writes it
+	owner, err := strconv.Atoi(text("MCPSCOPE_OWNER"))
+	if e.UID == 0 && err == nil {
+		e.UID = owner
+	}
 	e.ClientPID, _ = strconv.Atoi(text("MCPSCOPE_CLIENT_PID")) // 0 without a client
 	e.CPU, _ = strconv.ParseFloat(text("MCPSCOPE_CPU_SECONDS"), 64)
 	peak, err := strconv.ParseUint(text("MCPSCOPE_MEMORY_PEAK_BYTES"), 10, 64)

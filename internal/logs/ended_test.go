@@ -16,9 +16,11 @@ not JSON
 {"__REALTIME_TIMESTAMP":"1700000010000000","MCPSCOPE_ID":[1,2],"MCPSCOPE_EVENT":"ended"}
 {"MCPSCOPE_ID":"without-a-time","MCPSCOPE_EVENT":"ended"}
 {"__REALTIME_TIMESTAMP":"1700000020000000","_UID":"0","MCPSCOPE_EVENT":"swept","MCPSCOPE_ID":"stuckone","MCPSCOPE_STUCK":"process 2"}
-{"__REALTIME_TIMESTAMP":"1700000030000000","_UID":"0","MCPSCOPE_EVENT":"swept","MCPSCOPE_ID":"p0vv3khv","MCPSCOPE_NAME":"git"}`
+{"__REALTIME_TIMESTAMP":"1700000030000000","_UID":"0","MCPSCOPE_EVENT":"swept","MCPSCOPE_ID":"p0vv3khv","MCPSCOPE_NAME":"git"}
+{"__REALTIME_TIMESTAMP":"1700000040000000","_UID":"0","MCPSCOPE_EVENT":"swept","MCPSCOPE_ID":"f00df00d","MCPSCOPE_OWNER":"1000","MCPSCOPE_SECONDS":"3"}
+{"__REALTIME_TIMESTAMP":"1700000050000000","_UID":"7","MCPSCOPE_EVENT":"ended","MCPSCOPE_ID":"f0r9edf0","MCPSCOPE_OWNER":"1000"}`
 	ended := readEnded(strings.NewReader(entries))
-	if len(ended) != 2 {
+	if len(ended) != 4 {
 		t.Fatalf("%+v", ended)
 	}
 	first := ended[0]
@@ -31,5 +33,11 @@ not JSON
 	}
 	if swept := ended[1]; swept.ID != "p0vv3khv" || swept.Cause != Swept || swept.Started != nil || swept.Peak != nil {
 		t.Errorf("%+v", swept)
+	}
+	if byRoot := ended[2]; byRoot.UID != 1000 || byRoot.Ended.Sub(*byRoot.Started) != 3*time.Second {
+		t.Errorf("swept by root: %+v", byRoot)
+	}
+	if forged := ended[3]; forged.UID != 7 {
+		t.Errorf("the owner that a user writes counts: %+v", forged)
 	}
 }

@@ -214,6 +214,36 @@ func TestLsOfEndedServers(t *testing.T) {
 	running.end()
 }
 
+// An orphan that root has swept is in the list of its own user, with its lifetime.
+func TestLsOfSweptServers(t *testing.T) {
+	s := user.start(t, "swept", nil, stubborn)
+	id := strings.TrimSpace(user.succeed(t, "ls", "--format", "{{if eq .Name \"swept\"}}{{.ID}}{{end}}"))
+	_, guard, err := escape.FindServer(user.user.Slice(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer guard.Close()
+	launcher, err := escape.OpenProcess(s.Cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer launcher.Close()
+	if err := escape.KillTogether(guard, launcher); err != nil {
+		t.Fatal(err)
+	}
+	_ = s.Cmd.Wait() // it was killed
+	system.succeed(t, "sweep", "--all-users")
+	system.events(t, "swept").event("swept")
+	const format = "{{.Name}} {{.UID}} {{.Backend}} {{.Cause}}{{if .Started}} lived {{.Ended.After .Started}}{{end}}"
+	const want = "swept 1000 systemd-user swept lived true\n"
+	if out := system.succeed(t, "ls", "--format", format, "--all", "--all-users"); !strings.Contains(out, want) {
+		t.Errorf("root, of all users:\n%s", out)
+	}
+	if out := system.succeed(t, "ls", "--format", format, "--all"); strings.Contains(out, "swept 1000") {
+		t.Errorf("root's own:\n%s", out)
+	}
+}
+
 // doctor starts servers to see what works. A user who looks for the own ones does not find those, not even with --all.
 func TestServersOfDoctor(t *testing.T) {
 	for _, b := range []backend{system, user} {

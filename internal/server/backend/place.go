@@ -275,3 +275,17 @@ func (p Place) checkTree() error {
 	}
 	return nil
 }
+
+// OfGroup derives the backend of a group from the path of its directory's parent, from the root of the
+// cgroup2 mount.
+func OfGroup(above string, managed bool) names.Backend {
+	switch {
+	case managed && strings.Contains(above, "/user@"):
+		return names.SystemdUser
+	case managed:
+		return names.SystemdSystem
+	case strings.HasPrefix(above+"/", "/"+names.Slice+"/"):
+		return names.Cgroup
+	}
+	return names.Delegated
+}

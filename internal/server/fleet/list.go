@@ -20,7 +20,6 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/causes"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/idle"
-	"github.com/mcpscope/mcpscope/internal/server/names"
 	"github.com/mcpscope/mcpscope/internal/server/orphan"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
@@ -173,7 +172,7 @@ func listOne(parent *cgroup.Group, above, dir string, seen *orphan.Census) (*Lis
 	if err == nil {
 		_, armed, err = g.Payload.Attr(group.AttrArmed)
 	}
-	g.Backend = backendOf(above, g.Managed)
+	g.Backend = backend.OfGroup(above, g.Managed)
 	s := &Listed{Placed: g.Placed, group: g, members: g.Payload, Group: above + "/" + dir}
 	if err == nil && g.Managed && g.LeftToManager() {
 		s.Unit = dir
@@ -208,19 +207,6 @@ func (s *Listed) isEmptied() bool {
 		return g.Managed && !group.Populated(g.Top)
 	}
 	return s.Launcher == 0 && !group.Populated(g.Payload)
-}
-
-// backendOf derives the backend from the directory of a group.
-func backendOf(above string, managed bool) names.Backend {
-	switch {
-	case managed && strings.Contains(above, "/user@"):
-		return names.SystemdUser
-	case managed:
-		return names.SystemdSystem
-	case strings.HasPrefix(above+"/", "/"+names.Slice+"/"):
-		return names.Cgroup
-	}
-	return names.Delegated
 }
 
 // describe is for a server with a launcher or a guard.

@@ -129,6 +129,7 @@ func End(g *group.ControlGroup, grace time.Duration, dead func()) (Swept, error)
 	of := g.Facts()
 	engine := g.Engine()
 	empty := !group.Populated(g.Top)
+	known := knownOf(g, of)
 	s := Swept{ID: g.ID, Name: of.Name, Dir: g.Dir}
 	command := []string{engine, "run"}
 	if container.EndsFirst(engine) {
@@ -149,8 +150,8 @@ func End(g *group.ControlGroup, grace time.Duration, dead func()) (Swept, error)
 			text = "swept, but for " + s.Stuck
 			priority = systemd.Warning
 		}
-		who := journal.Subject{ID: g.ID, Name: of.Name, Client: of.Client, Origin: of.Origin}
-		who.Log(journal.Swept, priority, text, journal.Field("stuck", s.Stuck))
+		fields := append(known, journal.Field("stuck", s.Stuck))
+		subjectOf(g, of).Log(journal.Swept, priority, text, fields...)
 	}
 	if !ended {
 		return s, err

@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/causes"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/journal"
+	"github.com/mcpscope/mcpscope/internal/server/names"
 	"github.com/mcpscope/mcpscope/internal/server/orphan"
 	"github.com/mcpscope/mcpscope/internal/server/policy"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
@@ -259,6 +261,7 @@ func (s *sweeper) one(
 		return Swept{}, err
 	}
 	defer g.Close()
+	g.Backend = backendIn(parent, g)
 	of := g.Facts()
 	if s.filter.Unit != "" && s.filter.Unit != of.Client.Unit {
 		return Swept{}, nil
@@ -270,22 +273,55 @@ func (s *sweeper) one(
 	case s.filter.DryRun:
 		return Swept{ID: g.ID, Name: of.Name, Dir: g.Dir}, nil
 	}
+	known := knownOf(g, of)
 	swept, err := End(g, SweepGrace, dead)
 	if over && swept.Stuck == "" {
 		if s.filter.Unit != "" && err == nil {
-			logEndWithUnit(g.ID, of)
+			logEndWithUnit(g, of, known)
 		}
 		return Swept{}, err
 	}
 	return swept, err
 }
 
+// backendIn is the backend of a group. It is "" where the hierarchy is not visible.
+func backendIn(parent *cgroup.Group, g *group.ControlGroup) names.Backend {
+	root, _, err := group.Position(0)
+	if err != nil {
+		return ""
+	}
+	defer root.Close()
+	return backend.OfGroup(strings.TrimPrefix(parent.Path(), root.Path()), g.Managed)
+}
+
 // logEndWithUnit writes the end of a server that systemd has killed with its unit, together with the watcher
 // and the guard that would have written it.
-func logEndWithUnit(id string, of protocol.Facts) {
-	who := journal.Subject{ID: id, Name: of.Name, Client: of.Client, Origin: of.Origin}
-	who.Log(journal.Ended, systemd.Notice, "ended: its client's unit was killed, with all of mcpscope in it",
-		journal.Field("cause", string(causes.ClientDied)))
+func logEndWithUnit(g *group.ControlGroup, of protocol.Facts, known []systemd.JournalField) {
+	fields := append(known, journal.Field("cause", string(causes.ClientDied)))
+	subjectOf(g, of).Log(journal.Ended, systemd.Notice,
+		"ended: its client's unit was killed, with all of mcpscope in it", fields...)
+}
+
+// subjectOf is a server that is known by its group alone.
+func subjectOf(g *group.ControlGroup, of protocol.Facts) journal.Subject {
+	return journal.Subject{ID: g.ID, Name: of.Name, Client: of.Client, Backend: g.Backend, Origin: of.Origin}
+}
+
+// knownOf are fields for an event, for a server that another process has watched: as far as the group has
+// them, before it is removed. The owner is not the user who sweeps.
+func knownOf(g *group.ControlGroup, of protocol.Facts) []systemd.JournalField {
+	known := []systemd.JournalField{journal.Field("owner", strconv.Itoa(g.Owner()))}
+	if of.Started > 0 {
+		lived := max(time.Since(time.Unix(0, of.Started)), 0) // the clock may have been set back
+		known = append(known, journal.Field("seconds", fmt.Sprint(lived.Seconds())))
+	}
+	if used, err := g.Payload.CPU(); err == nil {
+		known = append(known, journal.Field("cpu_seconds", fmt.Sprint(used.Seconds())))
+	}
+	if peak := g.Figures().MemoryPeak; peak != nil {
+		known = append(known, journal.Field("memory_peak_bytes", strconv.FormatUint(*peak, 10)))
+	}
+	return known
 }
 
 // isOver reports whether no process is left of a server, so that only directories are removed. Its guard may
