@@ -78,7 +78,8 @@ func (p Place) ownSlice() *cgroup.Group {
 // stays in a plain directory. It returns nil for a group that is no manager's, or is a scope already.
 func Adoption(c *protocol.Config, guard freeze.Root) func(*group.ControlGroup) {
 	kind := managers[c.Group.Backend]
-	if kind == "" || !c.Group.Managed || c.Group.Scope {
+	isGroupForManager := kind != "" && c.Group.Managed && !c.Group.Scope
+	if !isGroupForManager || guard.PIDFD < 0 { // without it the pid may be another process's
 		return nil
 	}
 	return func(g *group.ControlGroup) { adopt(g, kind, c, guard) }

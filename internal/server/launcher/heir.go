@@ -80,6 +80,7 @@ func renumber(p *page.Page, k page.Kept) {
 	p.FD.Program = -1
 	p.FD.Launcher = -1
 	p.ByGuard.Generation++ // the other process may still run
+	p.ByGuard.GuardPID = 0 // the guard of the start ended with the watcher before
 }
 
 // load makes a brain from the page of a server of the watcher before. The lifecycle of an unproven server has

@@ -31,6 +31,20 @@ func TestDismissOfNoGuard(t *testing.T) {
 	}
 }
 
+// The guard of the start has ended with the watcher before, and its pid may be another process's.
+func TestHeirHasNoGuard(t *testing.T) {
+	p, errno := page.New()
+	if errno != 0 {
+		t.Fatal(errno)
+	}
+	defer p.Close()
+	p.ByGuard.GuardPID = 77
+	renumber(p, page.Kept{Memory: p.Memory, Payload: -1, Stdin: -1, Stdout: -1})
+	if p.ByGuard.GuardPID != 0 {
+		t.Errorf("the guard is %d still", p.ByGuard.GuardPID)
+	}
+}
+
 // mapped counts the pages that this process has mapped.
 func mapped(t *testing.T) int {
 	t.Helper()
