@@ -78,6 +78,19 @@ func TestNextServerEndsAnOrphan(t *testing.T) {
 	w.clean()
 }
 
+// A grace can only shorten that of an orphan, whose members may ignore SIGTERM for ever.
+func TestStopOfAnOrphanWithoutEnd(t *testing.T) {
+	t.Parallel()
+	s := startProbe(t, nil, "--members", "2")
+	s.stay()
+	_, id := s.members.Main()
+	if err := escape.KillTogether(s.guard, s.Server); err != nil {
+		t.Fatal(err)
+	}
+	s.world.wantSuccess("stop", "--grace", "infinity", id)
+	s.dead()
+}
+
 // A launcher makes its directory before it locks and arms it. If it is killed in between, the directory is
 // left. A directory of tomorrow is never too old, and one of an hour ago always is.
 func TestSweepSparesAFreshDirectory(t *testing.T) {

@@ -37,7 +37,7 @@ const (
 // nothing is left. A grace can only shorten the server's own, which AsConfigured is.
 func (s *Listed) Stop(grace time.Duration) error {
 	if s.State == Orphaned && s.group != nil {
-		if grace == AsConfigured {
+		if grace < 0 { // as configured, or infinity
 			grace = sweep.SweepGrace
 		}
 		return s.sweep(grace)

@@ -243,7 +243,7 @@ func (s *Session) Stop(grace time.Duration) error {
 	var stuck []freeze.Stuck
 	for _, dir := range s.besideServers() {
 		stop := freeze.Stop{Target: dir, Ask: unix.SIGTERM, Grace: AgentGrace}
-		if grace != AsConfigured {
+		if grace >= 0 { // not as configured, and not infinity
 			stop.Grace = min(grace, AgentGrace)
 		}
 		if stop.Grace == 0 {
