@@ -235,8 +235,15 @@ func RemoveSession(above string, parent *cgroup.Group, dir string) error {
 		return proc.IgnoreGone(err)
 	}
 	defer session.Close()
-	err = session.TryLock(unix.LOCK_EX) // its agent is about to enter it
-	if err != nil || group.Populated(session) {
+	if session.TryLock(unix.LOCK_EX) != nil { // its agent is about to enter it
+		return nil
+	}
+	return removeLocked(session, above, parent, dir)
+}
+
+// removeLocked is RemoveSession for one that the caller has locked.
+func removeLocked(session *cgroup.Group, above string, parent *cgroup.Group, dir string) error {
+	if group.Populated(session) {
 		return nil
 	}
 	kind := managers[OfSession(path.Join(above, dir))]
@@ -322,5 +329,8 @@ func LeaveSession(at string, until time.Time) error {
 	if _, err := freeze.AwaitEmpty(session, until); err != nil {
 		return proc.IgnoreGone(err)
 	}
-	return RemoveSession(path.Dir(at), parent, path.Base(at))
+	if err := lockSession(session); err != nil { // a sweep has locked it for a moment
+		return err
+	}
+	return removeLocked(session, path.Dir(at), parent, path.Base(at))
 }

@@ -103,7 +103,7 @@ func (s *Server) replaceOlder() {
 		case 1:
 			l.LogStop("a newer one, " + newer.Group.ID + " (--replace)")
 			if err := l.RequestStop(); err != nil {
-				s.Note("the older server " + l.ID + " stays: " + err.Error())
+				s.Group.AddNote("the older server " + l.ID + " stays: " + err.Error()) // not beside the loop
 			}
 		case -1:
 			s.stopAsOlder()

@@ -178,7 +178,11 @@ func (g *ControlGroup) Disarm() error {
 // Reopen is the group of a payload that a brain has inherited.
 func Reopen(payload int, at protocol.Placed) (g *ControlGroup, err error) {
 	g = &ControlGroup{Placed: at}
-	g.Payload, err = cgroup.FromFD(payload, g.Dir)
+	where := g.Dir
+	if g.InSession { // whose path is needed when the group was removed
+		where, _ = os.Readlink(proc.DescriptorPath(os.Getpid(), payload)) // "", without /proc
+	}
+	g.Payload, err = cgroup.FromFD(payload, where)
 	if !g.Managed {
 		g.Top = g.Payload
 	}
@@ -334,10 +338,10 @@ func (g *ControlGroup) Beside() (parent *cgroup.Group, own string) {
 	return parent, "" // nil, if no such server has run
 }
 
-// record sets an attribute for people only.
+// record sets an attribute that can be done without.
 func (g *ControlGroup) record(attr, text string) {
 	if g.tree == nil {
-		_ = g.Payload.SetAttr(attr, text)
+		_ = g.Payload.SetAttr(attr, text) // members can fill the space for attributes
 	}
 }
 
@@ -349,6 +353,9 @@ func (g *ControlGroup) Note(notes []string) {
 
 // AddNote records one more remark.
 func (g *ControlGroup) AddNote(note string) {
+	if g.IsTree() {
+		return
+	}
 	before, _, _ := g.Payload.Attr(AttrNotes) // none, if it can't be read
 	notes := strings.Split(before, "\n")
 	if !slices.Contains(notes, note) {
@@ -372,7 +379,9 @@ func (g *ControlGroup) Cause() causes.Cause {
 // cause when the group was frozen or thawed. As soon as it stops the server it thaws the group itself, so a
 // freeze that is never seen is no failure.
 func (g *ControlGroup) AskToStop() error {
-	g.Ending(causes.StopRequested)
+	if err := g.Payload.SetAttr(attrEnding, string(causes.StopRequested)); err != nil {
+		return proc.IgnoreGone(fmt.Errorf("request a stop: %w", err))
+	}
 	frozen := false
 	for try := 0; try < 100 && !frozen; try++ { // on a busy machine
 		frozen = freeze.Freeze(g.Payload)
@@ -383,6 +392,7 @@ func (g *ControlGroup) AskToStop() error {
 // Adopt asks a manager to take the group over, if it is meant to be a scope.
 func (g *ControlGroup) Adopt() {
 	if g.AdoptBy != nil {
+		g.whole() // which is not opened by two goroutines at the same time
 		g.adopted = make(chan struct{})
 		go func() {
 			defer close(g.adopted)

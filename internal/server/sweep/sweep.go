@@ -103,18 +103,27 @@ func BeginSweep(parent *cgroup.Group, except string) *Begun {
 	return beginSweep(lockForSweep(parent), except)
 }
 
-// BeginSweepOfMany is BeginSweep for the starts of many servers in a row. It first holds the locks for a time
-// that grows with the number of groups, in which no other start sweeps. So the sweeps of all of them together
-// take only a part of a processor. It returns after that time.
+// BeginSweepOfMany is BeginSweep for the starts of many servers in a row. It first holds the lock of their
+// directory for a time that grows with the number of groups, in which no other start there sweeps. So the
+// sweeps of all of them together take only a part of a processor. It returns after that time.
 func BeginSweepOfMany(parent *cgroup.Group, except string) *Begun {
-	locked := lockForSweep(parent)
+	if parent == nil {
+		return beginSweep(nil, except)
+	}
+	if parent.TryLock(unix.LOCK_EX) != nil { // another start does it
+		_ = parent.Close() // a directory
+		return beginSweep(nil, except)
+	}
 	groups := 0
-	for _, dir := range locked {
+	for _, dir := range withSessions(parent) {
 		groups += len(group.OwnIn(dir))
+		if dir != parent {
+			_ = dir.Close() // as above
+		}
 	}
 	wait := min(time.Duration(groups)*gatherEach, gatherMost)
 	_ = unix.Nanosleep(&unix.Timespec{Nsec: int64(wait)}, nil) // a signal only shortens it
-	return beginSweep(locked, except)
+	return BeginSweep(parent, except)
 }
 
 // lockForSweep returns the directory of a start, and those of sessions, in which no other process sweeps. It
