@@ -50,7 +50,8 @@ func TestLsAllWithoutJournal(t *testing.T) {
 	if systemd.JournalExists() {
 		t.Skip("this host has a journal")
 	}
-	const want = "mcpscope: note: servers that have ended are not listed: there is no systemd journal here\n"
+	const want = "mcpscope: note: servers that have ended are not listed: there is no systemd journal here\n" +
+		"mcpscope: hint: mcpscope run --report FILE "
 	if s := say("ls", "--all"); s.status != cli.ExitOK || !strings.Contains(s.err, want) {
 		t.Errorf("%+v, want %q", s, want)
 	}

@@ -26,7 +26,7 @@ func (f *lsFlags) ended(running []*fleet.Listed, stdio cli.Stdio) []render.Serve
 	}
 	found, err := logs.EndedServers(uid)
 	if err != nil {
-		stdio.Note("servers that have ended are not listed: " + cli.ErrorLine(err))
+		stdio.NoteError("servers that have ended are not listed: ", err)
 	}
 	var views []render.Server
 	for _, e := range found {

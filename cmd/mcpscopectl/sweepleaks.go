@@ -19,7 +19,7 @@ import (
 func (f *sweepFlags) sweepLeaks(stdio cli.Stdio) int {
 	found, err := leaks.Find(selection.Whose(f.AllUsers), f.olderThan)
 	for _, err := range found.Unread {
-		stdio.Note("leaks of some servers are not found: cannot " + cli.ErrorLine(err))
+		stdio.NoteError("leaks of some servers are not found: cannot ", err)
 	}
 	if err != nil {
 		return stdio.Cannot("look for leaks", err)

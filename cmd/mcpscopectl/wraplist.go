@@ -123,7 +123,7 @@ func printByFile(stdio cli.Stdio, views []configuredView) {
 func printUnread(stdio cli.Stdio, found clientconfig.Found) int {
 	status := cli.ExitOK
 	for _, err := range found.Unsearched() {
-		stdio.Note("cannot " + cli.ErrorLine(err))
+		stdio.NoteError("cannot ", err)
 	}
 	for _, c := range found.Files {
 		if c.BackupErr != nil && wrapping.AnyWrapped(c.Servers) {

@@ -55,6 +55,12 @@ func (s Stdio) Hint(text string) {
 // Note prints what a person should know although the command has not failed.
 func (s Stdio) Note(text string) { fmt.Fprintf(s.Err, "mcpscope: note: %s\n", OneLine(text)) }
 
+// NoteError is Note for a part of the work that has failed, with the remedy of the error.
+func (s Stdio) NoteError(text string, err error) {
+	s.Note(text + ErrorLine(err))
+	s.Hint(remedy.Of(err))
+}
+
 // Printer prints the failures of a command that executes another program with the same stderr.
 type Printer struct {
 	Stdio

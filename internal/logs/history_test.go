@@ -4,8 +4,11 @@ package logs
 
 import (
 	"errors"
+	"io"
 	"io/fs"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -113,6 +116,29 @@ func TestJournalctlError(t *testing.T) {
 	}
 	if got := journalctlError(fs.ErrPermission); !errors.Is(got, fs.ErrPermission) {
 		t.Errorf("%v", got)
+	}
+}
+
+// Entries that journalctl cannot print fail with its reason, whichever command reads them.
+func TestStreamOfAJournalThatMayNotBeRead(t *testing.T) {
+	for text, want := range map[string][2]string{
+		"No journal files were opened due to insufficient permissions.": {
+			"read the journal: this user may not read any of its files", "sudo mcpscope logs, or "},
+		"Journal file x is truncated": {"read the journal: journalctl: Journal file x is truncated", ""},
+	} {
+		journalctl := filepath.Join(t.TempDir(), "journalctl")
+		script := "#!/bin/sh\necho entry\necho '" + text + "' >&2\nexit 1\n"
+		if err := os.WriteFile(journalctl, []byte(script), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		entries := ""
+		err := (&Journal{journalctl: journalctl}).stream(nil, func(r io.Reader) {
+			read, _ := io.ReadAll(r) // compared below
+			entries = string(read)
+		})
+		if err == nil || err.Error() != want[0] || !strings.HasPrefix(remedy.Of(err), want[1]) || entries != "entry\n" {
+			t.Errorf("%v, hint %q, entries %q", err, remedy.Of(err), entries)
+		}
 	}
 }
 

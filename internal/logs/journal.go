@@ -3,6 +3,7 @@
 package logs
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -63,6 +64,8 @@ func (j *Journal) newest(matches []string) (server, bool, error) {
 // stream has a function read the entries that journalctl prints, to the end.
 func (j *Journal) stream(args []string, read func(entries io.Reader)) error {
 	cmd := exec.Command(j.journalctl, args...)
+	var reason bytes.Buffer
+	cmd.Stderr = &reason
 	entries, err := cmd.StdoutPipe()
 	if err != nil {
 		return fmt.Errorf("read the journal: %w", err)
@@ -71,8 +74,12 @@ func (j *Journal) stream(args []string, read func(entries io.Reader)) error {
 		return fmt.Errorf("read the journal: %w", err)
 	}
 	read(entries)
-	if err := cmd.Wait(); err != nil {
-		return fmt.Errorf("read the journal: journalctl: %w", err)
+	err = cmd.Wait()
+	if failed, ok := errors.AsType[*exec.ExitError](err); ok {
+		failed.Stderr = reason.Bytes() // Output does that, Wait does not
+	}
+	if err != nil {
+		return fmt.Errorf("read the journal: %w", journalctlError(err))
 	}
 	return nil
 }
