@@ -61,8 +61,9 @@ A session (mcpscope gateway --session-group) has a line above its servers, with
 the sums of its agent and servers.
 
 With --all, also list the servers that have ended since the boot, as the journal
-has them. Their STATE is ended, ENDED the time since their end, CAUSE its reason
-(swept for an orphan), and AGE the time since their start.
+has them. Their STATE is ended, AGE the time that they ran, ENDED the time since
+their end, and CAUSE its reason (swept for an orphan, whose AGE is unknown). By
+age, they are sorted by their start.
 
 A template of --format has the fields of --json:
 

@@ -7,7 +7,6 @@ package main
 import (
 	"os"
 	"slices"
-	"time"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/logs"
@@ -52,10 +51,8 @@ func endedView(e *logs.EndedServer) render.Server {
 		Ended:   &e.Ended,
 		Figures: render.Figures{CPU: e.CPU, Peak: e.Peak},
 	}
-	start := e.Ended // of an orphan no earlier time is known
-	if e.Started != nil {
-		start = *e.Started
+	if e.Started != nil { // it is unknown of an orphan
+		v.Age = e.Ended.Sub(*e.Started).Seconds()
 	}
-	v.Age = max(time.Since(start), 0).Seconds()
 	return v
 }

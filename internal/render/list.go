@@ -33,7 +33,8 @@ func (r *Row) nameText() string {
 }
 
 func (r *Row) ageText() string {
-	if r.IsSession {
+	hasUnknownStart := r.Ended != nil && r.Started == nil // an orphan
+	if r.IsSession || hasUnknownStart {
 		return "-"
 	}
 	return HumanSeconds(r.Age)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // SortColumns are the columns by which servers can be sorted.
@@ -20,7 +21,8 @@ func Comparison(column string) func(a, b *Server) int {
 			return cmp.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name))
 		}
 	case "age":
-		return func(a, b *Server) int { return cmp.Compare(a.Age, b.Age) }
+		now := time.Now()
+		return func(a, b *Server) int { return cmp.Compare(a.sinceStart(now), b.sinceStart(now)) }
 	case "cpu":
 		return func(a, b *Server) int { return cmp.Compare(a.CPU, b.CPU) }
 	case "memory":
@@ -36,6 +38,14 @@ func Comparison(column string) func(a, b *Server) int {
 		}
 	}
 	return nil
+}
+
+// sinceStart is the time since its start in seconds, also of a server that has ended: its age stands still.
+func (s *Server) sinceStart(now time.Time) float64 {
+	if s.Ended == nil {
+		return s.Age
+	}
+	return s.Age + now.Sub(*s.Ended).Seconds()
 }
 
 // MemoryBytes is the memory of a server, and 0 if that is not known.

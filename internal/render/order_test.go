@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 func sortable() []Server {
@@ -51,5 +52,29 @@ func TestOrder(t *testing.T) {
 	OldestFirst().Sort(servers)
 	if servers[0].ID != "1" || servers[2].ID != "3" {
 		t.Errorf("the oldest is not the first: %+v", servers)
+	}
+}
+
+// By age, a server that has ended is where its start is, however long it ran. Without a start it has that of its end.
+func TestAgeOrderOfServersThatHaveEnded(t *testing.T) {
+	now := time.Now()
+	ago := func(d time.Duration) *time.Time {
+		then := now.Add(-d)
+		return &then
+	}
+	servers := []Server{
+		{Identity: Identity{ID: "swept"}, Ended: ago(15 * time.Minute)},
+		{Identity: Identity{ID: "long"}, Started: ago(time.Hour), Ended: ago(time.Minute), Age: 3540},
+		{Identity: Identity{ID: "young"}, Started: ago(time.Minute), Age: 60},
+		{Identity: Identity{ID: "short"}, Started: ago(2 * time.Hour), Ended: ago(119 * time.Minute), Age: 60},
+		{Identity: Identity{ID: "old"}, Started: ago(30 * time.Minute), Age: 1800},
+	}
+	OldestFirst().Sort(servers)
+	var got []string
+	for _, s := range servers {
+		got = append(got, s.ID)
+	}
+	if want := []string{"short", "long", "old", "swept", "young"}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }

@@ -27,7 +27,7 @@ type Server struct {
 	Guard    int        `json:"guard_pid,omitempty"`
 	Started  *time.Time `json:"started,omitempty"`
 	Ended    *time.Time `json:"ended,omitempty"` // of a server that the journal has
-	Age      float64    `json:"age_seconds"`
+	Age      float64    `json:"age_seconds"`     // from the start to now, or to the end
 	Policy   string     `json:"policy,omitempty"`
 	Figures
 	// Role is that of protocol.Facts.
