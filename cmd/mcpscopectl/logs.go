@@ -12,10 +12,13 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/logs"
+	"github.com/mcpscope/mcpscope/internal/selection"
+	"github.com/mcpscope/mcpscope/internal/server/group"
 )
 
 func logsCommand(stdio cli.Stdio) *cobra.Command {
 	var q logs.Query
+	var everyone bool
 	c := command(spec{
 		use: "logs [NAME|ID] [flags]", short: "print the history of servers, and their stderr",
 		also:     "log journal events",
@@ -29,14 +32,17 @@ func logsCommand(stdio cli.Stdio) *cobra.Command {
 asked to stop, swept, and ended with the processes that were killed. With NAME
 or ID, also print the stderr of a server that was started with --stderr journal.
 NAME selects the running servers of that name, or else the one that ended last.
-The beginning of an ID is enough while the server runs.
+The beginning of an ID is enough while the server runs. Users see their own
+servers, and root sees those of all users, with or without --all-users.
 
 mcpscope never waits for the journal: entries are lost while the journal is full
 or does not respond. To write every end of a server to a file, use mcpscope run
 --report. The journal drops empty lines and splits lines of more than 48 KiB
 (LineMax= in journald.conf).`,
-	}, func(operands []string) int { return printLogs(q, operands, stdio) })
+	}, func(operands []string) int { return printLogs(q, everyone, operands, stdio) })
 	fs := c.Flags()
+	const always = "include the servers of all users (root only, who sees them anyway)"
+	fs.BoolVar(&everyone, "all-users", false, always)
 	fs.BoolVarP(&q.Follow, "follow", "f", false, "print the last ten entries, then new entries until ^C")
 	fs.Func("since",
 		"print entries since `TIME`: a duration ago (2h, 1d), "+
@@ -62,13 +68,16 @@ func since(text string, now time.Time) string {
 }
 
 // printLogs becomes journalctl, unless there is a mistake.
-func printLogs(q logs.Query, operands []string, stdio cli.Stdio) int {
+func printLogs(q logs.Query, everyone bool, operands []string, stdio cli.Stdio) int {
 	if len(operands) > 1 {
 		return stdio.Mistake("logs", "only one name or id is possible; without it, logs prints all servers")
 	}
 	called := ""
 	if len(operands) == 1 {
 		called = operands[0]
+	}
+	if err := group.CheckChoice(selection.Whose(everyone)); err != nil {
+		return stdio.Cannot("print logs", err)
 	}
 	journal, err := logs.Open()
 	if err == nil {

@@ -38,6 +38,15 @@ func TestLogsOfAnUnknownServer(t *testing.T) {
 	}
 }
 
+// Each command that selects servers has the same flag for those of other users.
+func TestAllUsersIsAFlagOfEachList(t *testing.T) {
+	for _, command := range []string{"freeze", "inspect", "logs", "ls", "metrics", "set", "stop", "sweep", "thaw", "top"} {
+		if s := say(command, "--all-users=maybe"); !strings.Contains(s.err, `--all-users "maybe"`) {
+			t.Errorf("%s: %+v", command, s)
+		}
+	}
+}
+
 func TestSince(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	for text, want := range map[string]string{

@@ -79,6 +79,8 @@ func TestOtherUsersNeedRoot(t *testing.T) {
 			"ls":             "list servers",
 			"ls --json":      "list servers",
 			"metrics":        "list servers",
+			"logs":           "print logs",
+			"logs x":         "print logs",
 			"stop x":         "stop",
 			"stop --all":     "stop",
 			"sweep":          "sweep",
