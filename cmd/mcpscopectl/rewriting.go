@@ -209,7 +209,7 @@ func (r *rewriting) write(p clientconfig.Change) error {
 	switch {
 	case backup == "":
 	case p.KeepsMore():
-		const kept = " (kept its backup, because the file has changed since: rm %s)"
+		const kept = " (kept its backup, which may contain keys, because the file has changed since: rm %s)"
 		text += fmt.Sprintf(kept, cli.OneLine(cli.Word(backup)))
 	default:
 		text += fmt.Sprintf(" (backup: %s)", cli.OneLine(backup))
@@ -233,10 +233,11 @@ func (r *rewriting) cleanUp(left []clientconfig.Left) int {
 		case removed:
 			fmt.Fprintf(r.stdio.Out, "%s: removed its backup, which is the same text\n", path)
 		case l.Removed:
-			const text = "%s: it was removed, and its backup is there: rm %s\n"
+			const text = "%s: it was removed, and its backup, which may contain keys, is there: rm %s\n"
 			fmt.Fprintf(r.stdio.Out, text, path, backup)
 		default:
-			const text = "%s: nothing in it is wrapped, and its backup is another text: rm %s\n"
+			const text = "%s: nothing in it is wrapped, " +
+				"and its backup, which may contain keys, is another text: rm %s\n"
 			fmt.Fprintf(r.stdio.Out, text, path, backup)
 		}
 	}

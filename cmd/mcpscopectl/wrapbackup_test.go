@@ -32,15 +32,15 @@ func TestUnwrapReportsTheBackupThatItKeeps(t *testing.T) {
 	u := newUser(t)
 	u.wants(0, []string{"(backup: " + u.backup() + ")"}, "wrap", "--program", u.program, "--yes")
 	u.write(u.config, edited(wrapped(u.program, "")))
-	u.wants(0, []string{"(kept its backup, because the file has changed since: rm " + u.backup() + ")"}, "unwrap", "--yes")
+	u.wants(0, []string{"(kept its backup, which may contain keys, because the file has changed since: rm " + u.backup() + ")"}, "unwrap", "--yes")
 	u.wantsFile(edited(cursor))
 	u.wantsBackup(true)
-	u.wants(0, []string{u.config + ": nothing in it is wrapped, and its backup is another text: rm " + u.backup()}, "unwrap", "--yes")
+	u.wants(0, []string{u.config + ": nothing in it is wrapped, and its backup, which may contain keys, is another text: rm " + u.backup()}, "unwrap", "--yes")
 	u.wantsBackup(true)
 	if err := os.Remove(u.config); err != nil {
 		t.Fatal(err)
 	}
-	u.wants(0, []string{u.config + ": it was removed, and its backup is there: rm " + u.backup()}, "unwrap", "--yes")
+	u.wants(0, []string{u.config + ": it was removed, and its backup, which may contain keys, is there: rm " + u.backup()}, "unwrap", "--yes")
 	u.wantsBackup(true)
 }
 
@@ -57,7 +57,7 @@ func TestPathsWithBlanks(t *testing.T) {
 		t.Fatal(err)
 	}
 	quoted := strings.ReplaceAll(u.backup(), "'", `'\''`)
-	u.wants(0, []string{"its backup is there: rm '" + quoted + "'\n"}, "unwrap", "--yes")
+	u.wants(0, []string{"its backup, which may contain keys, is there: rm '" + quoted + "'\n"}, "unwrap", "--yes")
 }
 
 // While a server is wrapped, its backup is needed.
