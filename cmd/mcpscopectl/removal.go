@@ -18,10 +18,10 @@ import (
 func removalCommand(stdio cli.Stdio) *cobra.Command {
 	var onlyOwn bool
 	c := command(spec{
-		use: "removal", short: "list configurations and units that need mcpscope",
-		long: `List the configurations and units that stop working without this mcpscope:
-those of all users as root, otherwise your own. The exit status is 1 if there
-are any.`,
+		use: "removal", short: "list configurations, units and agents that need mcpscope",
+		long: `List the configurations and units that stop working without this mcpscope, and
+the agents and gateways that run below it: those of all users as root, otherwise
+your own. The exit status is 1 if there are any.`,
 	}, func([]string) int { return printUses(stdio, onlyOwn) })
 	c.Flags().BoolVar(&onlyOwn, "own", false, "list only those of the calling user")
 	c.Hidden = true

@@ -25,6 +25,11 @@ func Lookup(command string) (string, error) {
 	if !set {
 		path = "/bin:/usr/bin"
 	}
+	return LookupIn(path, command)
+}
+
+// LookupIn is Lookup of a command without a slash in the directories of path.
+func LookupIn(path, command string) (string, error) {
 	worst := error(unix.ENOENT)
 	for dir := range strings.SplitSeq(path, ":") {
 		file := cmp.Or(dir, ".") + "/" + command

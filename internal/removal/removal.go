@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package removal finds what stops working without mcpscope: wrapped files and units, of all users as root.
+// Package removal finds what stops working without mcpscope: wrapped files, units, and agents and gateways
+// that run, of all users as root.
 //
 // Root never opens the file of a user: a process of that user does.
 package removal
@@ -16,7 +17,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
-// Use is a file or a gateway that stops working without this mcpscope.
+// Use is a file, a gateway or an agent that stops working without this mcpscope.
 type Use struct {
 	Text   string // FILE: USE
 	Remedy string // a command that comes before the removal of mcpscope, or ""
@@ -50,13 +51,13 @@ func Find(runner string, onlyOwn bool) (Report, error) {
 	s := search{runner: runner}
 	var err error
 	switch {
-	case onlyOwn: // root lists the gateways of all users
+	case onlyOwn: // root lists what runs for all users
 		err = s.addOwn()
 	case os.Getuid() == 0:
 		err = s.addEverything()
 	default:
 		err = s.addOwn()
-		s.addGateways(os.Getuid(), "")
+		s.addRunning(os.Getuid())
 	}
 	return Report{Uses: s.uses}, err
 }
@@ -76,7 +77,6 @@ func (s *search) addEverything() error {
 	for _, dir := range unitDirectories {
 		s.addUnits(dir, "sudo ")
 	}
-	s.addGateways(group.Everyone, "sudo ")
 	var errs []error
 	if !isHomeOfRoot(settings.Home(os.Getenv)) { // in a container it can be another one than in passwd(5)
 		errs = append(errs, s.addOwn())
@@ -85,7 +85,14 @@ func (s *search) addEverything() error {
 	errs = append(errs, err)
 	accounts := slices.Concat(accountsIn(string(passwd)), accountsOfHomes("/home", true))
 	errs = append(errs, s.addUsers(accounts))
+	s.addRunning(group.Everyone) // after the files, which explain services
 	return errors.Join(errs...)
+}
+
+// addRunning finds what runs below the runner, and that no file explains.
+func (s *search) addRunning(uid int) {
+	s.addGateways(uid)
+	s.addAgents(uid)
 }
 
 // isHomeOfRoot reports whether a directory is the home of root in passwd(5), or belongs to another user.

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	gw "github.com/mcpscope/mcpscope/internal/gateway"
+	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/units"
 )
 
@@ -159,5 +161,84 @@ func TestUnitsThatStartIt(t *testing.T) {
 	}
 	if !slices.Equal(s.uses, want) {
 		t.Errorf("%q, want %q", s.uses, want)
+	}
+}
+
+// The unit of a service is shown by its manager. A login session or another scope starts nothing, so there the agent
+// has to be ended.
+func TestUnitStep(t *testing.T) {
+	const ofUser = "/user.slice/user-76543.slice/user@76543.service/"
+	for _, c := range []struct {
+		path       string
+		uid        int
+		unit, step string
+	}{
+		{"/system.slice/g.service/group", 0, "g.service", "sudo systemctl cat g.service"},
+		{"/system.slice/g.service", 76543, "g.service", "systemctl cat g.service"},
+		{ofUser + "app.slice/g.service", 76543, "g.service", "systemctl --user cat g.service"},
+		{ofUser + "app.slice/g.service", 0, "g.service", "sudo systemctl --user --machine=76543@.host cat g.service"},
+		{"/user.slice/user-76543.slice/session-c33.scope", 0, "session-c33.scope", ""},
+		{ofUser + "app.slice/vte-spawn-1.scope", 0, "vte-spawn-1.scope", ""},
+		{ofUser + "app.slice/mcpscope-agent-x.scope/agent", 76543, "mcpscope-agent-x.scope", ""},
+		{"/docker/1", 0, "", ""},
+		{"", 0, "", ""},
+	} {
+		unit, step := unitStep(c.path, c.uid)
+		if unit != c.unit || step != c.step {
+			t.Errorf("%s for %d: %q, %q; want %q, %q", c.path, c.uid, unit, step, c.unit, c.step)
+		}
+	}
+}
+
+// Without the right to see the program of a process, its command and PATH show which mcpscope it is.
+func TestWouldRun(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"ours", "other", "none"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"ours", "other"} {
+		if err := os.WriteFile(filepath.Join(dir, name, "mcpscope"), nil, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := search{runner: filepath.Join(dir, "ours", "mcpscope")}
+	for _, c := range []struct {
+		command, first string
+		want           bool
+	}{
+		{s.runner, "other", true},
+		{filepath.Join(dir, "other", "mcpscope"), "ours", false},
+		{"mcpscope", "ours", true},
+		{"mcpscope", "other", false},
+		{"mcpscope", "none", true}, // it may be
+		{"something", "none", false},
+	} {
+		env := []string{"HOME=/", "PATH=" + filepath.Join(dir, c.first)}
+		if got := s.wouldRun(c.command, env); got != c.want {
+			t.Errorf("%s with %s first: %v", c.command, c.first, got)
+		}
+	}
+}
+
+// Of a gateway that has ended its daemons are listed: its own pid may be another process.
+func TestLivingOfAGateway(t *testing.T) {
+	own, err := group.Identify(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const noProcess = 1<<22 + 1 // above any pid
+	ended := own
+	ended.Start++
+	starters := []gw.Starter{{Process: ended, IsDaemon: true}, {Process: own}, {Process: own, IsDaemon: true}}
+	for _, c := range []struct {
+		pid  int
+		want []int
+	}{{os.Getppid(), []int{os.Getppid()}}, {noProcess, []int{own.PID}}} {
+		g := gw.Running{PID: c.pid, Notices: gw.Notices{Starters: starters}}
+		if got := livingOf(&g); !slices.Equal(got, c.want) {
+			t.Errorf("of %d: %v, want %v", c.pid, got, c.want)
+		}
 	}
 }

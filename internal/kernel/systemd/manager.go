@@ -179,6 +179,22 @@ func UnitOf(path string, uid int) (unit string, kind Kind, ok bool) {
 	return unit, kind, unit != ""
 }
 
+// ManagerUser returns the user whose manager has a cgroup. ok is false for a cgroup of the system manager.
+func ManagerUser(path string) (uid int, ok bool) {
+	for part := range strings.SplitSeq(path, "/") {
+		text, isManager := strings.CutPrefix(part, "user@")
+		text, isService := strings.CutSuffix(text, ".service")
+		if !isManager || !isService {
+			continue
+		}
+		uid, err := strconv.Atoi(text)
+		if err == nil && uid >= 0 {
+			return uid, true
+		}
+	}
+	return -1, false
+}
+
 // Scope describes a transient scope.
 type Scope struct {
 	Name        string // with ".scope"; never one that exists

@@ -88,6 +88,21 @@ func TestUnitOf(t *testing.T) {
 	}
 }
 
+func TestManagerUser(t *testing.T) {
+	for path, want := range map[string]int{
+		"/user.slice/user-1001.slice/user@1001.service/app.slice/x.service": 1001,
+		"/user.slice/user-0.slice/user@0.service/app.slice/x.scope":         0,
+		"/user.slice/user-1000.slice/session-3.scope":                       -1,
+		"/system.slice/user@x.service":                                      -1,
+		"/system.slice/user@-5.service":                                     -1,
+		"/":                                                                 -1,
+	} {
+		if uid, ok := ManagerUser(path); uid != want || ok != (want >= 0) {
+			t.Errorf("%s: %d, %v; want %d", path, uid, ok, want)
+		}
+	}
+}
+
 func FuzzUnitOf(f *testing.F) {
 	f.Add("/a/b.service//c")
 	f.Fuzz(func(t *testing.T, path string) {
