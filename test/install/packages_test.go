@@ -229,6 +229,12 @@ func TestArchiveScripts(t *testing.T) {
 		}
 		escape.Contains(t, root(t, 2, file, "--help", "bin"), "nothing is changed")
 	}
+	uninstall := filepath.Join(dir, "uninstall")
+	escape.Contains(t, root(t, 0, uninstall), "mcpscope is not installed below /usr/local\n")
+	root(t, 0, "chmod", "-R", "a+rX", dir)
+	install := filepath.Join(dir, "install")
+	escape.Contains(t, root(t, 1, "setpriv", "--reuid=65534", "--clear-groups", "env", "PREFIX=/opt/here", install),
+		install+": cannot write to /opt: use sudo, or PREFIX=~/.local SYSCONFDIR=~/.config "+install+"\n")
 	same(t, before)
 }
 
