@@ -29,7 +29,7 @@ func (v *invocation) failAdmission(err error) int {
 	if errors.As(err, &short) {
 		text = shortText(short)
 	}
-	v.logFailure(text)
+	logFailure(v, text)
 	writeFailure(v.server.Name, v.server.Backend, v.server.Report, errors.New(text), "")
 	return v.Fail(cli.ExitOwnFailure, fmt.Sprintf("cannot start %q: %s", v.values.Name, text), "")
 }

@@ -102,7 +102,7 @@ func (v *invocation) prepare(operands []string) int {
 	v.operands = operands
 	file, err := programs.Lookup(operands[0])
 	if err != nil {
-		v.logFailure(cli.CommandText(operands, err))
+		logFailure(v, cli.CommandText(operands, err))
 		return v.FailCommand(operands, err)
 	}
 	limit, err := readNoFile()
@@ -177,7 +177,7 @@ func (v *invocation) failRun(err error, reported bool) int {
 	if admission.Refused(err) {
 		return v.failAdmission(err)
 	}
-	v.logFailure(err.Error())
+	logFailure(v, err.Error())
 	hint := advice.Hint(v.values.Backend, err)
 	if !reported {
 		writeFailure(v.server.Name, v.server.Backend, v.server.Report, err, hint)
@@ -186,7 +186,7 @@ func (v *invocation) failRun(err error, reported bool) int {
 }
 
 // logFailure is before there is a server.
-func (v *invocation) logFailure(text string) {
+func logFailure(v *invocation, text string) {
 	// the journal stores the command line of a process that writes to it: arguments may be secrets
 	launcher.HideArguments(v.operands[1:])
 	c := protocol.NewConfig()
