@@ -224,7 +224,7 @@ func signalExcept(except []int, g Target, sigs ...unix.Signal) error {
 		done, failed := signalSome(g, left[:min(len(left), batch())], sigs)
 		err = errors.Join(err, failed)
 		if done == 0 {
-			return errors.Join(err, fmt.Errorf("signal %d members: %w", len(left), unix.EMFILE))
+			return errors.Join(err, fmt.Errorf("signal members (%d left): %w", len(left), unix.EMFILE))
 		}
 		left = left[done:]
 	}

@@ -11,15 +11,12 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/text"
 )
 
 // Counted returns a number and a noun.
-func Counted(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
+func Counted[N int | uint64](n N, noun string) string { return text.Counted(n, noun) }
 
 // CanAsk reports whether stdin and stdout are a terminal.
 func (s Stdio) CanAsk() bool { return OnTerminal(os.Stdin) && OnTerminal(s.Out) }

@@ -47,7 +47,7 @@ func outsideLine(gateway string, outside []gateway.Outside, more int) string {
 	}
 	count := cli.Counted(len(outside), "server")
 	if more > 0 {
-		count = fmt.Sprintf("%d servers or more", len(outside))
+		count += " or more"
 	}
 	last := outside[len(outside)-1]
 	listed := strings.Join(commands, ", ")

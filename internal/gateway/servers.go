@@ -17,6 +17,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/launcher"
 	"github.com/mcpscope/mcpscope/internal/server/page"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/text"
 )
 
 // servers are the servers that a watcher follows. The guard keeps the descriptors of each: so the servers
@@ -73,7 +74,8 @@ func (s *servers) checkFiles() error {
 		}
 		err = unix.EMFILE
 	}
-	return fmt.Errorf("beside %d others: %w (RLIMIT_NOFILE is %d)", s.count(), err, limit.Cur)
+	others := text.Counted(s.count(), "other server")
+	return fmt.Errorf("beside %s: %w (RLIMIT_NOFILE is %d)", others, err, limit.Cur)
 }
 
 func (s *servers) count() int {
@@ -170,8 +172,8 @@ func (s *servers) retake() (found retaken, err error) {
 		}
 	}
 	if len(failed) > 0 {
-		const text = "%d servers are not watched any more: %v"
-		s.reporter.reportNote(fmt.Sprintf(text, len(failed), failed[0]))
+		lost := text.Counted(len(failed), "server")
+		s.reporter.reportNote(fmt.Sprintf("%s cannot be watched any more: %v", lost, failed[0]))
 	}
 	return found, nil
 }

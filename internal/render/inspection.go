@@ -138,7 +138,8 @@ func (i *Inspection) writeIdentity(b block) {
 	b.line("name", "%s (%s)", i.Name, i.ID)
 	b.optional("state", joinTexts(string(i.State), string(i.Cause)))
 	if i.IdleSince != nil {
-		b.line("idle", "since %s, woken %d times", i.IdleSince.Local().Format(time.DateTime), i.Wakes)
+		since := i.IdleSince.Local().Format(time.DateTime)
+		b.line("idle", "since %s, woken %s", since, cli.Counted(i.Wakes, "time"))
 	}
 	b.optional("backend", joinTexts(string(i.Backend), i.Unit))
 	b.optional("group", i.Group)
@@ -170,7 +171,7 @@ func (i *Inspection) writeFigures(b block) {
 		b.line("out of memory", "the kernel killed %d", i.OOMKills)
 	}
 	if i.PIDsRefused > 0 {
-		b.line("could not fork", "%d times", i.PIDsRefused)
+		b.line("could not fork", "%s", cli.Counted(i.PIDsRefused, "time"))
 	}
 }
 

@@ -4,6 +4,7 @@
 package text
 
 import (
+	"fmt"
 	"strings"
 	"unicode"
 )
@@ -16,6 +17,18 @@ func Printable(s string) string {
 		}
 		return '?'
 	}, s)
+}
+
+// Counted returns a number and a noun.
+func Counted[N int | uint64](n N, noun string) string {
+	switch {
+	case n == 1:
+	case strings.HasSuffix(noun, "s"):
+		noun += "es"
+	default:
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
 }
 
 // JoinLines returns the text of an error on one line; joined errors have one line each.

@@ -9,6 +9,7 @@ import (
 	"go/types"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -83,12 +84,27 @@ func TestStyle(t *testing.T) {
 		checkSizes(t, p, unused)
 		for _, file := range p.Syntax {
 			checkStatements(t, p, file)
+			checkPlurals(t, p, file)
 			checkDocumented(t, p, file)
 		}
 	}
 	for name := range unused {
 		t.Errorf("%s is on the list of large types, and is not large", name)
 	}
+}
+
+// plural is a count with a noun that would be wrong for one.
+var plural = regexp.MustCompile(`%d ([a-z]+ )?(agents|files|gateways|leaks|members|orphans|others|processes|servers|sessions|times)\b`)
+
+func checkPlurals(t *testing.T, p *packages.Package, file *ast.File) {
+	t.Helper()
+	ast.Inspect(file, func(n ast.Node) bool {
+		text, ok := n.(*ast.BasicLit)
+		if ok && text.Kind == token.STRING && plural.MatchString(text.Value) {
+			t.Errorf("%s: %s reads badly for 1: text.Counted or cli.Counted", positionOf(p, text.Pos()), text.Value)
+		}
+		return true
+	})
 }
 
 func checkSizes(t *testing.T, p *packages.Package, unused map[string]bool) {

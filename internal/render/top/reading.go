@@ -34,8 +34,8 @@ func (r *reading) contains(filter string) bool {
 func (r *reading) details(width int) []string {
 	lines := []string{
 		fmt.Sprintf("%s (%s)  %s", r.Name, r.ID, r.State),
-		fmt.Sprintf("%s, by %s, %s old, %d processes",
-			r.Backend, r.Client.Text(), render.HumanSeconds(r.Age), r.Processes),
+		fmt.Sprintf("%s, by %s, %s old, %s",
+			r.Backend, r.Client.Text(), render.HumanSeconds(r.Age), cli.Counted(r.Processes, "process")),
 		fmt.Sprintf("CPU%% %s, CPU %s, memory %s", r.ShareText(), render.HumanSeconds(r.CPU), r.MemoryLine()),
 	}
 	for _, m := range r.tree {

@@ -260,3 +260,20 @@ func TestTopSuspend(t *testing.T) {
 		t.Error("nothing is measured again")
 	}
 }
+
+// One server is in the singular, in the summary and in the details.
+func TestTopOfOne(t *testing.T) {
+	row := rowOf(render.Identity{ID: "k3x9w2ab", Name: "time"})
+	row.Processes = 1
+	v := view{readings: []reading{{Row: row}}, order: "n"}
+	if got := v.summary(1); !strings.HasPrefix(got, "1 server, 1 process, ") {
+		t.Errorf("summary: %q", got)
+	}
+	v.readings = append(v.readings, reading{Row: row})
+	if got := v.summary(2); !strings.HasPrefix(got, "2 servers, 2 processes, ") {
+		t.Errorf("summary: %q", got)
+	}
+	if got := v.readings[0].details(80)[1]; !strings.HasSuffix(got, ", 1 process") {
+		t.Errorf("details: %q", got)
+	}
+}

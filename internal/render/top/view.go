@@ -401,8 +401,9 @@ func (v *view) summary(shown int) string {
 		share += max(r.Share, 0)
 		memory += r.MemoryBytes()
 	}
-	text := fmt.Sprintf("%d servers, %d processes, CPU %.1f%%, memory %s, by %s",
-		len(v.readings), processes, 100*share, cli.HumanBytes(memory), orderNames[v.order])
+	servers := cli.Counted(len(v.readings), "server")
+	text := fmt.Sprintf("%s, %s, CPU %.1f%%, memory %s, by %s", servers, cli.Counted(processes, "process"),
+		100*share, cli.HumanBytes(memory), orderNames[v.order])
 	if v.filter != "" {
 		text += fmt.Sprintf(", %d with %q", shown, v.filter)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/names"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/text"
 )
 
 // Session is a group of groups that has processes: an agent with all its servers.
@@ -311,7 +312,7 @@ func (s *Session) Limit(l cgroup.Limit) (change string, err error) {
 	}
 	change = fmt.Sprintf("%s=%s, was %s", l.File, now, before)
 	if more := group.KillsIn(s.dir) - killed; more > 0 {
-		change += fmt.Sprintf("; the kernel has killed %d processes for that", more)
+		change += "; the kernel has killed " + text.Counted(more, "process") + " for that"
 	}
 	return change, nil
 }

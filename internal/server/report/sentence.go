@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mcpscope/mcpscope/internal/server/causes"
+	"github.com/mcpscope/mcpscope/internal/text"
 )
 
 // Sentence says for people how a server ended, and names the processes that were stopped. It has no
@@ -24,8 +25,8 @@ func (r *Report) Sentence() string {
 		parts = append(parts, "could not be stopped: "+stuck)
 	}
 	if r.PIDsRefused > 0 {
-		const text = "it could not fork %d times, by its limit of processes"
-		parts = append(parts, fmt.Sprintf(text, r.PIDsRefused))
+		times := text.Counted(r.PIDsRefused, "time")
+		parts = append(parts, "it could not fork "+times+", by its limit of processes")
 	}
 	return strings.Join(parts, "; ")
 }
@@ -100,14 +101,11 @@ func (r *Report) stopped() string {
 	if r.Cause == causes.MainExited {
 		kind = "left-over process"
 	}
-	if r.StoppedTotal > 1 {
-		kind += "es"
-	}
-	text := fmt.Sprintf("%d %s stopped: %s", r.StoppedTotal, kind, strings.Join(r.Stopped, ", "))
+	sentence := text.Counted(r.StoppedTotal, kind) + " stopped: " + strings.Join(r.Stopped, ", ")
 	if more := r.StoppedTotal - len(r.Stopped); more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
+		sentence += fmt.Sprintf(" and %d more", more)
 	}
-	return text
+	return sentence
 }
 
 func (r *Report) killed() string {

@@ -27,6 +27,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/orphan"
 	"github.com/mcpscope/mcpscope/internal/server/policy"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/text"
 )
 
 // Swept is an orphan that was stopped.
@@ -386,7 +387,8 @@ func (s *sweeper) sweepTrees(uid int) {
 	if left > 0 {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		err := fmt.Errorf("%d servers of other users are left: each takes a second, so sweep again", left)
+		servers := text.Counted(left, "server")
+		err := errors.New(servers + " of other users left: each takes a second, so sweep again")
 		s.errs = append(s.errs, err)
 	}
 }
