@@ -58,9 +58,9 @@ func TestGatewayCheck(t *testing.T) {
   match           "y*" (--match)
   except          "npx *" (FILE:2)
 
-this command, if a gateway starts it with pipes:
-  hermes          /bin/sh is unknown until its client writes MCP; with --match it is a server from its start
-                  with memory.max=1048576, replace
+this command:
+  hermes          /bin/sh is the client: its servers are contained
+                  as a server of another gateway, it is known once MCP is written to it, or from its start with --match
 
 configured servers, if it starts them with pipes:
   time            uvx is a server: configured as "time" in /c.yaml
@@ -84,8 +84,9 @@ configured servers, if it starts them with pipes:
 			trial: doctor.GatewayTrial{Backend: "cgroup"}, unread: errors.New("/c: not valid JSON"),
 		}, "", "--config /c -- /bin/sh hermes", `servers cannot be contained here: cannot read configurations: /c: not valid JSON
 
-this command, if a gateway starts it with pipes:
-  hermes          /bin/sh is unknown until its client writes MCP; with --match it is a server from its start
+this command:
+  hermes          /bin/sh is the client: its servers are not contained
+                  as a server of another gateway, it is known once MCP is written to it, or from its start with --match
 
 configured servers, if it starts them with pipes:
   none            mcpscope wrap --list prints the files that are read
@@ -94,8 +95,9 @@ configured servers, if it starts them with pipes:
 			inside: true, outer: gateway.Running{Name: "her\x1bmes", PID: 7}, wrapped: wrapped,
 		}, "", "-- /bin/sh hermes", `servers are contained by the gateway around this one, her?mes[7], and by its rules
 
-this command, if a gateway starts it with pipes:
-  hermes          /bin/sh is unknown until its client writes MCP; with --match it is a server from its start
+this command:
+  hermes          /bin/sh is the client: its servers are contained
+                  as a server of another gateway, it is known once MCP is written to it, or from its start with --match
 
 configured servers, if it starts them with pipes:
   old             mcpscope is left alone: mcpscope run contains it
@@ -110,8 +112,9 @@ configured servers, if it starts them with pipes:
   configurations  cannot be read: no home
   match           "a\x1b" (--match)
 
-this command, if a gateway starts it with pipes:
-  such            /no/such is unknown until its client writes MCP; with --match it is a server from its start
+this command:
+  such            /no/such is the client: its servers are contained
+                  as a server of another gateway, it is known once MCP is written to it, or from its start with --match
 
 configured servers, if it starts them with pipes:
   none            mcpscope wrap --list prints the files that are read

@@ -25,8 +25,7 @@ func (c *gatewayCheck) print() {
 	gatewayName := name.Derive(c.command)
 	c.printHost()
 	c.printRules()
-	c.printHeading("this command, if a gateway starts it with pipes:")
-	c.printForeseen(c.rules.ForeseeCommand(c.command), c.command)
+	c.printCommand()
 	c.printHeading("configured servers, if it starts them with pipes:")
 	for i := range c.rules.Configured {
 		server := &c.rules.Configured[i]
@@ -40,6 +39,24 @@ func (c *gatewayCheck) print() {
 	if len(c.rules.Configured)+len(c.wrapped) == 0 {
 		c.printLine("none", "mcpscope wrap --list prints the files that are read")
 	}
+}
+
+// printCommand describes the command: as a server if a rule makes it one, otherwise as the client of others.
+func (c *gatewayCheck) printCommand() {
+	f := c.rules.ForeseeCommand(c.command)
+	if f.Verdict != gateway.Candidate {
+		c.printHeading("this command, if a gateway starts it with pipes:")
+		c.printForeseen(f, c.command)
+		return
+	}
+	servers := "its servers are contained"
+	if c.trial.Reason != "" {
+		servers = "its servers are not contained"
+	}
+	c.printHeading("this command:")
+	c.printLine(f.Name, clientconfig.WithoutArguments(c.command)+" is the client: "+servers)
+	c.printLine("", "as a server of another gateway, it is known once MCP is written to it, "+
+		"or from its start with --match")
 }
 
 // printHost prints whether servers can be contained, and the restrictions that apply then.
@@ -109,7 +126,7 @@ func verdictText(f gateway.Foreseen) string {
 	case gateway.Named:
 		return "contained from its start, and a server once its client writes MCP: " + f.Why
 	case gateway.Candidate:
-		return "unknown until its client writes MCP; with --match it is a server from its start"
+		return "unknown until its client writes MCP"
 	}
 	return "left alone: " + f.Why
 }

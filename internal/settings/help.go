@@ -46,10 +46,10 @@ Settings of mcpscope run apply to each server separately: see mcpscope help run.
 The lists match and except in [defaults] of mcpscope.toml are for all gateways;
 --match and --except replace them.
 
---check judges the configured servers, and COMMAND itself, as if a gateway
-started them with pipes. It tries to contain a server of its own, so run it as
-the user of the gateway, and in its unit or container. The exit status is 0 if
-servers can be contained, and 1 if not.
+--check judges the configured servers, and COMMAND if a rule makes it a server,
+as if a gateway started them with pipes. It tries to contain a server of its
+own, so run it as the user of the gateway, and in its unit or container. The
+exit status is 0 if servers can be contained, and 1 if not.
 ` + statuses,
 		}
 	}
