@@ -43,7 +43,8 @@ a configured server that has run for more than ten seconds outside any group,
 and whose client has exited. Its parent is init or a user manager, and the
 other ends of its stdin and stdout are closed. Its descendants are stopped with
 it; a daemon of it, whose parent is init too, is not found. Without a terminal,
-mcpscope sweep searches for leaks only with --yes, --dry-run or --json.`,
+mcpscope sweep lists leaks only with --yes, --dry-run or --json, and otherwise
+notes how many there are.`,
 	}, func(operands []string) int { return f.run(stdio) })
 	fs := c.Flags()
 	allUsers(fs, &f.AllUsers)
@@ -60,9 +61,13 @@ mcpscope sweep searches for leaks only with --yes, --dry-run or --json.`,
 func (f *sweepFlags) run(stdio cli.Stdio) int {
 	status := f.sweepOrphans(stdio)
 	isAnswered := f.yes || f.DryRun || f.json || stdio.CanAsk()
-	if f.Unit == "" && isAnswered {
-		status = max(status, f.sweepLeaks(stdio))
+	switch {
+	case f.Unit != "":
+		return status
+	case isAnswered:
+		return max(status, f.sweepLeaks(stdio))
 	}
+	f.leaveLeaks(stdio)
 	return status
 }
 

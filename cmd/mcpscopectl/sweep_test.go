@@ -81,10 +81,48 @@ func TestPrintStopped(t *testing.T) {
 // Without a terminal and without --yes, no leak is stopped.
 func TestLeaksAreStoppedAfterAQuestion(t *testing.T) {
 	found := []*leaks.Leak{{PID: noProcess, Name: "time"}}
-	var f sweepFlags
+	f := sweepFlags{olderThan: leaks.LeastAge}
 	got := printed(func(stdio cli.Stdio) int { return f.stopListed(stdio, found) })
 	if want := failure("stop leaks: not confirmed", "mcpscope sweep --yes"); got != want {
 		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// A script that sweeps orphans has the same output on stdout. Leaks that it leaves alone are on stderr.
+func TestLeaksThatAreLeftAlone(t *testing.T) {
+	for count, want := range map[int]string{
+		0: "",
+		1: "mcpscope: note: 1 leak left alone, because there is no terminal to ask: mcpscope sweep --yes\n",
+		2: "mcpscope: note: 2 leaks left alone, because there is no terminal to ask: mcpscope sweep --yes\n",
+	} {
+		f := sweepFlags{olderThan: leaks.LeastAge}
+		got := printed(func(stdio cli.Stdio) int {
+			f.noteLeftAlone(stdio, count)
+			return cli.ExitOK
+		})
+		if got != (said{err: want}) {
+			t.Errorf("%d: %+v, want %q", count, got, want)
+		}
+	}
+	f := sweepFlags{SweepFilter: sweep.SweepFilter{AllUsers: true}, olderThan: 10 * time.Minute}
+	if got := f.confirmed(); got != "mcpscope sweep --all-users --older-than 10m0s --yes" {
+		t.Errorf("%q", got)
+	}
+}
+
+// The figures of a leak are without its daemons. Before leaks are stopped, a person reads that.
+func TestDaemonsOfLeaksAreNoted(t *testing.T) {
+	found := []*leaks.Leak{{PID: noProcess, Name: "time"}}
+	const note = "mcpscope: note: daemons of these servers are neither in PROCS nor stopped: " +
+		"their parent is init, as that of any other daemon\n"
+	dry := sweepFlags{SweepFilter: sweep.SweepFilter{DryRun: true}}
+	got := printed(func(stdio cli.Stdio) int { return dry.listAndStop(stdio, found) })
+	if got.status != cli.ExitOK || got.err != note || !strings.HasPrefix(got.out, "PID ") {
+		t.Errorf("dry run: %+v", got)
+	}
+	none := printed(func(stdio cli.Stdio) int { return dry.listAndStop(stdio, nil) })
+	if none != (said{}) {
+		t.Errorf("no leaks: %+v", none)
 	}
 }
 

@@ -7,6 +7,7 @@ package main
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/leaks"
@@ -28,26 +29,64 @@ func (f *sweepFlags) sweepLeaks(stdio cli.Stdio) int {
 	if f.json {
 		return f.printLeaksJSON(stdio, found.Found)
 	}
-	writeLeaks(stdio, found.Found)
-	if f.DryRun || len(found.Found) == 0 {
+	return f.listAndStop(stdio, found.Found)
+}
+
+// leaveLeaks mentions leaks where no person can be asked. The sweep of orphans is the purpose of such a
+// script, so a failed search for leaks is no failure of it.
+func (f *sweepFlags) leaveLeaks(stdio cli.Stdio) {
+	found, err := leaks.Find(selection.Whose(f.AllUsers), f.olderThan)
+	if err != nil {
+		return
+	}
+	defer found.Close()
+	f.noteLeftAlone(stdio, len(found.Found))
+}
+
+func (f *sweepFlags) noteLeftAlone(stdio cli.Stdio, count int) {
+	if count == 0 {
+		return
+	}
+	left := cli.Counted(count, "leak") + " left alone, because there is no terminal to ask"
+	stdio.Note(left + ": " + f.confirmed())
+}
+
+// confirmed is the command that stops the same leaks without a question.
+func (f *sweepFlags) confirmed() string {
+	words := []string{"mcpscope sweep"}
+	if f.AllUsers {
+		words = append(words, "--all-users")
+	}
+	if f.olderThan != leaks.LeastAge {
+		words = append(words, "--older-than", f.olderThan.String())
+	}
+	return strings.Join(append(words, "--yes"), " ")
+}
+
+func (f *sweepFlags) listAndStop(stdio cli.Stdio, found []*leaks.Leak) int {
+	writeLeaks(stdio, found)
+	if len(found) == 0 {
 		return cli.ExitOK
 	}
-	return f.stopListed(stdio, found.Found)
+	stdio.Note("daemons of these servers are neither in PROCS nor stopped: " +
+		"their parent is init, as that of any other daemon")
+	if f.DryRun {
+		return cli.ExitOK
+	}
+	return f.stopListed(stdio, found)
 }
 
 // stopListed asks before it stops leaks, unless there is --yes.
 func (f *sweepFlags) stopListed(stdio cli.Stdio, found []*leaks.Leak) int {
 	question := fmt.Sprintf("Stop %s?", cli.Counted(len(found), "leak"))
 	if !f.yes && !stdio.Confirmed(question) {
-		return stdio.Unconfirmed("stop leaks", "mcpscope sweep --yes")
+		return stdio.Unconfirmed("stop leaks", f.confirmed())
 	}
 	status := cli.ExitOK
 	for _, l := range found {
 		err := stopLeak(l)
 		status = max(status, printStopped(stdio, l, err))
 	}
-	stdio.Note("daemons of these servers are not found: " +
-		"their parent is init, as that of any other daemon")
 	return status
 }
 
