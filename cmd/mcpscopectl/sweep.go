@@ -40,11 +40,13 @@ does the same.
 
 Then list leaks, and ask before stopping them. A leak is a process of
 a configured server that has run for more than ten seconds outside any group,
-and whose client has exited. Its parent is init or a user manager, and the
-other ends of its stdin and stdout are closed. Its descendants are stopped with
-it; a daemon of it, whose parent is init too, is not found. Without a terminal,
-mcpscope sweep lists leaks only with --yes, --dry-run or --json, and otherwise
-notes how many there are.`,
+and whose client has exited. The configurations are those in the home, in the
+working directory, and in projects that clients list (Claude Code, Codex,
+Gemini CLI, Qwen Code, opencode, VS Code and its relatives). The parent of a
+leak is init or a user manager, and the other ends of its stdin and stdout are
+closed. Its descendants are stopped with it; a daemon of it, whose parent is
+init too, is not found. Without a terminal, mcpscope sweep lists leaks only with
+--yes, --dry-run or --json, and otherwise notes how many there are.`,
 	}, func(operands []string) int { return f.run(stdio) })
 	fs := c.Flags()
 	allUsers(fs, &f.AllUsers)

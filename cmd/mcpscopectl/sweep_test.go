@@ -112,7 +112,7 @@ func TestLeaksThatAreLeftAlone(t *testing.T) {
 
 // The figures of a leak are without its daemons. Before leaks are stopped, a person reads that.
 func TestDaemonsOfLeaksAreNoted(t *testing.T) {
-	found := []*leaks.Leak{{PID: noProcess, Name: "time"}}
+	found := leaks.List{Found: []*leaks.Leak{{PID: noProcess, Name: "time"}}}
 	const note = "mcpscope: note: daemons of these servers are neither in PROCS nor stopped: " +
 		"their parent is init, as that of any other daemon\n"
 	dry := sweepFlags{SweepFilter: sweep.SweepFilter{DryRun: true}}
@@ -120,7 +120,7 @@ func TestDaemonsOfLeaksAreNoted(t *testing.T) {
 	if got.status != cli.ExitOK || got.err != note || !strings.HasPrefix(got.out, "PID ") {
 		t.Errorf("dry run: %+v", got)
 	}
-	none := printed(func(stdio cli.Stdio) int { return dry.listAndStop(stdio, nil) })
+	none := printed(func(stdio cli.Stdio) int { return dry.listAndStop(stdio, leaks.List{}) })
 	if none != (said{}) {
 		t.Errorf("no leaks: %+v", none)
 	}
@@ -150,10 +150,23 @@ func TestPrintLeaks(t *testing.T) {
 		t.Errorf("%s", list.out)
 	}
 	none := printed(func(stdio cli.Stdio) int {
-		writeLeaks(stdio, nil)
 		return f.printLeaksJSON(stdio, nil)
 	})
 	if none != (said{}) {
 		t.Errorf("no leaks, and no terminal: %+v", none)
+	}
+}
+
+// Where no server was found, the sentence has the directories of the search.
+func TestNoLeaks(t *testing.T) {
+	const none = "no leaks (servers that an agent without mcpscope has left behind)"
+	for want, searched := range map[string][]string{
+		none: nil,
+		none + " of the servers configured in /home/a, /srv":                 {"/home/a", "/srv"},
+		none + " of the servers configured in /1, /2, /3, /4, /5 and 2 more": {"/1", "/2", "/3", "/4", "/5", "/6", "/7"},
+	} {
+		if got := noLeaks(searched); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }

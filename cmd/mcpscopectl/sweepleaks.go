@@ -29,7 +29,7 @@ func (f *sweepFlags) sweepLeaks(stdio cli.Stdio) int {
 	if f.json {
 		return f.printLeaksJSON(stdio, found.Found)
 	}
-	return f.listAndStop(stdio, found.Found)
+	return f.listAndStop(stdio, found)
 }
 
 // leaveLeaks mentions leaks where no person can be asked. The sweep of orphans is the purpose of such a
@@ -63,17 +63,18 @@ func (f *sweepFlags) confirmed() string {
 	return strings.Join(append(words, "--yes"), " ")
 }
 
-func (f *sweepFlags) listAndStop(stdio cli.Stdio, found []*leaks.Leak) int {
-	writeLeaks(stdio, found)
-	if len(found) == 0 {
+func (f *sweepFlags) listAndStop(stdio cli.Stdio, found leaks.List) int {
+	if len(found.Found) == 0 {
+		stdio.None(noLeaks(found.Searched))
 		return cli.ExitOK
 	}
+	writeLeaks(stdio, found.Found)
 	stdio.Note("daemons of these servers are neither in PROCS nor stopped: " +
 		"their parent is init, as that of any other daemon")
 	if f.DryRun {
 		return cli.ExitOK
 	}
-	return f.stopListed(stdio, found)
+	return f.stopListed(stdio, found.Found)
 }
 
 // stopListed asks before it stops leaks, unless there is --yes.
@@ -125,12 +126,23 @@ func nameAndPID(l *leaks.Leak) string {
 	return fmt.Sprintf("%s (process %d)", cli.OneLine(l.Name), l.PID)
 }
 
-func writeLeaks(stdio cli.Stdio, found []*leaks.Leak) {
-	const meaning = " (servers that an agent without mcpscope has left behind)"
-	if len(found) == 0 {
-		stdio.None("no leaks" + meaning)
-		return
+// meaning explains leaks to people.
+const meaning = " (servers that an agent without mcpscope has left behind)"
+
+// noLeaks names the directories that were searched. A configuration elsewhere could name a process.
+func noLeaks(searched []string) string {
+	if len(searched) == 0 {
+		return "no leaks" + meaning
 	}
+	const most = 5
+	names := strings.Join(searched[:min(len(searched), most)], ", ")
+	if more := len(searched) - most; more > 0 {
+		names += fmt.Sprintf(" and %d more", more)
+	}
+	return "no leaks" + meaning + " of the servers configured in " + names
+}
+
+func writeLeaks(stdio cli.Stdio, found []*leaks.Leak) {
 	if cli.OnTerminal(stdio.Out) { // scripts read the table alone
 		fmt.Fprintln(stdio.Out, cli.Counted(len(found), "leak")+meaning+":")
 	}

@@ -47,6 +47,10 @@ type Found struct {
 	Backups []error
 	// Directories are those of clients that could not be searched.
 	Directories []error
+	// Searched are the directories of [InAllProjects]: the home, the working directory, and projects.
+	Searched []string
+	// Lists are gaps of InAllProjects: lists that could not be read, and projects above the bound.
+	Lists []error
 	// Left are the files that have a backup, and no wrapped server any more.
 	Left []Left
 }

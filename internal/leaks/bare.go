@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/mcpscope/mcpscope/internal/clientconfig"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/selection"
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
@@ -17,8 +18,9 @@ func Bare() (memory uint64) {
 	servers, _ := fleet.List(os.Getuid()) // as far as they can be listed
 	defer selection.Close(servers)
 	inside := grouped(servers)
-	rules, _ := configured()           // as far as they can be read
-	_ = proc.Each(func(pid int) bool { // no process, without /proc
+	// Not those of other projects: wrap does not read them, so a restart of their clients changes nothing.
+	rules, _ := configured(clientconfig.Everywhere()) // as far as they can be read
+	_ = proc.Each(func(pid int) bool {                // no process, without /proc
 		isBare := rules.Server(arguments(pid)) != nil && !slices.Contains(inside, pid)
 		if isBare {
 			m := proc.ReadMemory(pid)

@@ -62,6 +62,9 @@ type List struct {
 	Found []*Leak
 	// Unread are the configurations that could not be read: leaks of their servers are not found.
 	Unread []error
+	// Searched are the directories whose configurations were read. It is empty if no process of any server
+	// can be a leak.
+	Searched []string
 }
 
 // Close closes all leaks.
@@ -79,7 +82,10 @@ func Find(uid int, olderThan time.Duration) (List, error) {
 		(&List{Found: candidates}).Close()
 		return List{}, err
 	}
-	rules, unread := configured()
+	// From any directory: a person who looks for leaks is seldom in the project that has left them.
+	known, err := clientconfig.InAllProjects()
+	rules, unread := configured(known, err)
+	unread = append(unread, known.Lists...)
 	servers, err := fleet.List(uid)
 	defer selection.Close(servers)
 	if err != nil { // a candidate may be in a server that was not listed
@@ -87,7 +93,7 @@ func Find(uid int, olderThan time.Duration) (List, error) {
 		return List{Unread: unread}, err
 	}
 	inside := grouped(servers)
-	leaks := List{Unread: unread}
+	leaks := List{Unread: unread, Searched: known.Searched}
 	for _, l := range candidates {
 		if l.isInside(inside) || !l.identify(rules) {
 			l.Close()
@@ -109,9 +115,8 @@ func grouped(servers []*fleet.Listed) []int {
 	return inside
 }
 
-// configured reads the servers in the configurations of clients.
-func configured() (rules gw.Rules, unread []error) {
-	found, err := clientconfig.Everywhere()
+// configured takes the servers from a search of configurations.
+func configured(found clientconfig.Found, err error) (rules gw.Rules, unread []error) {
 	if err != nil {
 		return rules, []error{fmt.Errorf("find configurations: %w", err)}
 	}

@@ -126,6 +126,9 @@ func (f *File) Unwritable() string {
 	return ""
 }
 
+// Owner returns the user of the file.
+func (f *File) Owner() int { return int(f.stat.Uid) }
+
 // isMount: the kernel renames no file over a mount (EBUSY).
 func (f *File) isMount() bool {
 	var st unix.Statx_t

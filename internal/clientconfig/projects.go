@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package clientconfig
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/clientconfig/configfile"
+	"github.com/mcpscope/mcpscope/internal/clientconfig/known"
+	"github.com/mcpscope/mcpscope/internal/clientconfig/splice"
+)
+
+// mostProjects bounds a search: each project takes some dozens of system calls.
+const mostProjects = 200
+
+// InAllProjects are the files of [Everywhere] and, from any directory, those of the user in the projects that
+// clients list. It is for a search of processes: a person who wraps means the project that they are in.
+func InAllProjects() (Found, error) {
+	found, err := Everywhere()
+	if err != nil {
+		return Found{}, err
+	}
+	finder, err := newFinder()
+	if err != nil {
+		return Found{}, err
+	}
+	listed := found.listProjects(finder)
+	for _, dir := range slices.Concat([]string{finder.Home, finder.Dir}, listed) {
+		if dir != "" && !slices.Contains(found.Searched, dir) {
+			found.Searched = append(found.Searched, dir)
+		}
+	}
+	var places []known.File
+	for _, dir := range listed {
+		places = append(places, finder.InProject(dir)...)
+	}
+	for _, c := range readFiles(places) {
+		isSame := func(other *File) bool { return other.content.Target == c.content.Target }
+		if isAbsent(c.Err) || slices.ContainsFunc(found.Files, isSame) {
+			continue
+		}
+		owner := c.content.Owner()
+		if c.Err == nil && owner != os.Geteuid() && owner != ownerOf(finder.Home) {
+			c.Err = errors.New("it belongs to another user")
+		}
+		found.Files = append(found.Files, c)
+	}
+	return found, nil
+}
+
+// ownerOf returns the user of the home, who calls sudo -E. It is -1 without a home.
+func ownerOf(home string) int {
+	info, err := os.Stat(home)
+	if err != nil {
+		return -1
+	}
+	return int(info.Sys().(*syscall.Stat_t).Uid) // on Linux it is always one
+}
+
+// listProjects returns directories of projects that exist. It adds an error for lists and projects that are
+// left out.
+func (f *Found) listProjects(finder known.Finder) []string {
+	var listed []string
+	more := 0
+	for _, list := range finder.ProjectLists() {
+		dirs, err := readProjects(list)
+		if err != nil && !isAbsent(err) && !f.isUnread(list.Path) {
+			f.Lists = append(f.Lists, fmt.Errorf("read %s: %w", list.Path, err))
+		}
+		for _, dir := range dirs {
+			info, err := os.Stat(dir)
+			isProject := err == nil && info.IsDir() && !slices.Contains(listed, dir)
+			switch {
+			case isProject && len(listed) < mostProjects:
+				listed = append(listed, dir)
+			case isProject:
+				more++
+			}
+		}
+	}
+	if more > 0 {
+		projects := cli.Counted(more, "more project")
+		f.Lists = append(f.Lists, fmt.Errorf("look into %s: at most %d are searched", projects, mostProjects))
+	}
+	return listed
+}
+
+// isUnread reports whether a file is one with servers that has its error already.
+func (f *Found) isUnread(path string) bool {
+	return slices.ContainsFunc(f.Files, func(c *File) bool { return c.Path == path && c.Err != nil })
+}
+
+// readProjects returns the directories in a list, clean and absolute.
+func readProjects(list known.ProjectList) ([]string, error) {
+	content, err := configfile.Read(list.Path)
+	if err != nil {
+		return nil, err
+	}
+	document, err := splice.Parse(list.Format, content.Data)
+	if err != nil {
+		return nil, err
+	}
+	node := document.Root
+	for _, key := range list.Keys {
+		node = node.Get(key)
+		if node == nil {
+			return nil, nil
+		}
+	}
+	var dirs []string
+	add := func(dir string) {
+		if filepath.IsAbs(dir) {
+			dirs = append(dirs, filepath.Clean(dir))
+		}
+	}
+	for _, m := range node.Members {
+		if !isDistrusted(m.Value) {
+			add(m.Name)
+		}
+	}
+	if node.Kind == splice.Text {
+		add(localPath(node.Text))
+	}
+	return dirs, nil
+}
+
+// isDistrusted reports whether the client reads no configuration of a project: its user has distrusted it.
+func isDistrusted(project *splice.Node) bool {
+	level := project.Get("trust_level") // of Codex
+	return project.Text == "DO_NOT_TRUST" || level != nil && level.Text == "untrusted"
+}
+
+// localPath returns the path in a URL of a file. Any other text stays as it is.
+func localPath(text string) string {
+	location, err := url.Parse(text)
+	if err != nil || location.Scheme != "file" || location.Host != "" {
+		return text
+	}
+	return location.Path
+}
