@@ -132,7 +132,7 @@ func (f *lsFlags) note(servers []*fleet.Listed, stdio cli.Stdio) {
 func (f *lsFlags) notePerson(isEmpty bool, stdio cli.Stdio) {
 	lines := uncovered()
 	if isEmpty && !f.IsNarrow() { // the servers that a person expects in the list may be bare
-		lines = clientconfig.FindCoverage().Lines()
+		lines = clientconfig.FindCoverage().Lines(containment.ClientsInside())
 	}
 	for _, line := range lines {
 		stdio.Note(line)
@@ -151,7 +151,7 @@ func uncovered() []string {
 	if !someAreWrapped {
 		return nil
 	}
-	return coverage.Lines()
+	return coverage.Lines(containment.ClientsInside())
 }
 
 func (f *lsFlags) run(stdio cli.Stdio) int {

@@ -5,6 +5,7 @@ package clientconfig
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -15,8 +16,14 @@ import (
 // Coverage is how many of the configured servers run under mcpscope.
 type Coverage struct {
 	Wrapped int
-	Bare    []string // what wrap would wrap: NAME (CLIENT)
-	Broken  []string // what no client can start
+	Bare    []BareServer // those that wrap would wrap
+	Broken  []string     // those that no client can start: NAME (CLIENT)
+}
+
+// BareServer is a server that is configured without mcpscope.
+type BareServer struct {
+	Text   string // NAME (CLIENT)
+	Client string // the ID; "" for a file of no client
 }
 
 // FindCoverage reads the configurations of the calling user.
@@ -45,24 +52,35 @@ func coverageOf(files []*File) Coverage {
 			case s.State == wrapping.Wrapped:
 				c.Wrapped++
 			case s.State == wrapping.Bare && s.Reason == "":
-				c.Bare = append(c.Bare, name)
+				c.Bare = append(c.Bare, BareServer{Text: name, Client: f.Client})
 			}
 		}
 	}
 	return c
 }
 
-// Lines are for people, with the command that helps.
-func (c Coverage) Lines() (lines []string) {
-	if len(c.Bare) > 0 {
-		verb := "are"
-		if len(c.Bare) == 1 {
-			verb = "is"
+// Lines are for people, with the command that helps. inside has the clients that run below mcpscope now, and
+// a process of each.
+func (c Coverage) Lines(inside map[string]string) (lines []string) {
+	var bare []string
+	contained := map[string][]string{}
+	for _, s := range c.Bare {
+		if process := inside[s.Client]; process != "" {
+			contained[process] = append(contained[process], s.Text)
+		} else {
+			bare = append(bare, s.Text)
 		}
-		const text = "%s %s configured without mcpscope: %s: mcpscope wrap, " +
+	}
+	if len(bare) > 0 {
+		const text = "%s configured without mcpscope: %s: mcpscope wrap, " +
 			"or put mcpscope gateway in front of the client"
-		count := cli.Counted(len(c.Bare), "server")
-		lines = append(lines, fmt.Sprintf(text, count, verb, firstNames(c.Bare)))
+		lines = append(lines, fmt.Sprintf(text, countedAre(len(bare)), firstNames(bare)))
+	}
+	for _, process := range slices.Sorted(maps.Keys(contained)) {
+		const text = "%s contained only while the client runs below mcpscope, as %s does now: %s: " +
+			"for its other starts, mcpscope wrap"
+		names := contained[process]
+		lines = append(lines, fmt.Sprintf(text, countedAre(len(names)), process, firstNames(names)))
 	}
 	if len(c.Broken) > 0 {
 		const text = "%s cannot start: %s: mcpscope wrap repairs it, or has the reason"
@@ -70,6 +88,13 @@ func (c Coverage) Lines() (lines []string) {
 		lines = append(lines, fmt.Sprintf(text, count, firstNames(c.Broken)))
 	}
 	return lines
+}
+
+func countedAre(servers int) string {
+	if servers == 1 {
+		return "1 server is"
+	}
+	return cli.Counted(servers, "server") + " are"
 }
 
 // UnreadLines are for people, with the place and the reason of each file that could not be read.

@@ -27,7 +27,10 @@ func TestCoverageOf(t *testing.T) {
 		}},
 	}
 	got := coverageOf(files)
-	want := Coverage{Wrapped: 2, Bare: []string{"one (cursor)", "fi?ve (/b.json)"}, Broken: []string{"four (/b.json)"}}
+	want := Coverage{
+		Wrapped: 2, Bare: []BareServer{{"one (cursor)", "cursor"}, {"fi?ve (/b.json)", ""}},
+		Broken: []string{"four (/b.json)"},
+	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
@@ -35,23 +38,37 @@ func TestCoverageOf(t *testing.T) {
 
 func TestCoverageLines(t *testing.T) {
 	const gateway = ": mcpscope wrap, or put mcpscope gateway in front of the client"
-	for _, c := range []struct {
+	a := BareServer{"a (codex)", "codex"}
+	b := BareServer{"b (claude-code)", "claude-code"}
+	c := BareServer{"c (claude-code)", "claude-code"}
+	for _, test := range []struct {
 		coverage Coverage
+		inside   map[string]string
 		want     []string
 	}{
-		{Coverage{}, nil},
-		{Coverage{Wrapped: 3}, nil},
-		{Coverage{Bare: []string{"a"}}, []string{"1 server is configured without mcpscope: a" + gateway}},
-		{Coverage{Bare: []string{"a", "b"}, Broken: []string{"c"}}, []string{
-			"2 servers are configured without mcpscope: a, b" + gateway,
+		{Coverage{}, nil, nil},
+		{Coverage{Wrapped: 3}, nil, nil},
+		{Coverage{Bare: []BareServer{a}}, nil, []string{"1 server is configured without mcpscope: a (codex)" + gateway}},
+		{Coverage{Bare: []BareServer{a, b}, Broken: []string{"c"}}, nil, []string{
+			"2 servers are configured without mcpscope: a (codex), b (claude-code)" + gateway,
 			"1 configured server cannot start: c: mcpscope wrap repairs it, or has the reason",
 		}},
-		{Coverage{Broken: []string{"1", "2", "3", "4", "5", "6"}}, []string{
+		{Coverage{Broken: []string{"1", "2", "3", "4", "5", "6"}}, nil, []string{
 			"6 configured servers cannot start: 1, 2, 3, 4, 5, …: mcpscope wrap repairs it, or has the reason",
 		}},
+		// A client that runs below mcpscope has its servers contained, as long as it does.
+		{Coverage{Bare: []BareServer{b, a, c}}, map[string]string{"claude-code": "claude[7]"}, []string{
+			"1 server is configured without mcpscope: a (codex)" + gateway,
+			"2 servers are contained only while the client runs below mcpscope, as claude[7] does now: " +
+				"b (claude-code), c (claude-code): for its other starts, mcpscope wrap",
+		}},
+		{Coverage{Bare: []BareServer{a}}, map[string]string{"codex": "codex[8]"}, []string{
+			"1 server is contained only while the client runs below mcpscope, as codex[8] does now: " +
+				"a (codex): for its other starts, mcpscope wrap",
+		}},
 	} {
-		if got := c.coverage.Lines(); !slices.Equal(got, c.want) {
-			t.Errorf("%+v: %q, want %q", c.coverage, got, c.want)
+		if got := test.coverage.Lines(test.inside); !slices.Equal(got, test.want) {
+			t.Errorf("%+v: %q, want %q", test.coverage, got, test.want)
 		}
 	}
 }
@@ -79,7 +96,7 @@ func TestFindCoverage(t *testing.T) {
 	h.wrap("cursor")
 	h.write(".codex/config.toml", "[mcp_servers.clock]\ncommand = 'uvx'\n")
 	got := FindCoverage()
-	want := "[clock (codex)]"
+	want := "[{clock (codex) codex}]"
 	if got.Wrapped != 1 || fmt.Sprint(got.Bare) != want || len(got.Broken) > 0 {
 		t.Errorf("%+v, want 1 wrapped server and %s", got, want)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/clientconfig"
+	"github.com/mcpscope/mcpscope/internal/containment"
 	"github.com/mcpscope/mcpscope/internal/leaks"
 	"github.com/mcpscope/mcpscope/internal/programs"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
@@ -60,11 +61,12 @@ func Collect(installed Programs) Facts {
 
 func readFindings(files *settings.FileSettings, configured clientconfig.Found) Findings {
 	leaks, _ := leaks.Count(os.Getuid()) // doctor advises if there is one; sweep prints the error
+	coverage := configured.Coverage()
 	return Findings{
 		Gateways:    gatewayLines(),
 		Uncontained: units.UncontainedGateways(),
 		Changed:     changedGateways(),
-		Configured:  append(configured.Coverage().Lines(), configured.UnreadLines()...),
+		Configured:  append(coverage.Lines(containment.ClientsInside()), configured.UnreadLines()...),
 		Agents:      agentsOutside(),
 		Leaks:       leaks,
 		Settings:    problemLines(files.Problems),

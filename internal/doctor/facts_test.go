@@ -78,42 +78,6 @@ func TestZramPackage(t *testing.T) {
 	}
 }
 
-// An interpreter may run an agent. Other programs of that interpreter are no agents.
-func TestAgentName(t *testing.T) {
-	for _, c := range []struct {
-		argv []string
-		want string
-	}{
-		{nil, ""},
-		{[]string{"/usr/bin/claude", "--resume"}, "claude"},
-		{[]string{"node", "/usr/lib/node_modules/@openai/codex/bin/codex.js"}, "codex"},
-		{[]string{"/usr/bin/node", "server.js"}, ""},
-		{[]string{"node"}, ""},
-		{[]string{"bash"}, ""},
-		{[]string{"claudette"}, ""},
-	} {
-		if got := agentName(c.argv); got != c.want {
-			t.Errorf("%q: %q, want %q", c.argv, got, c.want)
-		}
-	}
-}
-
-// A process whose parent is an agent is a part of that agent.
-func TestWithoutParts(t *testing.T) {
-	agent := Agent{PID: os.Getppid()}
-	part := Agent{PID: os.Getpid()}
-	ended := Agent{PID: 1 << 30}
-	for _, c := range []struct{ agents, want []Agent }{
-		{nil, nil},
-		{[]Agent{part, ended}, []Agent{part, ended}},
-		{[]Agent{part, agent, ended}, []Agent{agent, ended}},
-	} {
-		if got := withoutParts(c.agents); !slices.Equal(got, c.want) {
-			t.Errorf("%+v: %+v, want %+v", c.agents, got, c.want)
-		}
-	}
-}
-
 func TestRunningGatewayText(t *testing.T) {
 	for want, g := range map[string]runningGateway{
 		"hermes[7]: 2 servers": {name: "hermes", pid: 7, servers: 2},

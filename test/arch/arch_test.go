@@ -76,7 +76,7 @@ var rules = map[string]rule{
 
 	"internal/schema":                  {[]string{"internal/settings"}, "the table of settings, as editors read it"},
 	"internal/units":                   {[]string{"internal/flags", room + "group", room + "names", "internal/advice", "internal/programs", "internal/atomicfile", "internal/cli", "internal/containment", "internal/remedy", "internal/settings", "internal/kernel/systemd", room + "protocol"}, "files for systemd, and what it says of a service"},
-	"internal/containment":             {[]string{room + "group", room + "names", "internal/programs", "internal/name", room + "fleet", "internal/cli", "internal/gateway", "internal/gateway/early", "internal/kernel/proc", room + "protocol"}, "it looks at processes beside gateways, and asks no manager"},
+	"internal/containment":             {[]string{room + "group", room + "names", "freeze", "internal/programs", "internal/name", room + "fleet", "internal/cli", "internal/gateway", "internal/gateway/early", "internal/kernel/proc", room + "protocol"}, "it looks at processes beside gateways, and asks no manager"},
 	"internal/leaks":                   {[]string{room + "group", "freeze", "internal/clientconfig", "internal/gateway", "internal/kernel/linux", "internal/name", "internal/kernel/proc", "internal/selection", "internal/render", room + "client", room + "fleet", room + "sweep"}, "processes that clients have left, outside any group"},
 	"internal/clientconfig/splice":     {nil, "bytes in, bytes out: it knows values and where they are, and not what they are for"},
 	"internal/clientconfig/wrapping":   {[]string{"internal/name", "internal/clientconfig/splice"}, "what a wrapped server looks like, in any file; it does no I/O"},
