@@ -8,7 +8,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -16,6 +15,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/clientconfig"
+	"github.com/mcpscope/mcpscope/internal/clientconfig/splice"
 	"github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
 )
 
@@ -104,11 +104,7 @@ func (r *rewriting) planFiles(files []*clientconfig.File) (changes []clientconfi
 			fmt.Fprintf(r.stdio.Out, "%s: no servers below any key that clients use\n", c.Where())
 		}
 		change := r.planFile(c)
-		plan := *r
-		if r.dryRun { // the diff takes its place, but for the failures
-			plan.stdio.Out = io.Discard
-		}
-		status = max(status, plan.printFile(change))
+		status = max(status, r.printFile(change))
 		if change.Count() > 0 {
 			changes = append(changes, change)
 		}
@@ -169,15 +165,11 @@ func nothingIn(files []*clientconfig.File, isAll bool) string {
 func (r *rewriting) changeFiles(plan []clientconfig.Change, nothingIn string) int {
 	files := cli.Counted(len(plan), "file")
 	switch {
-	case r.dryRun:
-		r.printDiffs(plan)
-		if r.check && len(plan) > 0 {
-			return cli.ExitFailure
-		}
-		return cli.ExitOK
 	case len(plan) == 0:
 		fmt.Fprintf(r.stdio.Out, "nothing to %s%s\n", r.verb, nothingIn)
 		return cli.ExitOK
+	case r.dryRun:
+		return r.printDiffs(plan)
 	case r.check:
 		fmt.Fprintf(r.stdio.Out, "mcpscope wrap would change %s\n", files)
 		return cli.ExitFailure
@@ -193,11 +185,24 @@ func (r *rewriting) changeFiles(plan []clientconfig.Change, nothingIn string) in
 	return status
 }
 
-func (r *rewriting) printDiffs(plan []clientconfig.Change) {
-	for _, p := range plan {
-		path := cli.OneLine(p.File.Path)
-		fmt.Fprintf(r.stdio.Out, "%s", diff.Diff(path, p.Before(), path, p.Data))
+// printDiffs prints the changed lines, without what can be a secret: people show them to others.
+func (r *rewriting) printDiffs(plan []clientconfig.Change) int {
+	r.stdio.Note("the diff has " + splice.Masked + " in place of values and comments, " +
+		"which can be secrets; the files keep them")
+	status := cli.ExitOK
+	if r.check {
+		status = cli.ExitFailure
 	}
+	for _, p := range plan {
+		before, after, err := p.Masked()
+		if err != nil {
+			status = r.stdio.Cannot("print the change of "+p.File.Where(), err)
+			continue
+		}
+		path := cli.OneLine(p.File.Path)
+		fmt.Fprintf(r.stdio.Out, "%s", diff.Diff(path, before, path, after))
+	}
+	return status
 }
 
 func (r *rewriting) write(p clientconfig.Change) error {

@@ -21,40 +21,60 @@ import (
 // failure: its client still needs mcpscope.
 func (r *rewriting) printPlan(p clientconfig.Change) int {
 	status := cli.ExitOK
-	if !slices.ContainsFunc(p.Servers, func(s wrapping.Server) bool { return r.wants(s.Name) }) {
-		return status
-	}
-	fmt.Fprintf(r.stdio.Out, "%s (%s)\n", p.File.Where(), p.File.ClientTitle("a file"))
+	hasTitle := false
 	for i := range p.Servers {
 		s := &p.Servers[i]
-		switch {
-		case !r.wants(s.Name):
-		case p.Changed[i]:
-			r.printChange(s, &p.After[i])
-		default:
-			wasWrapped := p.File.Servers[i].IsWrapped()
-			status = max(status, r.printUnchanged(p.File, s, wasWrapped))
+		if !r.isPrinted(s, p.Changed[i]) {
+			continue
 		}
+		if !hasTitle {
+			fmt.Fprintf(r.stdio.Out, "%s (%s)\n", p.File.Where(), p.File.ClientTitle("a file"))
+			hasTitle = true
+		}
+		if p.Changed[i] {
+			r.printChange(s, &p.After[i])
+			continue
+		}
+		wasWrapped := p.File.Servers[i].IsWrapped()
+		status = max(status, r.printUnchanged(p.File, s, wasWrapped))
 	}
 	return status
+}
+
+// isPrinted reports whether the plan has lines about a server. The diff of --dry-run shows one that changes,
+// but has no warning.
+func (r *rewriting) isPrinted(s *wrapping.Server, changes bool) bool {
+	isInDiff := r.dryRun && changes
+	return r.wants(s.Name) && (!isInDiff || r.warns(s))
+}
+
+// warns reports whether the server runs in an existing container.
+func (r *rewriting) warns(s *wrapping.Server) bool {
+	return r.runner != nil && name.OtherContainer(s.Own()) != ""
 }
 
 func titleOf(s *wrapping.Server) string { return cli.OneLine(render.Fit(s.Name, 64)) }
 
 func (r *rewriting) printChange(before, after *wrapping.Server) {
-	command := before.Own()
-	arguments := cli.Counted(len(command)-1, "argument")
+	fmt.Fprintf(r.stdio.Out, "  %s:\n", titleOf(before))
+	if !r.dryRun {
+		own := ownText(before.Own())
+		fmt.Fprintf(r.stdio.Out, "  - %s%s\n", commandLine(before.Prefix()), own)
+		fmt.Fprintf(r.stdio.Out, "  + %s%s\n", commandLine(after.Prefix()), own)
+	}
+	if r.warns(before) {
+		fmt.Fprint(r.stdio.Out, "  warning: the server runs in an existing container; "+
+			"its left-over processes there stay\n")
+	}
+}
+
+// ownText is a server's own command, with the number of its arguments.
+func ownText(command []string) string {
 	program := clientconfig.WithoutArguments(command)
 	if program == command[0] { // otherwise it is shortened
 		program = quoted(program)
 	}
-	text := fmt.Sprintf("%s (%s)", program, arguments)
-	fmt.Fprintf(r.stdio.Out, "  %s:\n  - %s%s\n  + %s%s\n",
-		titleOf(before), commandLine(before.Prefix()), text, commandLine(after.Prefix()), text)
-	if r.runner != nil && name.OtherContainer(command) != "" {
-		fmt.Fprint(r.stdio.Out, "  warning: the server runs in an existing container; "+
-			"its left-over processes there stay\n")
-	}
+	return fmt.Sprintf("%s (%s)", program, cli.Counted(len(command)-1, "argument"))
 }
 
 // printUnchanged prints why a server stays as it is. It is a failure if a client still needs mcpscope after

@@ -20,8 +20,8 @@ func unwrapCommand(stdio cli.Stdio) *cobra.Command {
 `,
 		long: `Remove 'mcpscope run … --' from the server commands in the configurations of MCP
 clients: of the given clients and files, or of all files with a wrapped server.
-Shows the changes, and asks before writing. The diff of --dry-run shows lines of
-the file, which may contain keys.
+Shows the changes, and asks before writing. The diff of --dry-run has … in place
+of all values but commands, and of comments, so it contains no keys.
 
 A file that has not changed since 'mcpscope wrap', or in one place, is restored
 byte for byte, and its backup is removed. In any other file, only the commands
@@ -42,5 +42,5 @@ func addChange(fs *pflag.FlagSet, f *choice) {
 		return nil
 	})
 	fs.BoolVar(&f.yes, "yes", false, "do not ask")
-	fs.BoolVar(&f.dryRun, "dry-run", false, "print a unified diff of each file, and change none")
+	fs.BoolVar(&f.dryRun, "dry-run", false, "print a diff of each file without its keys, and change none")
 }

@@ -40,6 +40,7 @@ func wrapCommand(stdio cli.Stdio) *cobra.Command {
 		use: "wrap [CLIENT|FILE…] [flags]", short: "run the configured servers of clients under mcpscope",
 		operands: clientsAndFiles,
 		examples: `  mcpscope wrap --list
+  mcpscope wrap --dry-run
   mcpscope wrap claude-code
   mcpscope wrap claude-code --server github
   mcpscope wrap --idle-freeze 10m
@@ -65,10 +66,10 @@ A server is bare, wrapped, not editable (with a reason) or broken. The command
 of a broken server contains an mcpscope that does not exist, or flags that it
 refuses. With --list, the exit status is 1 if a server is broken or a file
 cannot be read. With --check, it is also 1 if wrap would change a file; a server
-that wrap leaves alone does not count. The diff of --dry-run shows lines of the
-file, which may contain keys. In YAML, mcpscope
-edits no server with an anchor or a command of several lines: it prints the
-lines to write.
+that wrap leaves alone does not count. The diff of --dry-run has … in place of
+all values but commands, and of comments, so it contains no keys. In YAML,
+mcpscope edits no server with an anchor or a command of several lines: it prints
+the lines to write.
 
 The exit status is 1 if a client or file is named, and none of its servers with
 a command can be edited, and if a broken server stays broken.`,

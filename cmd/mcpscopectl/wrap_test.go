@@ -61,7 +61,7 @@ func (u *homeUser) wants(status int, parts []string, command ...string) {
 			u.Errorf("%q does not print %q:\n%s", command, part, text)
 		}
 	}
-	if strings.Contains(text, "hunter2") && command[len(command)-1] != "--dry-run" {
+	if strings.Contains(text, "hunter2") {
 		u.Errorf("%q prints a secret", command)
 	}
 }
@@ -72,6 +72,11 @@ func (u *homeUser) wantsFile(want string) {
 	if err != nil || string(got) != want {
 		u.Errorf("%s, %v\nwant\n%s", got, err, want)
 	}
+}
+
+// masked is a configuration as --dry-run shows it.
+func masked(config string) string {
+	return strings.NewReplacer(`"some-server"`, `"…"`, `"hunter2"`, `"…"`).Replace(config)
 }
 
 // wrapped is the configuration with that prefix.
@@ -123,14 +128,32 @@ func TestUnwrapWithoutABackup(t *testing.T) {
 func TestCheckAndDryRunChangeNothing(t *testing.T) {
 	u := newUser(t)
 	u.wants(1, []string{"+ " + u.program + " run --name time -- uvx (1 argument)"}, "wrap", "--program", u.program, "--check")
-	u.wants(0, []string{"\n-" + cursor, "\n+" + wrapped(u.program, "")}, "wrap", "--program", u.program, "--dry-run")
+	const note = "mcpscope: note: the diff has … in place of values and comments, which can be secrets; the files keep them\n"
+	u.wants(0, []string{note, "\n-" + masked(cursor), "\n+" + masked(wrapped(u.program, ""))}, "wrap", "--program", u.program, "--dry-run")
 	u.wantsFile(cursor)
 	u.wants(0, nil, "wrap", "--program", u.program, "--yes")
 	u.wants(0, []string{"nothing to wrap"}, "wrap", "--program", u.program, "--check")
 	short := []string{"an idle-freeze below 2m0s can freeze a server during a call"}
 	u.wants(1, short, "wrap", "--program", u.program, "--check", "--idle-freeze", "2s")
-	u.wants(0, []string{"\n+" + cursor}, "unwrap", "--dry-run")
+	u.wantsSaid(said{cli.ExitOK, u.config + " (Cursor)\n  time: wrapped\nnothing to wrap\n", ""}, "wrap", "--program", u.program, "--dry-run")
+	u.wants(0, []string{note, "\n+" + masked(cursor)}, "unwrap", "--dry-run")
 	u.wantsFile(wrapped(u.program, ""))
+}
+
+// Beside the diff, --dry-run prints why servers stay as they are, and the warnings.
+func TestDryRunHasTheReasons(t *testing.T) {
+	u := newUser(t)
+	u.write(u.config, `{"mcpServers": {
+  "remote": {"url": "https://example.com/mcp?key=hunter2"},
+  "web": {"command": "docker", "args": ["exec", "-i", "web", "server"]},
+  "line": {"command": "KEY=hunter2 npx"},
+  "time": {"command": "uvx"}
+}}`)
+	const reasons = "  remote: not editable: it is remote\n  web:\n" +
+		"  warning: the server runs in an existing container; its left-over processes there stay\n" +
+		"  line: not editable: its command is a whole line; put the arguments into args\n"
+	u.wants(0, []string{u.config + " (Cursor)\n" + reasons + "diff ", `+  "time": {"command": "` + u.program},
+		"wrap", "--program", u.program, "--dry-run")
 }
 
 func TestNamesAndFilesThatAreWrong(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"bytes"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/clientconfig/splice"
 	"github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
 )
 
@@ -25,8 +26,15 @@ func (c *File) Unwrap(wanted func(server string) bool) Change {
 	return Change{File: c, Change: c.reader.Unwrap(c.document, c.backup, wanted)}
 }
 
-// Before is the content of the file without the change.
-func (c Change) Before() []byte { return c.File.content.Data }
+// Masked returns the content of the file before and after the change with the same lines, and without what
+// can be a secret.
+func (c Change) Masked() (before, after []byte, err error) {
+	document, err := splice.Parse(c.File.Format, c.Data)
+	if err != nil {
+		return nil, nil, err
+	}
+	return c.File.reader.Mask(c.File.document), c.File.reader.Mask(document), nil
+}
 
 // Write changes the file. backup is the path of the content without mcpscope, or "" without a backup.
 func (c Change) Write() (backup string, err error) {

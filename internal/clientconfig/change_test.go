@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/mcpscope/mcpscope/internal/clientconfig/configfile"
@@ -17,8 +18,13 @@ func TestWrapAndUnwrap(t *testing.T) {
 	h := newHome(t)
 	h.write(".cursor/mcp.json", oneServer)
 	plan := h.one("cursor").Wrap(wrapping.Runner{Program: h.program}, everyServer)
-	if plan.Count() != 1 || string(plan.Before()) != oneServer || h.read(".cursor/mcp.json") != oneServer {
+	if plan.Count() != 1 || h.read(".cursor/mcp.json") != oneServer {
 		t.Errorf("planned: %s", plan.Data)
+	}
+	before, after, err := plan.Masked()
+	masked := strings.NewReplacer("mcp-time", "…")
+	if err != nil || string(before) != masked.Replace(oneServer) || string(after) != masked.Replace(string(plan.Data)) {
+		t.Errorf("masked: %s, %s, %v", before, after, err)
 	}
 	none := h.one("cursor").Wrap(wrapping.Runner{Program: h.program}, func(string) bool { return false })
 	if none.Count() != 0 {

@@ -251,10 +251,7 @@ func first(list *splice.Node) *splice.Node {
 // rewrap changes the words of a prefix that differ. words has as many as the old one, with others in their
 // places, or some more behind "run".
 func rewrap(d *splice.Document, s *Server, words []string) []splice.Edit {
-	nodes := s.args.Items
-	if !s.isList() {
-		nodes = append([]*splice.Node{s.command}, nodes...)
-	}
+	nodes := s.words()
 	var edits []splice.Edit
 	more := len(words) - s.prefix
 	if more > 0 {

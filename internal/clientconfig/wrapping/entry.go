@@ -75,13 +75,20 @@ func (e entry) isFixed() bool {
 
 func (e entry) argv() []string {
 	var argv []string
-	if e.command != nil && e.command.Kind == splice.Text {
-		argv = append(argv, e.command.Text)
-	}
-	if e.command != nil && e.args != nil {
-		for _, item := range e.args.Items {
-			argv = append(argv, item.Text)
-		}
+	for _, n := range e.words() {
+		argv = append(argv, n.Text)
 	}
 	return argv
+}
+
+// words are the command and the arguments.
+func (e entry) words() []*splice.Node {
+	var words []*splice.Node
+	if e.command != nil && e.command.Kind == splice.Text {
+		words = append(words, e.command)
+	}
+	if e.command != nil && e.args != nil {
+		words = append(words, e.args.Items...)
+	}
+	return words
 }

@@ -83,10 +83,12 @@ func fuzz(f *testing.F, format splice.Format, decode func([]byte, any) error) {
 				t.Fatalf("wrapped %q\nto %q\nit says %#v\nand should say %#v", data, there.Data, after, before)
 			}
 		}
+		bare := everywhere.Mask(d)
 		d, err = splice.Parse(format, there.Data)
 		if err != nil {
 			t.Fatalf("the result cannot be read: %v\n%q", err, there.Data)
 		}
+		checkMask(t, data, there.Data, bare, everywhere.Mask(d))
 		if again := everywhere.Wrap(d, there.Backup, plain, all); again.Count() > 0 {
 			t.Fatalf("a second wrap changes %q", there.Data)
 		}
@@ -103,6 +105,25 @@ func fuzz(f *testing.F, format splice.Format, decode func([]byte, any) error) {
 			}
 		}
 	})
+}
+
+// checkMask: masked texts have the lines of their files, and differ where those do.
+func checkMask(t *testing.T, bare, there, maskedBare, maskedThere []byte) {
+	lines := bytes.SplitAfter(bare, []byte("\n"))
+	masked := bytes.SplitAfter(maskedBare, []byte("\n"))
+	other := bytes.SplitAfter(there, []byte("\n"))
+	maskedOther := bytes.SplitAfter(maskedThere, []byte("\n"))
+	if len(lines) != len(masked) || len(other) != len(maskedOther) {
+		t.Fatalf("%q\nis masked as %q\nand %q\nas %q", bare, maskedBare, there, maskedThere)
+	}
+	for i := range min(len(lines), len(other)) {
+		if len(lines) == len(other) && bytes.Equal(lines[i], other[i]) != bytes.Equal(masked[i], maskedOther[i]) {
+			t.Fatalf("line %d: %q and %q\nare masked as %q and %q", i+1, lines[i], other[i], masked[i], maskedOther[i])
+		}
+	}
+	if !bytes.Equal(bare, there) && bytes.Equal(maskedBare, maskedThere) {
+		t.Fatalf("%q\nand %q\nhave the same mask %q", bare, there, maskedThere)
+	}
 }
 
 // searching is false in a run of the seeds alone.
