@@ -210,7 +210,7 @@ func (r *rewriting) write(p clientconfig.Change) error {
 	if err != nil {
 		return err
 	}
-	text := fmt.Sprintf("%sped %s in %s", r.verb, cli.Counted(p.Count(), "server"), p.File.Where())
+	text := fmt.Sprintf("%s in %s", r.countText(p), p.File.Where())
 	switch {
 	case backup == "":
 	case p.KeepsMore():
@@ -222,6 +222,36 @@ func (r *rewriting) write(p clientconfig.Change) error {
 	text = strings.ToUpper(text[:1]) + text[1:]
 	fmt.Fprintf(r.stdio.Out, "%s. Restart %s to use it.\n", text, p.File.ClientTitle("the client"))
 	return nil
+}
+
+// countText counts the servers of a file: those that are wrapped now, those that were repaired, and others.
+func (r *rewriting) countText(p clientconfig.Change) string {
+	count := map[string]int{}
+	for i := range p.Servers {
+		if p.Changed[i] {
+			count[r.pastOf(&p.Servers[i], &p.After[i])]++
+		}
+	}
+	var texts []string
+	for _, past := range []string{"unwrapped", "wrapped", "repaired", "changed"} {
+		if count[past] > 0 {
+			texts = append(texts, past+" "+cli.Counted(count[past], "server"))
+		}
+	}
+	return strings.Join(texts, ", ")
+}
+
+// pastOf returns the verb for the change of a server.
+func (r *rewriting) pastOf(before, after *wrapping.Server) string {
+	switch {
+	case r.runner == nil:
+		return "unwrapped"
+	case !before.IsWrapped():
+		return "wrapped"
+	case before.State == wrapping.Broken && after.State == wrapping.Wrapped:
+		return "repaired"
+	}
+	return "changed"
 }
 
 // cleanUp removes the backups that equal their files, and prints the path of each other one: it can contain

@@ -54,7 +54,9 @@ Shows the changes, and asks before writing. Restart running clients to use the
 change. mcpscope unwrap undoes it.
 
 Servers that are wrapped already get the flags of this call, and keep those that
-were written by hand. A broken server gets this mcpscope.
+were written by hand. --idle-freeze 0 is written, too: it is stronger than
+mcpscope.toml. To remove flags, unwrap the server and wrap it again. A broken
+server gets this mcpscope.
 
 Configurations are searched in the home directory, and in the working directory
 and its parents up to the top of the repository. A file with a wrapped server
@@ -77,9 +79,9 @@ a command can be edited, and if a broken server stays broken.`,
 	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return mistakeInFlag(stdio, err) })
 	addChange(c.Flags(), &f.choice)
 	c.Flags().StringVar(&f.program, "program", "",
-		"`PATH` of the mcpscope that clients start (default: next to mcpscopectl)")
+		"`PATH` of the mcpscope that clients start (default: the mcpscope that you ran)")
 	c.Flags().StringVar(&f.idleFreeze, "idle-freeze", "",
-		"freeze each server after `D` without use: 10m (see mcpscope help run)")
+		"freeze each server after `D` without use: 10m; 0 is never (see mcpscope help run)")
 	c.Flags().StringVar(&f.minFree, "min-free", "",
 		"start a server only when `SIZE` of memory is free: 512M (see mcpscope help run)")
 	c.Flags().BoolVar(&f.shared, "shared", false, "also change files of projects that git tracks")
@@ -188,7 +190,8 @@ func (f *wrapFlags) bareText(memory uint64, swap string) string {
 
 // noteSwap is for servers that will be frozen: without swap they keep their memory.
 func (f *wrapFlags) noteSwap(stdio cli.Stdio, swap string) {
-	freezes := f.idleFreeze != "" && f.idleFreeze != "infinity"
+	after, err := cli.ParseLimit(f.idleFreeze)
+	freezes := err == nil && after > 0
 	if !freezes || swap != "" {
 		return
 	}

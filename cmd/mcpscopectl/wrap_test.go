@@ -88,11 +88,11 @@ func TestWrapAgainWithAFlag(t *testing.T) {
 	u := newUser(t)
 	u.wants(0, []string{"Wrapped 1 server"}, "wrap", "--program", u.program, "--yes")
 	u.wants(0, []string{"nothing to wrap"}, "wrap", "--program", u.program, "--yes")
-	u.wants(0, []string{"Wrapped 1 server", "--idle-freeze 10m --name time -- uvx (1 argument)"},
+	u.wants(0, []string{"Changed 1 server in " + u.config, "--idle-freeze 10m --name time -- uvx (1 argument)"},
 		"wrap", "--program", u.program, "--yes", "--idle-freeze", "10m")
 	u.wantsFile(wrapped(u.program, `"--idle-freeze", "10m", `))
 	u.wants(2, []string{"--idle-freeze: "}, "wrap", "--program", u.program, "--idle-freeze", "soon")
-	u.wants(0, []string{"Wrapped 1 server"}, "wrap", "--program", u.program, "--yes", "--min-free", "512M")
+	u.wants(0, []string{"Changed 1 server in "}, "wrap", "--program", u.program, "--yes", "--min-free", "512M")
 	u.wantsFile(wrapped(u.program, `"--min-free", "512M", "--idle-freeze", "10m", `))
 	u.wants(2, []string{`--min-free: "512" is too small`}, "wrap", "--program", u.program, "--min-free", "512")
 	u.wants(0, []string{"Unwrapped 1 server"}, "unwrap", "--yes")
@@ -111,8 +111,20 @@ func TestWrapRepairsWhatIsBroken(t *testing.T) {
 	u.wants(1, []string{"broken: " + old + " is not there; mcpscope wrap repairs it"}, "wrap", "--list")
 	u.wants(1, []string{"would change 1 file"}, "wrap", "--program", u.program, "--check")
 	u.wants(1, []string{"+"}, "wrap", "--program", u.program, "--check", "--dry-run")
-	u.wants(0, []string{"Wrapped 1 server"}, "wrap", "--program", u.program, "--yes")
+	u.wants(0, []string{"Repaired 1 server in "}, "wrap", "--program", u.program, "--yes")
 	u.wantsFile(wrapped(u.program, ""))
+}
+
+// The last line counts new, broken and other servers apart.
+func TestWrapCountsBySort(t *testing.T) {
+	u := newUser(t)
+	u.write(u.config, `{"mcpServers": {
+  "new": {"command": "uvx"}, "newer": {"command": "uvx"},
+  "old": {"command": "`+u.program+`", "args": ["run", "--", "uvx"]},
+  "gone": {"command": "/no/such/mcpscope", "args": ["run", "--", "uvx"]}
+}}`)
+	u.wants(0, []string{"Wrapped 2 servers, repaired 1 server, changed 1 server in " + u.config + " (backup: "},
+		"wrap", "--program", u.program, "--yes", "--idle-freeze", "10m")
 }
 
 func TestUnwrapWithoutABackup(t *testing.T) {

@@ -93,7 +93,7 @@ func TestUnwrapBesideAServerThatWasWrappedByHand(t *testing.T) {
 	u.wants(0, []string{"Unwrapped 1 server"}, "unwrap", "--yes", "--server", "noargs")
 	u.wantsFile(hand)
 	u.wantsBackup(false)
-	u.wants(0, []string{"Wrapped 2 servers"}, "wrap", "--program", u.program, "--yes", "--idle-freeze", "10m")
+	u.wants(0, []string{"Wrapped 1 server, changed 1 server in "}, "wrap", "--program", u.program, "--yes", "--idle-freeze", "10m")
 	u.wants(0, []string{"Unwrapped 2 servers"}, "unwrap", "--yes")
 	u.wantsFile(`{"mcpServers": {"hand": {"command": "uvx", "args": ["x"]}, "noargs": {"command": "srv"}}}`)
 	u.wantsBackup(false)

@@ -164,7 +164,7 @@ func TestNoteSwap(t *testing.T) {
 		note += "mcpscope: hint: " + remedy + "\n"
 	}
 	for _, c := range []struct{ idleFreeze, swap, want string }{
-		{"", "", ""}, {"infinity", "", ""}, {"10m", "disk", ""}, {"10m", "", note},
+		{"", "", ""}, {"infinity", "", ""}, {"0", "", ""}, {"10m", "disk", ""}, {"10m", "", note},
 	} {
 		var err bytes.Buffer
 		f := wrapFlags{idleFreeze: c.idleFreeze}
