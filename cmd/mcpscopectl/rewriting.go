@@ -123,6 +123,7 @@ func (r *rewriting) printFile(p clientconfig.Change) int {
 	}
 	if r.runner != nil && p.Count() > 0 {
 		r.note(p.File.TrackedNote())
+		r.noteMissingFlags(p)
 	}
 	remedy := p.File.Remedy()
 	if status != cli.ExitOK && remedy != "" {

@@ -5,6 +5,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -100,6 +101,23 @@ func (r *rewriting) printUnchanged(c *clientconfig.File, s *wrapping.Server, isW
 		return cli.ExitFailure
 	}
 	return r.stdio.Cannot(fmt.Sprintf("repair %q in %s", s.Name, c.Where()), errors.New(reasonText(*s)))
+}
+
+// noteMissingFlags is about flags that a person gave all servers of a file before others were added.
+func (r *rewriting) noteMissingFlags(p clientconfig.Change) {
+	for _, m := range p.MissingFlags("idle-freeze", "min-free") {
+		verb := "do not get"
+		if len(m.Servers) == 1 {
+			verb = "does not get"
+		}
+		const text = "in %s, %s %s --%s, which all wrapped servers have"
+		r.note(fmt.Sprintf(text, p.File.Where(), strings.Join(m.Servers, ", "), verb, m.Name))
+		command := "mcpscope wrap --" + m.Name + " " + cli.Word(m.Value)
+		for _, server := range m.Servers {
+			command += " --server " + cli.Word(server)
+		}
+		r.stdio.Hint(command + " " + cli.Word(cmp.Or(p.File.Client, p.File.Path)))
+	}
 }
 
 // commandLine prints our prefix. It contains no secrets, but a name from the file.

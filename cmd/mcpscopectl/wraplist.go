@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/clientconfig"
@@ -25,18 +26,26 @@ type configuredView struct {
 	Reason    string         `json:"reason,omitempty"`
 	Command   string         `json:"command,omitempty"`
 	Arguments int            `json:"arguments"`
+	Flags     []string       `json:"flags,omitempty"` // of run, without the name that wrap gives
 
 	where string // File with the target of a link
 }
 
 func viewOf(c *clientconfig.File, s wrapping.Server) configuredView {
 	command := s.Own()
+	var words []string
+	for _, flag := range clientconfig.Flags(c, &s) {
+		words = append(words, flag.Words...)
+	}
 	return configuredView{
 		Client: c.Client, File: c.Path, Name: s.Name, State: s.State, Reason: reasonText(s),
 		Command: clientconfig.WithoutArguments(command), Arguments: max(0, len(command)-1),
-		where: c.Where(),
+		Flags: words, where: c.Where(),
 	}
 }
+
+// flagsText returns the flags as a line.
+func (v configuredView) flagsText() string { return strings.TrimSpace(commandLine(v.Flags)) }
 
 // listConfigured prints the servers of configurations. A broken server is a failure.
 func listConfigured(f *choice, asJSON bool, operands []string, stdio cli.Stdio) int {
@@ -78,21 +87,22 @@ func listConfigured(f *choice, asJSON bool, operands []string, stdio cli.Stdio) 
 
 // printConfiguredTable prints a line for each server, with all that is known, for scripts.
 func printConfiguredTable(stdio cli.Stdio, views []configuredView) {
-	lines := [][]string{{"CLIENT", "SERVER", "STATE", "COMMAND", "ARGS", "FILE"}}
+	lines := [][]string{{"CLIENT", "SERVER", "STATE", "COMMAND", "ARGS", "FLAGS", "FILE"}}
 	for _, v := range views {
 		state := string(v.State)
 		if v.Reason != "" {
 			state += ": " + v.Reason
 		}
 		lines = append(lines, []string{
-			cmp.Or(v.Client, "-"), v.Name, state, cmp.Or(v.Command, "-"), strconv.Itoa(v.Arguments), v.where,
+			cmp.Or(v.Client, "-"), v.Name, state, cmp.Or(v.Command, "-"), strconv.Itoa(v.Arguments),
+			cmp.Or(v.flagsText(), "-"), v.where,
 		})
 	}
 	render.WriteTable(stdio.Out, lines)
 }
 
-// printByFile prints the servers below their file, for a terminal: neither the file nor a reason fits beside
-// them, and the state has to be whole.
+// printByFile prints the servers below their file, for a terminal: no file, reason or flags fit beside them,
+// and the state has to be whole.
 func printByFile(stdio cli.Stdio, views []configuredView) {
 	for len(views) > 0 {
 		first := views[0]
@@ -102,18 +112,21 @@ func printByFile(stdio cli.Stdio, views []configuredView) {
 		}
 		fmt.Fprintf(stdio.Out, "%s (%s)\n", first.where, cmp.Or(first.Client, "a file"))
 		lines := [][]string{{"  SERVER", "STATE", "ARGS", "COMMAND"}}
-		var reasons []string
+		var details []string
 		for _, v := range views[:end] {
 			lines = append(lines, []string{
 				"  " + v.Name, string(v.State), strconv.Itoa(v.Arguments), cmp.Or(v.Command, "-"),
 			})
 			if v.Reason != "" {
-				reasons = append(reasons, v.Name+": "+v.Reason)
+				details = append(details, v.Name+": "+v.Reason)
+			}
+			if len(v.Flags) > 0 {
+				details = append(details, v.Name+": "+v.flagsText())
 			}
 		}
 		render.WriteTable(stdio.Out, lines)
-		for _, reason := range reasons {
-			fmt.Fprintf(stdio.Out, "    %s\n", cli.OneLine(reason))
+		for _, detail := range details {
+			fmt.Fprintf(stdio.Out, "    %s\n", cli.OneLine(detail))
 		}
 		views = views[end:]
 	}

@@ -201,8 +201,8 @@ func TestReasonText(t *testing.T) {
 // The list has no argument and no variable of a server, in JSON neither. A broken server is a failure.
 func TestWrapList(t *testing.T) {
 	u := newUser(t)
-	u.wantsSaid(said{cli.ExitOK, "CLIENT  SERVER  STATE  COMMAND  ARGS  FILE\n" +
-		"cursor  time    bare   uvx      1     " + u.config + "\n", ""}, "wrap", "--list")
+	u.wantsSaid(said{cli.ExitOK, "CLIENT  SERVER  STATE  COMMAND  ARGS  FLAGS  FILE\n" +
+		"cursor  time    bare   uvx      1     -      " + u.config + "\n", ""}, "wrap", "--list")
 	u.wantsSaid(said{cli.ExitOK, "", ""}, "wrap", "--list", "--server", "clock")
 	u.wantsSaid(said{cli.ExitOK, `{
   "version": 1,
@@ -223,6 +223,41 @@ func TestWrapList(t *testing.T) {
 	u.wants(1, []string{`"state": "broken"`, `"reason": "/no/such/mcpscope is not there; mcpscope wrap repairs it"`}, "wrap", "--list", "--json")
 	u.write(u.config, "{")
 	u.wantsSaid(said{cli.ExitFailure, "", "mcpscope: cannot read " + u.config + ": line 1, column 1: not valid JSON: this { is never closed\n"}, "wrap", "--list")
+}
+
+// The flags of wrapped servers are in the list, without the names that wrap gives.
+func TestWrapListHasFlags(t *testing.T) {
+	u := newUser(t)
+	u.write(u.config, wrapped(u.program, ""))
+	u.wantsSaid(said{cli.ExitOK, "CLIENT  SERVER  STATE    COMMAND  ARGS  FLAGS  FILE\n" +
+		"cursor  time    wrapped  uvx      1     -      " + u.config + "\n", ""}, "wrap", "--list")
+	u.write(u.config, strings.Replace(wrapped(u.program, `"--idle-freeze", "10m", `), `"--name", "time"`, `"--name", "my time"`, 1))
+	u.wantsSaid(said{cli.ExitOK, "CLIENT  SERVER  STATE    COMMAND  ARGS  FLAGS                               FILE\n" +
+		"cursor  time    wrapped  uvx      1     --idle-freeze 10m --name \"my time\"  " + u.config + "\n", ""}, "wrap", "--list")
+	u.wants(0, []string{`"arguments": 1,
+      "flags": [
+        "--idle-freeze",
+        "10m",
+        "--name",
+        "my time"
+      ]
+`}, "wrap", "--list", "--json")
+}
+
+// A server that was added later does not get the flag of the others, and wrap has the command for it.
+func TestWrapOfAServerWithoutTheFlagOfTheOthers(t *testing.T) {
+	u := newUser(t)
+	u.wants(0, nil, "wrap", "--program", u.program, "--yes", "--idle-freeze", "10m")
+	u.write(u.config, strings.Replace(wrapped(u.program, `"--idle-freeze", "10m", `), "}}}}", `}}, "late one": {"command": "x"}}}`, 1))
+	missing := "mcpscope: note: in " + u.config + ", late one does not get --idle-freeze, which all wrapped servers have\n" +
+		"mcpscope: hint: mcpscope wrap --idle-freeze 10m --server 'late one' cursor\n"
+	for _, how := range []string{"--check", "--dry-run", "--yes"} {
+		if s := say("wrap", "--program", u.program, how); !strings.Contains(s.err, missing) {
+			t.Errorf("%s: %+v", how, s)
+		}
+	}
+	u.wantsSaid(said{cli.ExitOK, u.config + " (Cursor)\n  time: wrapped\n  late one: wrapped\nnothing to wrap\n", ""}, "wrap", "--program", u.program, "--yes")
+	u.wants(0, []string{"Changed 1 server"}, "wrap", "--program", u.program, "--idle-freeze", "10m", "--server", "late one", "cursor", "--yes")
 }
 
 // The words before a command are those of a shell, and a name from the file cannot control the terminal.

@@ -62,3 +62,32 @@ func SetFlag(of Command, args []string, name, value string) ([]string, error) {
 		rest = rest[words:]
 	}
 }
+
+// GivenFlag is a flag in a command line, or a word of several short ones.
+type GivenFlag struct {
+	Name  string // of the last one; "" for the words from a mistake on
+	Value string
+	Words []string
+}
+
+// GivenFlags returns the flags of a command line, up to "--" or the first other argument.
+func GivenFlags(of Command, args []string) []GivenFlag {
+	known := Defaults().flagsOf(of)
+	var all []GivenFlag
+	for {
+		given, words, err := flags.ReadFirst(known, args)
+		switch {
+		case err != nil:
+			end := slices.Index(args, "--")
+			if end < 0 {
+				end = len(args)
+			}
+			return append(all, GivenFlag{Words: args[:end]})
+		case words == 0:
+			return all
+		}
+		last := given[len(given)-1]
+		all = append(all, GivenFlag{Name: last.Name, Value: last.Value, Words: args[:words]})
+		args = args[words:]
+	}
+}

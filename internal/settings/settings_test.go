@@ -98,6 +98,21 @@ func TestSetFlag(t *testing.T) {
 	}
 }
 
+func TestGivenFlags(t *testing.T) {
+	for args, want := range map[string]string{
+		"--":                     "[]",
+		"--name t --":            "[{name t [--name t]}]",
+		"-idle-freeze=10m --req": "[{idle-freeze 10m [-idle-freeze=10m]} {  [--req]}]",
+		"--replace -qv -- -v":    "[{replace true [--replace]} {verbose true [-qv]}]",
+		"--nope 1 --name t -- x": "[{  [--nope 1 --name t]}]",
+		"--replace x --name t":   "[{replace true [--replace]}]",
+	} {
+		if got := fmt.Sprint(GivenFlags(Run, strings.Fields(args))); got != want {
+			t.Errorf("%q: %s, want %s", args, got, want)
+		}
+	}
+}
+
 func TestOrder(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "mcpscope.toml")
 	text := "[defaults]\nterm-grace = '1m'\neof-grace = '2m'\nmax-lifetime = '3m'\nreplace = true\nquiet = true\nrequire = true"

@@ -287,14 +287,20 @@ func (r Reader) WrappedPrefix(s *Server, runner Runner) ([]string, error) {
 
 // firstFlags are the flags that wrap gives a bare server, with their end.
 func (r Reader) firstFlags(s *Server) []string {
-	label := s.Label()
-	if r.Shell {
-		label = strings.Map(plain, label)
-	}
+	label := r.Label(s)
 	if label == "" {
 		return []string{"--"}
 	}
 	return []string{"--name", label, "--"}
+}
+
+// Label returns the name that wrap gives a server, or "" if the file contains no name.
+func (r Reader) Label(s *Server) string {
+	label := s.Label()
+	if r.Shell {
+		label = strings.Map(plain, label)
+	}
+	return label
 }
 
 // plain replaces what a shell could take for something else.

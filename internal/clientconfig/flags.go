@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package clientconfig
+
+import (
+	"slices"
+
+	"github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
+	"github.com/mcpscope/mcpscope/internal/settings"
+)
+
+// Flags returns the flags of run in the command of a wrapped server, without the name that wrap gives it.
+func Flags(c *File, s *wrapping.Server) []settings.GivenFlag {
+	if len(s.Prefix()) == 0 {
+		return nil
+	}
+	label := c.reader.Label(s)
+	return slices.DeleteFunc(flagsOf(s), func(f settings.GivenFlag) bool {
+		return f.Name == "name" && f.Value == label
+	})
+}
+
+// flagsOf returns all flags of a wrapped server.
+func flagsOf(s *wrapping.Server) []settings.GivenFlag {
+	return settings.GivenFlags(settings.Run, s.Prefix()[2:])
+}
+
+// A MissingFlag is a flag that all servers have that were wrapped before a change, and that others do not
+// get.
+type MissingFlag struct {
+	Name, Value string // the value is that of the first server
+	Servers     []string
+}
+
+// MissingFlags compares the servers of a file that a change wraps with those that were wrapped before. A
+// setting or a variable of the server is as good as the flag.
+func (c Change) MissingFlags(names ...string) []MissingFlag {
+	var missing []MissingFlag
+	for _, name := range names {
+		value, isCommon := c.commonValue(name)
+		if !isCommon {
+			continue
+		}
+		m := MissingFlag{Name: name, Value: value}
+		for i := range c.Servers {
+			isNew := c.Changed[i] && !c.Servers[i].IsWrapped()
+			if isNew && !hasSetting(c.File, &c.After[i], name) {
+				m.Servers = append(m.Servers, c.Servers[i].Name)
+			}
+		}
+		if len(m.Servers) > 0 {
+			missing = append(missing, m)
+		}
+	}
+	return missing
+}
+
+// commonValue returns the first value of a flag that all servers have that were wrapped before the change.
+func (c Change) commonValue(name string) (value string, isCommon bool) {
+	for i := range c.Servers {
+		s := &c.Servers[i]
+		if len(s.Prefix()) == 0 {
+			continue
+		}
+		given, ok := valueOf(s, name)
+		if !ok {
+			return "", false
+		}
+		if !isCommon {
+			value = given
+			isCommon = true
+		}
+	}
+	return value, isCommon
+}
+
+// valueOf returns the last value of a flag, which is the one that counts.
+func valueOf(s *wrapping.Server, name string) (value string, ok bool) {
+	for _, f := range slices.Backward(flagsOf(s)) {
+		if f.Name == name {
+			return f.Value, true
+		}
+	}
+	return "", false
+}
+
+// hasSetting reports whether a wrapped server has a setting by a flag, a variable or a settings file.
+func hasSetting(c *File, s *wrapping.Server, name string) bool {
+	if _, ok := valueOf(s, name); ok {
+		return true
+	}
+	variable := func(name string) string { return s.Env[name] }
+	effective, _ := settings.ReadFiles().Effective(c.reader.Label(s), variable) // doctor reports mistakes
+	return slices.ContainsFunc(effective, func(e settings.Effective) bool {
+		return e.Row.Name == name && e.Source() != "default"
+	})
+}
