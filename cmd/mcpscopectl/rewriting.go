@@ -50,7 +50,7 @@ func (r *rewriting) run(operands []string) int {
 	r.named = len(operands) > 0
 	found, err := clientconfig.Find(operands)
 	if err != nil {
-		return r.stdio.Cannot(r.verb, err)
+		return r.stdio.Cannot(r.verb, clientconfig.WithServerFlag(err, operands))
 	}
 	status := printUnread(r.stdio, found)
 	isAll := status == cli.ExitOK

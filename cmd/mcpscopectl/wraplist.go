@@ -54,7 +54,7 @@ func listConfigured(f *choice, asJSON bool, operands []string, stdio cli.Stdio) 
 	}
 	found, err := clientconfig.Find(operands)
 	if err != nil {
-		return stdio.Cannot("find configurations", err)
+		return stdio.Cannot("find configurations", clientconfig.WithServerFlag(err, operands))
 	}
 	status := cli.ExitOK
 	views := []configuredView{}

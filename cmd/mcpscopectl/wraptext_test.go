@@ -79,6 +79,29 @@ func TestNamesThatNothingHas(t *testing.T) {
 	u.wantsSaid(said{cli.ExitFailure, "", "mcpscope: cannot find configurations: Kiro has no configuration here\n"}, "wrap", "--list", "kiro")
 }
 
+// The name of a server in the selected files is no argument, and the flag for it is printed.
+func TestNamesOfServersAsArguments(t *testing.T) {
+	u := newUser(t)
+	u.write(filepath.Join(u.home, ".codex/config.toml"), "[mcp_servers.'@scope/git']\ncommand = 'uvx'\n")
+	text := func(verb, name, word string) string {
+		return "mcpscope: cannot " + verb + ": there is no client and no file \"" + name + "\", but a server\nmcpscope: hint: --server " + word + "\n"
+	}
+	for _, c := range []struct {
+		args       []string
+		name, word string
+	}{
+		{[]string{"time"}, "time", "time"}, {[]string{"cursor", "time"}, "time", "time"}, {[]string{"time", "cursor"}, "time", "time"},
+		{[]string{"@scope/git"}, "@scope/git", "@scope/git"}, {[]string{"@scope/git", "time"}, "@scope/git", "@scope/git"},
+	} {
+		u.wantsSaid(said{cli.ExitFailure, "", text("wrap", c.name, c.word)}, append([]string{"wrap", "--program", u.program, "--yes"}, c.args...)...)
+		u.wantsSaid(said{cli.ExitFailure, "", text("unwrap", c.name, c.word)}, append([]string{"unwrap"}, c.args...)...)
+	}
+	u.wantsSaid(said{cli.ExitFailure, "", text("find configurations", "time", "time")}, "wrap", "--list", "time")
+	u.wants(1, []string{`there is no client and no file "time"; clients are claude-code, `}, "unwrap", "codex", "time")
+	u.wants(1, []string{"none/git: no such file or directory"}, "unwrap", "none/git")
+	u.wantsFile(cursor)
+}
+
 // Without a terminal and without --yes, nothing changes.
 func TestNotConfirmed(t *testing.T) {
 	u := newUser(t)

@@ -197,14 +197,25 @@ func (f Finder) Find(arg string) ([]File, error) {
 	}
 	if _, err := os.Stat(path); err != nil {
 		if !strings.ContainsAny(arg, "./") {
-			return nil, f.unknownClient(arg)
+			err = f.unknownClient(arg)
 		}
-		return nil, err
+		return nil, &UnknownError{Arg: arg, reason: err}
 	}
 	file := f.ByPath(path)
 	file.Named = true
 	return []File{file}, nil
 }
+
+// UnknownError is about an argument that is neither the name of a client nor the path of a file.
+type UnknownError struct {
+	Arg    string
+	reason error
+}
+
+func (e *UnknownError) Error() string { return e.reason.Error() }
+
+// Unwrap returns the reason.
+func (e *UnknownError) Unwrap() error { return e.reason }
 
 // unknownClient suggests the clients whose names are similar, or lists all.
 func (f Finder) unknownClient(arg string) error {
