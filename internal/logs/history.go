@@ -81,7 +81,7 @@ func (j *Journal) find(q *Query, called string) ([]server, error) {
 		return nil, journalErr
 	}
 	if !found {
-		return nil, err
+		return nil, j.withNames(err, q)
 	}
 	return []server{ended}, nil
 }

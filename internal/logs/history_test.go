@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/remedy"
+	"github.com/mcpscope/mcpscope/internal/selection"
 	"github.com/mcpscope/mcpscope/internal/server/journal"
 	"github.com/mcpscope/mcpscope/internal/server/names"
 )
@@ -153,5 +154,39 @@ func TestEndsArguments(t *testing.T) {
 		if got := strings.Join(e.arguments(7), " "); got != want {
 			t.Errorf("%s\nwant %s", got, want)
 		}
+	}
+}
+
+// fakeJournal is a journal whose journalctl is a script.
+func fakeJournal(t *testing.T, uid int, script string) *Journal {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "journalctl")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return &Journal{journalctl: path, uid: uid}
+}
+
+// A name that no server has is answered by a similar one of the asked time, or by all names.
+func TestHintOfTheJournal(t *testing.T) {
+	unknown := &selection.UnknownError{Arg: "stubb"}
+	entry := func(name string) string { return `printf '%s\n' '{"MCPSCOPE_NAME":` + name + "}'\n" }
+	for _, c := range []struct{ script, want string }{
+		{"", ""},
+		{"exit 1\n", ""},
+		{entry(`"git"`) + "echo no JSON\n" + entry(`[1]`) + entry(`"git"`) + entry(`"a\nb"`) + "exit 1\n", "in the journal: a?b, git"},
+		{entry(`"git"`) + entry(`"stub"`), "did you mean stub?"},
+		{`test "$*" = "` + strings.Join(namesArguments, " ") + ` --since=@7 ` +
+			strings.Join((&Query{Project: "shop"}).eventsFor(9, "", journal.Started, journal.Ended), " ") + "\" && " + entry(`"stub"`), "did you mean stub?"},
+	} {
+		j := fakeJournal(t, 9, c.script)
+		err := j.withNames(unknown, &Query{Project: "shop", Since: "@7"})
+		if got := remedy.Of(err); got != c.want || !errors.Is(err, unknown) {
+			t.Errorf("%s: %v, %q, want %q", c.script, err, got, c.want)
+		}
+	}
+	running := remedy.With(&selection.UnknownError{Arg: "stubb", IsNear: true}, "did you mean stub?")
+	if err := fakeJournal(t, 9, entry(`"git"`)).withNames(running, &Query{}); remedy.Of(err) != "did you mean stub?" {
+		t.Errorf("a server that runs: %q", remedy.Of(err))
 	}
 }

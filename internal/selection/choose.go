@@ -63,7 +63,8 @@ func (f *Filter) find(servers []*fleet.Listed, arg string) ([]*fleet.Listed, err
 		}
 	}
 	found, err := find(included, arg)
-	if !errors.As(err, new(*UnknownError)) {
+	unknown, isUnknown := errors.AsType[*UnknownError](err)
+	if !isUnknown {
 		return found, err
 	}
 	called := 0
@@ -76,7 +77,7 @@ func (f *Filter) find(servers []*fleet.Listed, arg string) ([]*fleet.Listed, err
 		err = &OtherUsersError{Arg: arg, Servers: called}
 		return nil, remedy.With(err, "add --all-users, or give an id: mcpscope ls --all-users")
 	}
-	return nil, remedy.With(err, hintFor(included, arg))
+	return nil, withNames(unknown, included)
 }
 
 // includesUserOf reports whether a name can mean that server.
@@ -111,7 +112,10 @@ func find(servers []*fleet.Listed, arg string) ([]*fleet.Listed, error) {
 }
 
 // UnknownError is about a name or id that no server has.
-type UnknownError struct{ Arg string }
+type UnknownError struct {
+	Arg    string
+	IsNear bool // to the name of a server
+}
 
 func (e *UnknownError) Error() string { return fmt.Sprintf("there is no server %q", e.Arg) }
 

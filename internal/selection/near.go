@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mcpscope/mcpscope/internal/remedy"
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
 	"github.com/mcpscope/mcpscope/internal/similar"
 	"github.com/mcpscope/mcpscope/internal/text"
@@ -15,25 +16,43 @@ import (
 // namesMost is how many names of servers a hint has.
 const namesMost = 5
 
-// hintFor returns what a person can have meant by a name that no server has: the name that is almost the
-// same, or else the names that there are. It is "" without servers.
-func hintFor(servers []*fleet.Listed, arg string) string {
-	var names []string
-	for _, s := range servers {
-		names = append(names, text.Printable(s.Name))
-	}
-	slices.Sort(names)
-	names = slices.Compact(names)
-	if len(names) == 0 {
+// Near returns the name that is almost the same, or "".
+func Near(arg string, names []string) string {
+	i := slices.IndexFunc(names, func(name string) bool { return similar.Is(arg, name) })
+	if i < 0 {
 		return ""
 	}
+	return names[i]
+}
+
+// Hint returns a remedy for a name that no server has: the name that is almost the same, or else the names
+// that there are, with their place. It is "" without names.
+func Hint(arg string, names []string, place string) string {
+	var printable []string
 	for _, name := range names {
-		if similar.Is(arg, name) {
-			return fmt.Sprintf("did you mean %s?", name)
-		}
+		printable = append(printable, text.Printable(name))
 	}
-	if len(names) > namesMost {
-		names = append(names[:namesMost], "…")
+	slices.Sort(printable)
+	printable = slices.Compact(printable)
+	if len(printable) == 0 {
+		return ""
 	}
-	return "running: " + strings.Join(names, ", ")
+	near := Near(arg, printable)
+	if near != "" {
+		return fmt.Sprintf("did you mean %s?", near)
+	}
+	if len(printable) > namesMost {
+		printable = append(printable[:namesMost], "…")
+	}
+	return place + ": " + strings.Join(printable, ", ")
+}
+
+// withNames returns the error about a name with the remedy that the names of servers give.
+func withNames(err *UnknownError, servers []*fleet.Listed) error {
+	var names []string
+	for _, s := range servers {
+		names = append(names, s.Name)
+	}
+	err.IsNear = Near(err.Arg, names) != ""
+	return remedy.With(err, Hint(err.Arg, names, "running"))
 }

@@ -384,9 +384,15 @@ func TestLogsOfNobody(t *testing.T) {
 	if r := output(t, system.command(t, "logs", "gateway")); r.status != 1 || !strings.Contains(r.stderr, `there is no server "gateway"`) {
 		t.Errorf("%+v", r)
 	}
-	r := output(t, system.command(t, "logs", "nobody"))
+	r := output(t, system.command(t, "logs", "nobody", "--since", "tomorrow"))
 	if r.status != 1 || r.stderr != "mcpscope: cannot print logs: there is no server \"nobody\"\n" {
 		t.Errorf("%+v", r)
+	}
+	system.start(t, "misspelt", nil, polite).end()
+	system.events(t, "misspelt").event("ended")
+	r = output(t, system.command(t, "logs", "mispelt"))
+	if want := "mcpscope: hint: did you mean misspelt?\n"; r.status != 1 || !strings.HasSuffix(r.stderr, want) {
+		t.Errorf("%+v, want %s", r, want)
 	}
 }
 
