@@ -23,10 +23,11 @@ clients: of the given clients and files, or of all files with a wrapped server.
 Shows the changes, and asks before writing. The diff of --dry-run has … in place
 of all values but commands, and of comments, so it contains no keys.
 
-A file that has not changed since 'mcpscope wrap', or in one place, is restored
-byte for byte, and its backup is removed. In any other file, only the commands
-change, and the backup is kept, with its keys: its path is printed. A backup
-that equals its file is removed. Restart running clients to use the change.`,
+A file that you did not edit after 'mcpscope wrap' is restored byte for byte. So
+is the rest of a file that you edited in one place. The backup is removed. In a
+file that you edited in several places, only the commands change, and the backup
+is kept, with its keys: its path is printed. A backup that equals its file is
+removed. Restart running clients to use the change.`,
 	}, func(operands []string) int {
 		r := rewriting{choice: f, stdio: stdio, verb: "unwrap"}
 		return r.run(operands)

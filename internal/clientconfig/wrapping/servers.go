@@ -220,7 +220,7 @@ func (r Reader) oddity(argv []string) string {
 	case len(argv) == 0 || argv[0] == "":
 		return "its command is empty"
 	case strings.HasPrefix(argv[0], "~"):
-		return "its command begins with ~, which a client may replace there and not in args"
+		return "its command begins with ~, which clients may not expand in args: write the full path"
 	case strings.ContainsAny(argv[0], " \t\n") && !strings.Contains(argv[0], "${") && !r.Exists(argv[0]):
 		return "its command is a whole line; put the arguments into args"
 	}

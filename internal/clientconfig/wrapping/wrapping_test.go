@@ -150,7 +150,7 @@ func TestNotEditable(t *testing.T) {
 		{splice.JSON, `{"mcpServers": {"t": {"settings": {}}}}`, "it has no command"},
 		{splice.JSON, `{"mcpServers": {"t": null}}`, "it is no table of settings"},
 		{splice.JSON, `{"mcpServers": {"t": {"command": "npx -y foo"}}}`, "its command is a whole line; put the arguments into args"},
-		{splice.JSON, `{"mcpServers": {"t": {"command": "~/x"}}}`, "its command begins with ~, which a client may replace there and not in args"},
+		{splice.JSON, `{"mcpServers": {"t": {"command": "~/x"}}}`, "its command begins with ~, which clients may not expand in args: write the full path"},
 		{splice.JSON, `{"mcpServers": {"t": {"command": "x", "args": "-y"}}}`, "its args are no list"},
 		{splice.JSON, `{"mcpServers": {"t": {"command": "x", "args": [["-y"]]}}}`, "its args are more than texts"},
 		{splice.JSON, `{"mcpServers": {"t": {"command": "x", "command": "y"}}}`, `there is more than one "command"`},
