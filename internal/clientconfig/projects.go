@@ -65,16 +65,23 @@ func ownerOf(home string) int {
 }
 
 // listProjects returns directories of projects that exist. It adds an error for lists and projects that are
-// left out.
+// left out: also for one on a network, whose server may not answer.
 func (f *Found) listProjects(finder known.Finder) []string {
-	var listed []string
+	var listed, far []string
 	more := 0
+	mountinfo, _ := os.ReadFile("/proc/self/mountinfo") // without it no project is left out
+	mounts := mountsIn(string(mountinfo))
+	ofHome := mountOf(mounts, finder.Home) // which is read in any case
 	for _, list := range finder.ProjectLists() {
 		dirs, err := readProjects(list)
 		if err != nil && !isAbsent(err) && !f.isUnread(list.Path) {
 			f.Lists = append(f.Lists, fmt.Errorf("read %s: %w", list.Path, err))
 		}
 		for _, dir := range dirs {
+			if at := mountOf(mounts, dir); at.mayHang() && at != ofHome {
+				far = append(far, dir)
+				continue
+			}
 			info, err := os.Stat(dir)
 			isProject := err == nil && info.IsDir() && !slices.Contains(listed, dir)
 			switch {
@@ -84,6 +91,10 @@ func (f *Found) listProjects(finder known.Finder) []string {
 				more++
 			}
 		}
+	}
+	slices.Sort(far)
+	for _, dir := range slices.Compact(far) {
+		f.Lists = append(f.Lists, fmt.Errorf("look into %s: it is on a network file system", dir))
 	}
 	if more > 0 {
 		projects := cli.Counted(more, "more project")
