@@ -30,16 +30,29 @@ func servers(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirecti
 	return words(func(s *fleet.Listed) []string { return []string{s.Name, s.ID} })
 }
 
+// serversAndSessions completes the names and ids of both.
+func serversAndSessions(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	sessions, _ := (&selection.Filter{}).ListSessions() // what can be seen can be completed
+	defer selection.CloseSessions(sessions)
+	var ofSessions []string
+	for _, s := range sessions {
+		ofSessions = append(ofSessions, s.Name, s.ID)
+	}
+	return words(func(s *fleet.Listed) []string { return []string{s.Name, s.ID} }, ofSessions...)
+}
+
 // clientNames completes the clients of servers that run.
 func clientNames(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return words(func(s *fleet.Listed) []string { return []string{s.Client.Name} })
 }
 
-// words completes the harmless words that wordsOf returns for the servers of the caller.
-func words(wordsOf func(*fleet.Listed) []string) ([]string, cobra.ShellCompDirective) {
-	listed, _ := (&selection.Filter{}).List() // what can be seen can be completed
+// words completes the harmless ones of those that wordsOf returns for the servers of the caller, and of more.
+func words(
+	wordsOf func(*fleet.Listed) []string, more ...string,
+) ([]string, cobra.ShellCompDirective) {
+	listed, _ := (&selection.Filter{}).List() // as above
 	defer selection.Close(listed)
-	var words []string
+	words := more
 	for _, s := range listed {
 		words = append(words, wordsOf(s)...)
 	}

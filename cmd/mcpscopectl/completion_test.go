@@ -5,6 +5,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -34,13 +35,16 @@ func TestCompletions(t *testing.T) {
 
 // Words that a shell could take for something else are not completed, and each word is there once.
 func TestWords(t *testing.T) {
-	got, _ := words(func(*fleet.Listed) []string { return []string{"b", "$(reboot)", "a", "b"} })
+	got, _ := words(func(*fleet.Listed) []string { return []string{"b", "$(reboot)", "a", "b"} }, "more", "`reboot`", "more")
+	if !slices.Contains(got, "more") {
+		t.Errorf("%q: one is missing", got)
+	}
 	for _, word := range got {
-		if word != "a" && word != "b" {
+		if word != "a" && word != "b" && word != "more" {
 			t.Errorf("%q", got)
 		}
 	}
-	if len(got) > 2 {
+	if len(got) > 3 {
 		t.Errorf("%q", got)
 	}
 }

@@ -33,6 +33,9 @@ func gatewayCheckCommand(args []string, stdio cli.Stdio) int {
 	if !c.inside {
 		c.trial = doctor.TryGateway(programs, c.values.Backend, c.values.Require)
 	}
+	if c.wantsSession() && c.trial.Reason == "" && !c.inside {
+		c.noSession = doctor.TrySession(programs, c.trial.Backend, c.sessionLimits())
+	}
 	return c.report(stdio)
 }
 
@@ -47,6 +50,7 @@ type gatewayCheck struct {
 	wrapped    []gateway.Configured
 	unread     error // of configurations
 	trial      doctor.GatewayTrial
+	noSession  string // why there can be none, if one is wanted
 	conditions gateway.Conditions
 	outer      gateway.Running // around this process, if inside is true
 	inside     bool
@@ -70,6 +74,18 @@ func (c *gatewayCheck) parse(args []string) error {
 	return nil
 }
 
+// wantsSession: a limit of a session makes it, too.
+func (c *gatewayCheck) wantsSession() bool {
+	return c.values.SessionGroup || len(c.values.Session.Files) > 0
+}
+
+func (c *gatewayCheck) sessionLimits() (limits []string) {
+	for _, limit := range c.values.Session.Files {
+		limits = append(limits, limit.String())
+	}
+	return limits
+}
+
 // readServers reads the configurations as the watcher does.
 func (c *gatewayCheck) readServers() {
 	servers, err := readConfigured(c.values.Configs)
@@ -86,7 +102,7 @@ func (c *gatewayCheck) report(stdio cli.Stdio) int {
 	}
 	c.out = stdio.Out
 	c.print()
-	if c.trial.Reason != "" {
+	if c.trial.Reason != "" || c.noSession != "" && c.values.Require {
 		return cli.ExitFailure
 	}
 	return cli.ExitOK

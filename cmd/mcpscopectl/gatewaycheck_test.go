@@ -35,6 +35,16 @@ func checked(t *testing.T, c gatewayCheck, toml string, args ...string) (text st
 	return strings.ReplaceAll(out.String(), file, "FILE"), status
 }
 
+// clientAndNoServers is the end of a check of hermes.
+const clientAndNoServers = `
+this command:
+  hermes          /bin/sh is the client: its servers are contained
+                  as a server of another gateway, it is known once MCP is written to it, or from its start with --match
+
+configured servers, if it starts them with pipes:
+  none            mcpscope wrap --list prints the files that are read
+`
+
 // A check names the rule and the settings of each server, and prints none of its arguments and variables.
 func TestGatewayCheck(t *testing.T) {
 	servers := []gateway.Configured{
@@ -102,6 +112,18 @@ this command:
 configured servers, if it starts them with pipes:
   old             mcpscope is left alone: mcpscope run contains it
 `, cli.ExitOK},
+		{"a session", gatewayCheck{trial: doctor.GatewayTrial{Backend: "cgroup"}}, "",
+			"--session-memory-max 1M --session-pids-max 9 -- /bin/sh hermes", `servers can be contained here, by cgroup: a group below mcp.slice in the cgroup2 hierarchy
+  session         a group of this command and its servers, with memory.max=1048576 and pids.max=9
+` + clientAndNoServers, cli.ExitOK},
+		{"no session", gatewayCheck{trial: doctor.GatewayTrial{Backend: "tree"}, noSession: "no group"}, "",
+			"--session-group -- /bin/sh hermes", `servers can be contained here, by tree: no control group, which is weaker; --require refuses it
+  session         none, so the command runs without one: no group
+` + clientAndNoServers, cli.ExitOK},
+		{"no session, which is required", gatewayCheck{trial: doctor.GatewayTrial{Backend: "cgroup"}, noSession: "no controller"}, "",
+			"--require --session-pids-max 9 -- /bin/sh hermes", `servers can be contained here, by cgroup: a group below mcp.slice in the cgroup2 hierarchy
+  session         none, so --require starts nothing: no controller
+` + clientAndNoServers, cli.ExitFailure},
 		{"a user", gatewayCheck{
 			trial: doctor.GatewayTrial{Backend: "systemd-user"}, unread: errors.New("no home"),
 			conditions: gateway.Conditions{NoNewPrivs: true, Blind: true},

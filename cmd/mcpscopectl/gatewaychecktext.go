@@ -5,6 +5,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -75,6 +76,7 @@ func (c *gatewayCheck) printHost() {
 	for _, remedy := range c.trial.Remedies {
 		fmt.Fprintf(c.out, "  → %s\n", cli.OneLine(remedy))
 	}
+	c.printSession()
 	if _, err := programs.Lookup(c.command[0]); err != nil {
 		c.printLine("command", cli.ErrorLine(err))
 	}
@@ -89,6 +91,28 @@ func (c *gatewayCheck) printHost() {
 	}
 	for _, problem := range c.files.Problems {
 		c.printLine("settings", cli.ErrorLine(problem))
+	}
+}
+
+// printSession prints whether the wanted session can be made.
+func (c *gatewayCheck) printSession() {
+	if !c.wantsSession() || c.trial.Reason != "" {
+		return
+	}
+	limits := strings.Join(c.sessionLimits(), " and ")
+	with := ""
+	if limits != "" {
+		with = ", with " + limits
+	}
+	switch {
+	case c.inside:
+		c.printLine("session", "that of the gateway around this one, if it has one: these flags mean nothing")
+	case c.noSession == "":
+		c.printLine("session", "a group of this command and its servers"+with)
+	case c.values.Require:
+		c.printLine("session", "none, so --require starts nothing: "+c.noSession)
+	default:
+		c.printLine("session", "none, so the command runs without "+cmp.Or(limits, "one")+": "+c.noSession)
 	}
 }
 

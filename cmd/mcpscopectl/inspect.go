@@ -26,7 +26,7 @@ func inspectCommand(stdio cli.Stdio) *cobra.Command {
 	var f inspectFlags
 	c := command(spec{
 		use: "inspect NAME|ID… [flags]", short: "show details of servers",
-		also: "show info", operands: servers,
+		also: "show info", operands: serversAndSessions,
 		examples: `  mcpscope inspect git
   mcpscope inspect k3x9 --json
 `,

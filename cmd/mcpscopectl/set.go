@@ -21,7 +21,7 @@ func setCommand(stdio cli.Stdio) *cobra.Command {
 	c := command(spec{
 		use: "set NAME|ID… FILE=VALUE… [flags]", short: "limit the resources of running servers",
 		also:     "limit",
-		operands: servers,
+		operands: serversAndSessions,
 		examples: `  mcpscope set browser memory.max=1G pids.max=200
   mcpscope set git cpu.max=150%
   mcpscope set git memory.max=max

@@ -29,7 +29,7 @@ func stopCommand(stdio cli.Stdio) *cobra.Command {
 	var f stopFlags
 	c := command(spec{
 		use: "stop NAME|ID… | --all | --client PID|NAME", short: "stop servers",
-		also: "rm remove kill end", operands: servers,
+		also: "rm remove kill end", operands: serversAndSessions,
 		examples: `  mcpscope stop git
   mcpscope stop --client hermes --grace 500ms
   mcpscope stop --project shop

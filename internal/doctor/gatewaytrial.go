@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/mcpscope/mcpscope/internal/server/backend"
+	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/names"
 )
 
@@ -45,9 +46,33 @@ func TryGateway(installed Programs, b names.Backend, require bool) GatewayTrial 
 	return tree
 }
 
+// TrySession runs a gateway in a session with these limits, such as memory.max=1048576. It returns why there
+// can be none, or "".
+func TrySession(installed Programs, b names.Backend, limits []string) (reason string) {
+	if b == names.Tree {
+		return group.ErrNoGroup.Error()
+	}
+	flags := []string{"--session-group"}
+	for _, l := range limits {
+		flags = append(flags, "--session-set", l)
+	}
+	t := GatewayTrial{}
+	err := t.run(installed, b, flags)
+	if t.Reason == "" && err != nil {
+		return err.Error()
+	}
+	if why := withoutSession.FindStringSubmatch(t.Reason); why != nil {
+		return why[1]
+	}
+	return t.Reason
+}
+
+// withoutSession is the refusal of a gateway without its session.
+var withoutSession = regexp.MustCompile(`in no session[^:]*: (.*)$`)
+
 func tryGateway(installed Programs, b names.Backend) GatewayTrial {
 	t := GatewayTrial{}
-	err := t.run(installed, b)
+	err := t.run(installed, b, nil)
 	switch {
 	case t.Reason != "":
 	case err != nil:
@@ -65,8 +90,8 @@ func tryGateway(installed Programs, b names.Backend) GatewayTrial {
 	return t
 }
 
-// run starts the gateway, and follows its explanations.
-func (t *GatewayTrial) run(installed Programs, b names.Backend) error {
+// run starts the gateway, with more flags for a session, and follows its explanations.
+func (t *GatewayTrial) run(installed Programs, b names.Backend, session []string) error {
 	output, err := newPipe()
 	if err != nil {
 		return err
@@ -78,7 +103,7 @@ func (t *GatewayTrial) run(installed Programs, b names.Backend) error {
 	}
 	defer stdin.close()
 	files := []*os.File{stdin.read, output.write, output.write, output.write}
-	gateway, err := installed.startGateway(b, files)
+	gateway, err := installed.startGateway(b, session, files)
 	if err != nil {
 		return err
 	}

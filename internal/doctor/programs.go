@@ -55,15 +55,16 @@ func (p Programs) start(b names.Backend, files []*os.File, args ...string) (*os.
 }
 
 // startGateway starts a gateway whose server is known by its name. Flags override settings files: limits
-// could be too low for the server of a trial, and exceptions could leave it alone.
-func (p Programs) startGateway(b names.Backend, files []*os.File) (*os.Process, error) {
+// could be too low for the server of a trial, and exceptions could leave it alone. session are more of them.
+func (p Programs) startGateway(b names.Backend, session []string, files []*os.File) (*os.Process, error) {
 	require := strconv.FormatBool(b != names.Tree) // which it refuses
 	argv := []string{
 		programs.Runner, "gateway", "--require=" + require, "--backend", string(b),
 		"--match", names.Trial, "--except", "",
 		"--memory-max", "max", "--cpu-max", "max", "--pids-max", "max", "--explain", "fd:3",
-		"--", p.tool, GatewayProbeCommand,
 	}
+	argv = append(argv, session...)
+	argv = append(argv, "--", p.tool, GatewayProbeCommand)
 	attributes := &os.ProcAttr{Env: settings.ServerEnvironment(os.Environ()), Files: files}
 	return os.StartProcess(p.runner, argv, attributes)
 }

@@ -75,6 +75,10 @@ func TestSessionIsActedOn(t *testing.T) {
 	s.prints([]string{"like: 2 servers", "like: 1 server ", "  zoo "}, "ls")
 	s.listed(one, two)
 
+	for _, verb := range []string{"stop", "freeze", "thaw", "set", "inspect"} {
+		s.prints([]string{s.id() + "\n", other.id() + "\n", "like\n", one.ID + "\n"}, "__complete", verb, "")
+	}
+
 	both := []string{s.id(), other.id(), "several sessions"}
 	s.refuses(both, "freeze", "like")
 	s.refuses(both, "stop", "like")
