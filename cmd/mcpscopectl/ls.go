@@ -90,10 +90,10 @@ A template of --format has the fields of --json:
 
 // noteOthers prints to root, in a pipe too, that other users have servers: a service with User= has its
 // servers there.
-func noteOthers(f *selection.Filter, stdio cli.Stdio) {
+func noteOthers(f *selection.Filter, command string, stdio cli.Stdio) {
 	others := f.CountOthers()
 	if others > 0 {
-		stdio.Note(cli.Counted(others, "server") + " of other users: mcpscope ls --all-users")
+		stdio.Note(cli.Counted(others, "server") + " of other users: mcpscope " + command + " --all-users")
 	}
 }
 
@@ -111,7 +111,7 @@ func (f *lsFlags) setFormat(text string) (err error) {
 func (f *lsFlags) note(servers []*fleet.Listed, stdio cli.Stdio) {
 	isForProgram := f.json || f.format != nil // it may take stderr for a failure
 	if !isForProgram {
-		noteOthers(&f.Filter, stdio)
+		noteOthers(&f.Filter, "ls", stdio)
 	}
 	for _, line := range containment.Lines(selection.Whose(f.AllUsers)) {
 		stdio.Note(line)

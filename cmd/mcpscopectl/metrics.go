@@ -53,6 +53,9 @@ func (f *metricsFlags) run(stdio cli.Stdio) int {
 	switch {
 	case f.listen != "" && f.textfile != "":
 		return stdio.Mistake("metrics", "--textfile and --listen exclude each other")
+	}
+	noteOthers(&f.Filter, "metrics", stdio)
+	switch {
 	case f.listen != "":
 		return f.serve(stdio)
 	case f.textfile != "":

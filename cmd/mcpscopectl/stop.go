@@ -71,7 +71,7 @@ func (f *stopFlags) run(operands []string, stdio cli.Stdio) int {
 	servers := chosen.Servers
 	isEmpty := len(servers) == 0 && len(chosen.Sessions) == 0
 	if isEmpty {
-		noteOthers(&f.Filter, stdio)
+		noteOthers(&f.Filter, "ls", stdio)
 	}
 	if isEmpty && f.IsNarrow() { // it can be a typing error
 		return stdio.CannotWithHint("stop", errors.New("there are "+f.None()), "mcpscope ls")

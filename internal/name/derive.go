@@ -34,8 +34,13 @@ func given(argv []string) string {
 		_, operands := engineRunFlags.parse(argv[c.at:])
 		return target(first(operands))
 	}
-	if kind := KindOf(argv[0]); kind == Other || kind == Engine {
+	switch KindOf(argv[0]) {
+	case Other, Engine:
 		return ""
+	case Shell:
+		if command := ofScript(argv); command != nil {
+			return Derive(command)
+		}
 	}
 	set, operands := runnerFlags.parse(argv[1:])
 	for listed("run exec x dlx tool", first(operands)) { // uv tool run
@@ -46,6 +51,29 @@ func given(argv []string) string {
 		return Derive(operands)
 	}
 	return target(cmp.Or(word, set["-m"], set["--package"], set["--from"], set["--spec"]))
+}
+
+// ofScript returns the last command of the script that a shell is given by -c, if that runs something else:
+// node /opt/gw/plain.js. It is nil for any other, since a script may contain secrets.
+func ofScript(argv []string) []string {
+	set, _ := runnerFlags.parse(argv[1:])
+	commands := strings.FieldsFunc(set["-c"], func(r rune) bool { return strings.ContainsRune(";&\n", r) })
+	if len(commands) == 0 {
+		return nil
+	}
+	words := strings.Fields(commands[len(commands)-1])
+	for i, word := range words {
+		words[i] = strings.Trim(word, `'"`)
+	}
+	isPrefix := func(word string) bool { return word == "exec" || strings.Contains(word, "=") }
+	for len(words) > 0 && isPrefix(words[0]) {
+		words = words[1:]
+	}
+	words = words[behind(words):]
+	if len(words) < 2 || KindOf(words[0]) == Other || KindOf(words[0]) == Shell {
+		return nil
+	}
+	return words
 }
 
 // generic are names of files and directories that are called alike in every project.

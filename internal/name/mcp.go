@@ -15,7 +15,12 @@ func MCP(argv []string) string {
 	if len(argv) == 0 {
 		return ""
 	}
-	for _, called := range []string{path.Base(argv[0]), Derive(argv)} {
+	names := []string{path.Base(argv[0])}
+	isScript := KindOf(argv[0]) == Shell && ofScript(argv) != nil
+	if !isScript { // that may be a tool of an agent
+		names = append(names, Derive(argv))
+	}
+	for _, called := range names {
 		split := func(r rune) bool { return strings.ContainsRune("-_.", r) }
 		if slices.Contains(strings.FieldsFunc(strings.ToLower(called), split), "mcp") {
 			return called

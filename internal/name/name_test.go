@@ -252,3 +252,27 @@ func TestMCP(t *testing.T) {
 		}
 	}
 }
+
+// A program behind a shell is named, not the shell, unless the name could be a secret.
+func TestDeriveFromAScript(t *testing.T) {
+	for script, want := range map[string]string{
+		"node /opt/gw/plain.js":                 "plain",
+		"cd /opt/gw && exec node 'plain.js' x":  "plain",
+		"KEY=secret npx -y @x/time-mcp --token": "time-mcp",
+		"env KEY=secret uvx weather":            "weather",
+		"secret":                                "sh",
+		"printf secret":                         "sh",
+		"node":                                  "sh",
+		"node plain.js 2>&1":                    "sh",
+		"sh -c 'node plain.js'":                 "sh",
+		"":                                      "sh",
+	} {
+		argv := []string{"/bin/sh", "-c", script}
+		if got := Derive(argv); got != want {
+			t.Errorf("%q: %q, want %q", script, got, want)
+		}
+		if got := MCP(argv); got != "" {
+			t.Errorf("%q is named as a server: %q", script, got)
+		}
+	}
+}
