@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcpscope/mcpscope/internal/advice"
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/doctor"
 	"github.com/mcpscope/mcpscope/internal/gateway"
@@ -90,6 +91,18 @@ this command, if a gateway starts it with pipes:
 configured servers, if it starts them with pipes:
   none            mcpscope wrap --list prints the files that are read
 `, cli.ExitFailure},
+		{"a user without a manager", gatewayCheck{
+			trial: doctor.GatewayTrial{Backend: "tree", Remedies: []string{advice.EnableLinger()}},
+		}, "", "-- /bin/sh hermes", `servers can be contained here, by tree: no control group, which is weaker; --require refuses it
+  → ` + advice.EnableLinger() + `
+  → or, for a gateway that is a system unit: sudo mcpscope units --unit UNIT --install --now
+
+this command, if a gateway starts it with pipes:
+  hermes          /bin/sh is unknown until its client writes MCP; with --match it is a server from its start
+
+configured servers, if it starts them with pipes:
+  none            mcpscope wrap --list prints the files that are read
+`, cli.ExitOK},
 		{"a file that was named, and cannot be read", gatewayCheck{
 			trial: doctor.GatewayTrial{Backend: "cgroup"}, unread: errors.New("/c: not valid JSON"),
 		}, "", "--config /c -- /bin/sh hermes", `servers cannot be contained here: cannot read configurations: /c: not valid JSON

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mcpscope/mcpscope/internal/advice"
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/clientconfig"
 	"github.com/mcpscope/mcpscope/internal/doctor"
@@ -75,6 +76,10 @@ func (c *gatewayCheck) printHost() {
 	}
 	for _, remedy := range c.trial.Remedies {
 		fmt.Fprintf(c.out, "  → %s\n", cli.OneLine(remedy))
+		if remedy == advice.EnableLinger() { // units gives the user of a system unit groups without a manager
+			const install = "sudo mcpscope units --unit UNIT --install --now"
+			fmt.Fprintf(c.out, "  → or, for a gateway that is a system unit: %s\n", install)
+		}
 	}
 	c.printSession()
 	if _, err := programs.Lookup(c.command[0]); err != nil {

@@ -99,6 +99,11 @@ func (u *unitsCall) run() int {
 	if err != nil {
 		return u.stdio.Cannot("find the units", err)
 	}
+	if u.isGateway {
+		if err := checkOwner(u); err != nil {
+			return u.stdio.Cannot(goalOf(u), err)
+		}
+	}
 	if u.install || u.now { // before anything is written
 		if err := units.CheckManager(); err != nil {
 			return u.stdio.Cannot("reach systemd", err)

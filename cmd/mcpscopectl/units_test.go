@@ -97,7 +97,7 @@ func TestMistakesInUnits(t *testing.T) {
 		"--unit x --remove --match x": {cli.ExitUsage, "units: flags of mcpscope gateway are for --unit UNIT, and not for --remove" + help},
 		"--unit x --memory-max few":   {cli.ExitUsage, "units: --memory-max \"few\": "},
 		"--unit ../x":                 {cli.ExitFailure, command + "\"../x\" is not the name of a service\n"},
-		"--unit ../x --remove":        {cli.ExitFailure, command + "\"../x\" is not the name of a service\n"},
+		"--unit ../x --remove":        {cli.ExitFailure, "cannot remove the drop-in of ../x: \"../x\" is not the name of a service\n"},
 		"--unit x.timer":              {cli.ExitFailure, command + "\"x.timer\" is no service, and a gateway is one\n"},
 		"--unit x@":                   {cli.ExitFailure, command + "x@.service is a template: name an instance, such as x@1\n"},
 	} {
@@ -175,6 +175,19 @@ func TestUnitsWithoutSystemctl(t *testing.T) {
 	}
 }
 
+// The call of a user who may not change a unit is repeated with sudo, as it was.
+func TestACallWithSudo(t *testing.T) {
+	for want, u := range map[string]unitsCall{
+		"sudo mcpscope units --unit g":                                           {unit: "g"},
+		"sudo mcpscope units --unit 'a\\b' --remove --now":                       {unit: `a\b`, remove: true, now: true},
+		"sudo mcpscope units --unit g --install --match 'npx *' --memory-max 1G": {unit: "g", install: true, gatewayFlags: []string{"--match=npx *", "--memory-max=1G"}},
+	} {
+		if got := withSudo(&u); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
 // gatewayDropIn is a drop-in as it is for a service without anything unusual.
 func gatewayDropIn() units.DropIn {
 	return units.DropIn{
@@ -194,14 +207,14 @@ func TestADropInIsInstalled(t *testing.T) {
 	}
 	steps := "now: " + systemctl() + "daemon-reload && " + systemctl() + "try-restart g\n"
 	wantSaid(t, "plain", call(), said{out: "installed " + path + "\n" + steps})
-	wantSaid(t, "again", call(), said{out: "unchanged " + path + "\n"})
+	wantSaid(t, "again, and not restarted", call(), said{out: "unchanged " + path + "\n" + steps})
 
 	d.Flags.Words = []string{"--replace=true"}
 	d.GroupNote = "a note about the group"
 	d.LogCommand = "journalctl -t g"
-	wantSaid(t, "flags", call(), said{out: "unchanged " + path + "\nflags: --replace\na note about the group\nlog: journalctl -t g\n"})
+	wantSaid(t, "flags", call(), said{out: "unchanged " + path + "\nflags: --replace\na note about the group\nlog: journalctl -t g\n" + steps})
 	d.Flags.Kept = true
-	wantSaid(t, "kept flags", call(), said{out: "unchanged " + path + "\nkept: --replace\na note about the group\nlog: journalctl -t g\n"})
+	wantSaid(t, "kept flags", call(), said{out: "unchanged " + path + "\nkept: --replace\na note about the group\nlog: journalctl -t g\n" + steps})
 
 	d = gatewayDropIn()
 	if _, err := (units.File{Name: "g.service.d/mcpscope.conf", Text: "[Service]\n"}).Install(dir); err != nil {
@@ -218,10 +231,12 @@ func TestNotesOfADropIn(t *testing.T) {
 		"# How long that may take is its unit's TimeoutStopSec=.\nKillMode=mixed\n"
 	s := callUnits(unitsCall{unit: "g"}, func(u *unitsCall) int { return u.installDropIn(d, dir) })
 	const want = "mcpscope: note: KillMode control-group → mixed: " +
-		"when the gateway has exited, its other processes get SIGKILL\n"
-	if s.status != cli.ExitOK || s.err != want {
+		"when the gateway has exited, its other processes get SIGKILL; "
+	if s.status != cli.ExitOK || !strings.HasPrefix(s.err, want) {
 		t.Errorf("%+v, want %s", s, want)
 	}
+	preview := callUnits(unitsCall{unit: "g"}, func(u *unitsCall) int { return u.previewDropIn(d, dir) })
+	wantSaid(t, "without --install", preview, said{out: "# " + d.File.Path(dir) + "\n" + d.File.Text + "\n", err: s.err})
 }
 
 // A drop-in that a person has edited stays, also one of a former version.
@@ -312,6 +327,17 @@ func TestContainmentAfterAnInstallation(t *testing.T) {
 	} {
 		got := callUnits(unitsCall{unit: "g"}, func(u *unitsCall) int { return u.printContainment(c.containment, c.err) })
 		wantSaid(t, string(c.containment.State), got, c.want)
+	}
+}
+
+// The last line of an installation has the servers. A gateway without one may start it later.
+func TestServersAfterAnInstallation(t *testing.T) {
+	for count, want := range map[int]string{
+		0: "no server yet; the first one will be in " + listCommand(), 1: "1 server so far", 4: "4 servers so far",
+	} {
+		if got := serversText(count); got != want {
+			t.Errorf("%d: %q, want %q", count, got, want)
+		}
 	}
 }
 

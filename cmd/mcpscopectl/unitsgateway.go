@@ -18,7 +18,7 @@ import (
 
 // gateway prints, installs or removes the drop-in of a gateway.
 func (u *unitsCall) gateway(dir string) int {
-	const goal = "find the command of the gateway"
+	goal := goalOf(u)
 	name, err := units.ParseServiceName(u.unit)
 	if err != nil {
 		return u.stdio.Cannot(goal, err)
@@ -47,10 +47,18 @@ func (u *unitsCall) dropIn(gateway units.Gateway, dir string) int {
 		return u.stdio.Cannot("run "+u.unit+" below mcpscope", err)
 	}
 	if !u.install {
-		u.printFiles([]units.File{dropIn.File}, dir)
-		return cli.ExitOK
+		return u.previewDropIn(dropIn, dir)
 	}
 	return u.installDropIn(dropIn, dir)
+}
+
+// previewDropIn prints the drop-in, and the notes that an installation would have.
+func (u *unitsCall) previewDropIn(d units.DropIn, dir string) int {
+	u.printFiles([]units.File{d.File}, dir)
+	for _, note := range d.Notes(units.Installed) {
+		u.stdio.Note(note)
+	}
+	return cli.ExitOK
 }
 
 func (u *unitsCall) installDropIn(d units.DropIn, dir string) int {
@@ -77,7 +85,8 @@ func (u *unitsCall) installDropIn(d units.DropIn, dir string) int {
 	if err != nil {
 		return u.stdio.Cannot("remove "+d.FormerPath(dir), err)
 	}
-	if result == units.Unchanged && former == units.Absent {
+	isAsBefore := result == units.Unchanged && former == units.Absent
+	if isAsBefore && !d.IsPending() {
 		return cli.ExitOK
 	}
 	return u.takeSteps(d.RemainingSteps()...)
@@ -141,29 +150,46 @@ func (u *unitsCall) restart(gateway units.Gateway) int {
 		return status
 	}
 	contained, err := gateway.AwaitContainment()
-	status := u.printContainment(contained, err)
+	if err != nil || contained.State == containment.Uncontained {
+		return u.printContainment(contained, err)
+	}
+	settled, err := gateway.AwaitServers(func() int { return countServers(gateway.Name.Full) })
+	status := u.printContainment(settled.Containment, err)
 	if status == cli.ExitOK {
-		u.printServers(gateway.Name.Full)
+		text := serversText(settled.Servers)
+		fmt.Fprintf(u.stdio.Out, "%s runs: %s\n", cli.OneLine(u.unit), text)
 	}
 	return status
 }
 
-// printServers prints how many servers a gateway has that was just started.
-func (u *unitsCall) printServers(service string) {
+// countServers counts the servers of a service, as far as they can be listed.
+func countServers(service string) (count int) {
 	everyone := selection.Filter{AllUsers: os.Getuid() == 0} // the service can have User=
-	servers, _ := everyone.List()                            // as far as they can be listed
+	servers, _ := everyone.List()
 	defer selection.Close(servers)
-	count := 0
 	for _, s := range servers {
 		if s.Client.Unit == service {
 			count++
 		}
 	}
-	text := cli.Counted(count, "server") + " so far"
+	return count
+}
+
+// serversText has the number of servers of a gateway that was just started. Many gateways start a server only
+// when a client needs it.
+func serversText(count int) string {
 	if count == 0 {
-		text = "no server so far: look again with mcpscope doctor; servers without pipes need --match"
+		return "no server yet; the first one will be in " + listCommand()
 	}
-	fmt.Fprintf(u.stdio.Out, "%s runs: %s\n", cli.OneLine(u.unit), text)
+	return cli.Counted(count, "server") + " so far"
+}
+
+// listCommand lists the servers of the units that this user installs.
+func listCommand() string {
+	if os.Getuid() == 0 {
+		return "mcpscope ls --all-users"
+	}
+	return "mcpscope ls"
 }
 
 // printContainment reports a service whose servers cannot be contained. The installation has succeeded.
@@ -191,7 +217,7 @@ func (u *unitsCall) printContainment(c units.Containment, err error) int {
 func (u *unitsCall) removeDropIn(name units.ServiceName, dir string) int {
 	removal, err := units.PlanDropInRemoval(name, dir)
 	if err != nil {
-		return u.stdio.Cannot("remove the drop-in of "+u.unit, err)
+		return u.stdio.Cannot(goalOf(u), err)
 	}
 	results := units.RemoveAll(removal.Files, dir)
 	status := u.printResults("remove", results)

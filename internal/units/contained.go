@@ -99,7 +99,11 @@ func lookAtContainment(manager systemd.Kind, unit string) (Containment, error) {
 	if err != nil {
 		return Containment{}, err
 	}
-	status := systemctlCommand(manager) + " status " + unit
+	return containmentOf(manager, s)
+}
+
+func containmentOf(manager systemd.Kind, s systemd.Service) (Containment, error) {
+	status := systemctlCommand(manager) + " status " + s.Name
 	if s.MainPID == 0 {
 		if changesState(s) {
 			reason := "it is " + s.ActiveState

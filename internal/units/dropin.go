@@ -50,7 +50,7 @@ func dropIn(s service, programs Programs, flags ...string) (File, error) {
 	if keepsProcesses(w.LastValues["KillMode"]) {
 		killModeLines = ""
 	}
-	identifier := cmp.Or(w.LastValues["SyslogIdentifier"], programOf(w.Commands[0]))
+	identifier := cmp.Or(w.LastValues["SyslogIdentifier"], strings.TrimSuffix(s.Name, ".service"))
 	values := strings.NewReplacer(
 		"@PREFIX@", line.Prefix,
 		"@FLAGS@", flagWords(flags, expandsVariables(line.Prefix)),

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/internal/containment"
 	"github.com/mcpscope/mcpscope/internal/remedy"
 )
 
@@ -54,11 +55,29 @@ func (d DropIn) withPlace(err error) error {
 
 // Notes are consequences of an installation that its administrator may not expect.
 func (d DropIn) Notes(result Result) (notes []string) {
-	note := d.Gateway.service.killModeNote(d.File)
-	if note != "" && result != Unchanged {
-		notes = append(notes, note)
+	s := d.Gateway.service
+	if result != Unchanged {
+		notes = append(notes, s.killModeNotes(d.File)...)
 	}
-	return append(notes, d.Gateway.service.overriddenNotes(d.File)...)
+	if result != Unchanged && !d.Flags.nameServers() {
+		notes = append(notes, s.survivorNotes()...)
+	}
+	return append(notes, s.overriddenNotes(d.File)...)
+}
+
+// IsPending reports whether the service has yet to run by the drop-in, which was installed before: nothing
+// has restarted it since.
+func (d DropIn) IsPending() bool {
+	s := d.Gateway.service
+	switch {
+	case !s.runsMcpscope(): // the manager has yet to read the drop-in
+		return true
+	case s.MainPID == 0 || s.isJob():
+		return false
+	case s.startedBefore():
+		return true
+	}
+	return containment.FindState(s.MainPID, s.Group) == containment.Uncontained
 }
 
 // CheckInForce returns an error unless the manager starts the service by the drop-in. A drop-in that was just

@@ -10,9 +10,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/remedy"
 )
 
@@ -109,13 +111,15 @@ func TestReadOnlyUnits(t *testing.T) {
 	}
 }
 
-// An installation that changes how other processes of the unit end has a note, once.
+// An installation that changes how other processes of the unit end, or that leaves some, has a note, once.
 func TestKillModeNote(t *testing.T) {
-	const changed = "KillMode control-group → mixed: " +
-		"when the gateway has exited, its other processes get SIGKILL"
+	const changed = "KillMode control-group → mixed: when the gateway has exited, its other processes get SIGKILL; " +
+		"a drop-in with a later name, such as zzz.conf, with KillMode=control-group has them get SIGTERM first"
+	const leaves = " is kept: a stop leaves processes of the unit alive, and among them a server that its gateway " +
+		"has written nothing to; with --match GLOB or --config FILE a server is contained from its start"
 	for line, want := range map[string][]string{
 		"": {changed}, "KillMode=\n": {changed}, "KillMode=control-group\n": {changed}, "KillMode=mixed\n": nil,
-		"KillMode=process\n": nil,
+		"KillMode=process\n": {"KillMode=process" + leaves}, "KillMode=none\n": {"KillMode=none" + leaves},
 	} {
 		d := dropInOfService(t, "ExecStart=/bin/g\n"+line)
 		if got := d.Notes(Installed); !slices.Equal(got, want) {
@@ -125,17 +129,61 @@ func TestKillModeNote(t *testing.T) {
 			t.Errorf("%q: %q for the second installation", line, got)
 		}
 	}
+	d := dropInOfService(t, "ExecStart=/bin/g\nKillMode=process\n")
+	for _, flag := range []string{"--match=my *", "--config=/etc/g.json"} {
+		d.Flags.Words = []string{flag}
+		if got := d.Notes(Installed); len(got) > 0 {
+			t.Errorf("%s: %q", flag, got)
+		}
+	}
 }
 
-// A setting of the drop-in that another one replaces has a note, also when nothing has changed.
+// A setting of the drop-in that another one replaces has a note, also when nothing has changed. A
+// KillMode= that an administrator keeps is nothing to repair.
 func TestOverriddenNote(t *testing.T) {
+	const path = "/etc/systemd/system/g.service.d/zzz.conf"
+	for line, want := range map[string][]string{
+		"SyslogIdentifier=x": {path + " sets SyslogIdentifier= and sorts after zz-mcpscope.conf: SyslogIdentifier=g does not apply"},
+		"KillMode=control-group": {"KillMode=control-group of " + path + " is kept: at a stop the gateway and the other " +
+			"processes of its unit get SIGTERM together"},
+		"KillMode=": {"KillMode=control-group of " + path + " is kept: at a stop the gateway and the other " +
+			"processes of its unit get SIGTERM together"},
+		"KillMode=mixed": nil,
+	} {
+		d := dropInOfService(t, "ExecStart=/bin/g\n")
+		d.Gateway.service.Files = append(d.Gateway.service.Files, unitFile{path, "[Service]\n" + line + "\n"})
+		for _, result := range []Result{Installed, Unchanged} {
+			got := slices.DeleteFunc(d.Notes(result), func(note string) bool { return strings.HasPrefix(note, "KillMode control-group →") })
+			if !slices.Equal(got, want) {
+				t.Errorf("%s, %s: %q, want %q", line, result, got, want)
+			}
+		}
+	}
+}
+
+// Steps remain until the service runs by the drop-in, however often that is installed.
+func TestIsPending(t *testing.T) {
+	below := [][]string{{"/opt/mcpscope", "gateway", "--", "/bin/g"}}
+	dir := t.TempDir()
 	d := dropInOfService(t, "ExecStart=/bin/g\n")
-	later := unitFile{"/etc/systemd/system/g.service.d/zzz.conf", "[Service]\nKillMode=control-group\n"}
-	d.Gateway.service.Files = append(d.Gateway.service.Files, later)
-	want := []string{later.Path + " sets KillMode= and sorts after zz-mcpscope.conf: KillMode=mixed does not apply"}
-	for _, result := range []Result{Installed, Unchanged} {
-		if got := d.Notes(result); !slices.Equal(got, want) {
-			t.Errorf("%s: %q, want %q", result, got, want)
+	if _, err := d.Install(dir); err != nil {
+		t.Fatal(err)
+	}
+	file := []string{d.File.Path(dir)}
+	hour := time.Hour
+	for name, c := range map[string]struct {
+		service systemd.Service
+		want    bool
+	}{
+		"not read":               {systemd.Service{Commands: [][]string{{"/bin/g"}}}, true},
+		"stopped":                {systemd.Service{Commands: below, DropIns: file}, false},
+		"older than the drop-in": {systemd.Service{Commands: below, DropIns: file, MainPID: 1, Started: time.Now().Add(-hour)}, true},
+		"not contained":          {systemd.Service{Commands: below, DropIns: file, MainPID: os.Getpid(), Group: "/nowhere", Started: time.Now().Add(hour)}, true},
+		"a job that runs":        {systemd.Service{Commands: below, DropIns: file, MainPID: 1, Type: "oneshot"}, false},
+	} {
+		d.Gateway.service.Service = c.service
+		if got := d.IsPending(); got != c.want {
+			t.Errorf("%s: %v", name, got)
 		}
 	}
 }

@@ -32,26 +32,66 @@ func (s service) logCommand(file File) string {
 	return journalCommand(s.Manager) + " -t " + cli.Word(identifier)
 }
 
-// killModeNote describes the drop-in's change of KillMode=, or is "" if it does not change it.
-func (s service) killModeNote(file File) string {
+// killModeNotes describe the drop-in's change of KillMode=.
+func (s service) killModeNotes(file File) (notes []string) {
 	w := s.written()
-	before := cmp.Or(w.LastValues["KillMode"], "control-group")
+	before := w.killMode()
 	if before == "mixed" || !strings.Contains(file.Text, killMode) || w.SetLater["KillMode"] != "" {
-		return ""
+		return nil
 	}
-	const text = "KillMode %s → mixed: when the gateway has exited, its other processes get SIGKILL"
-	return fmt.Sprintf(text, before)
+	const text = "KillMode %s → mixed: when the gateway has exited, its other processes get SIGKILL; " +
+		"a drop-in with a later name, such as zzz.conf, with KillMode=%s has them get SIGTERM first"
+	return []string{fmt.Sprintf(text, before, before)}
+}
+
+// killMode is the value that applies without our drop-in.
+func (w written) killMode() string { return cmp.Or(w.LastValues["KillMode"], "control-group") }
+
+// survivorNotes are about a unit whose processes survive a stop. When the gateway has ended, nothing proves
+// that such a process is a server, and a signal to it could hurt a session.
+func (s service) survivorNotes() (notes []string) {
+	value := s.written().killMode()
+	if !keepsProcesses(value) {
+		return nil
+	}
+	const text = "KillMode=%s is kept: a stop leaves processes of the unit alive, and among them a server " +
+		"that its gateway has written nothing to; with --match GLOB or --config FILE a server is contained " +
+		"from its start"
+	return []string{fmt.Sprintf(text, value)}
+}
+
+// nameServers reports whether servers are known by a flag, and not by their first message.
+func (f GatewayFlags) nameServers() bool {
+	return slices.ContainsFunc(f.Words, func(word string) bool {
+		name, _, _ := strings.Cut(word, "=")
+		return name == "--match" || name == "--config"
+	})
 }
 
 // overriddenNotes name the settings of the drop-in that another one replaces: it sorts after ours.
 func (s service) overriddenNotes(file File) (notes []string) {
-	later := s.written().SetLater
+	w := s.written()
 	for _, a := range parseUnit(file.Text) {
-		other, isSet := later[a.Key]
-		if a.Section == "Service" && isSet {
+		other, isSet := w.SetLater[a.Key]
+		isOurs := a.Section == "Service" && isSet
+		switch {
+		case !isOurs:
+		case a.Key == "KillMode":
+			notes = append(notes, keptKillModeNotes(w.killMode(), other)...)
+		default:
 			notes = append(notes, fmt.Sprintf("%s sets %s= and sorts after %s: %s=%s does not apply",
 				other, a.Key, dropInName, a.Key, a.Value))
 		}
 	}
 	return notes
+}
+
+// keptKillModeNotes are about a value in a later drop-in, which an administrator may prefer to ours.
+func keptKillModeNotes(value, file string) (notes []string) {
+	if value == "mixed" {
+		return nil
+	}
+	const text = "KillMode=%s of %s is kept: at a stop the gateway and the other processes of its unit get " +
+		"SIGTERM together"
+	return []string{fmt.Sprintf(text, value, file)}
 }

@@ -68,7 +68,7 @@ func (w written) execStart(service string) (line execStart, err error) {
 		word := firstWord.FindString(command)
 		command = strings.ReplaceAll(word, "$", "$$") + command[len(word):]
 	}
-	return execStart{Prefix: prefix, Command: command}, nil
+	return execStart{Prefix: prefix, Command: withSingleBlanks(command)}, nil
 }
 
 // prefixCharacters may precede the command of ExecStart= (systemd.service(5), "Special executable prefixes").
@@ -185,7 +185,8 @@ func (s service) commandHasChanged() bool {
 			continue
 		}
 		now, err := s.written().execStart(s.Name)
-		changed = err != nil || installed.Prefix != now.Prefix || installed.Command != now.Command
+		before := withSingleBlanks(installed.Command) // a former version kept all blanks
+		changed = err != nil || installed.Prefix != now.Prefix || before != now.Command
 	}
 	return changed
 }

@@ -2,7 +2,10 @@
 
 package units
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // A command that was changed since the installation is found, wherever it is. Other changes do not count.
 func TestCommandHasChanged(t *testing.T) {
@@ -12,6 +15,9 @@ func TestCommandHasChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	ours := unitFile{"/etc/systemd/system/" + f.Name, sealed(f.Text)}
+	// A former version kept the blanks that begin a continued line.
+	formerBlanks := ours
+	formerBlanks.Text = sealed(strings.Replace(f.Text, "/bin/g run", "/bin/g   run", 1))
 	const other = "[Service]\nExecStart=\nExecStart=/bin/c\n"
 	override := unitFile{"/etc/systemd/system/g.service.d/override.conf", other}
 	for name, c := range map[string]struct {
@@ -19,6 +25,8 @@ func TestCommandHasChanged(t *testing.T) {
 		want  bool
 	}{
 		"same":             {[]unitFile{before, ours}, false},
+		"other lines":      {[]unitFile{fragment("ExecStart=-/bin/g  \\\n   run $X\n"), ours}, false},
+		"former blanks":    {[]unitFile{before, formerBlanks}, false},
 		"other settings":   {[]unitFile{fragment("ExecStart=-/bin/g \\\n run $X\nNice=5\n"), ours}, false},
 		"other words":      {[]unitFile{fragment("ExecStart=-/bin/g run $X --port 1\n"), ours}, true},
 		"other prefix":     {[]unitFile{fragment("ExecStart=/bin/g \\\n run $X\n"), ours}, true},

@@ -133,11 +133,13 @@ func (g Gateway) RestartStep() Step { return systemctlStep("restart", g.Name.Ent
 // was just started.
 func (g Gateway) AwaitContainment() (Containment, error) {
 	c, err := awaitContainment(systemd.Own(), g.Name.Full)
-	if err == nil {
-		return c, nil
-	}
+	return c, g.withUndo(err)
+}
+
+// withUndo adds to the error of a service that does not run how it runs as before.
+func (g Gateway) withUndo(err error) error {
 	systemctl := systemctlCommand(systemd.Own())
 	unit := g.Name.Entered
 	undo := "mcpscope units --unit " + unit + " --remove --now && " + systemctl + " start " + unit
-	return Containment{}, remedy.With(err, systemctl+" status "+unit+"; to undo: "+undo)
+	return remedy.With(err, systemctl+" status "+unit+"; to undo: "+undo)
 }

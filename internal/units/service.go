@@ -57,6 +57,25 @@ func readService(manager systemd.Kind, unit string) (systemd.Service, error) {
 	return s, explainNoService(err, unit)
 }
 
+// ErrOfSystem is of a service that only root may change.
+var ErrOfSystem = errors.New("is a unit of the system manager")
+
+// CheckOwner returns ErrOfSystem if the system manager has a service, and the manager of this user does not.
+func CheckOwner(name ServiceName) error {
+	if systemd.Own() == systemd.System {
+		return nil
+	}
+	_, err := readService(systemd.User, name.Full)
+	if err == nil {
+		return nil
+	}
+	state, err := Systemctl(systemd.System, "show", "--value", "--property=LoadState", name.Full)
+	if err != nil || state != "loaded" { // another error is the reason
+		return nil
+	}
+	return fmt.Errorf("%s %w", name.Full, ErrOfSystem)
+}
+
 // explainNoService adds to an error how a person finds the name of a service.
 func explainNoService(err error, unit string) error {
 	if !errors.Is(err, systemd.ErrNoService) {

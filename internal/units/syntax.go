@@ -99,3 +99,35 @@ func logicalLines(text string) (lines []string) {
 	}
 	return lines
 }
+
+// withSingleBlanks replaces each run of whitespace between the words of a command by one blank. A continued
+// line begins with such a run. Quoted and escaped whitespace is part of a word, and stays
+// (systemd.syntax(7)).
+func withSingleBlanks(command string) string {
+	var line strings.Builder
+	quote := byte(0)
+	escaped := false
+	pending := false // whitespace that is not written yet
+	for i := range len(command) {
+		c := command[i]
+		isBlank := quote == 0 && !escaped && strings.IndexByte(whitespace, c) >= 0
+		if isBlank {
+			pending = true
+			continue
+		}
+		if pending {
+			line.WriteByte(' ')
+			pending = false
+		}
+		switch {
+		case escaped || c == '\\':
+			escaped = !escaped
+		case quote == c:
+			quote = 0
+		case quote == 0 && (c == '"' || c == '\''):
+			quote = c
+		}
+		line.WriteByte(c)
+	}
+	return line.String()
+}

@@ -109,7 +109,7 @@ func TestGatewayUnitOfAUser(t *testing.T) {
 			if status != 0 {
 				t.Fatalf("status %d: %s", status, said)
 			}
-			want(t, said, "\nlog: journalctl -t bash\n", "note: KillMode control-group → mixed: ")
+			want(t, said, "\nlog: journalctl -t "+name+"\n", "note: KillMode control-group → mixed: ")
 			g.wantContained()
 		})
 	}
@@ -389,7 +389,7 @@ func TestGatewayUnitWithALaterDropIn(t *testing.T) {
 	if status != 0 || strings.Contains(said, "→") {
 		t.Errorf("status %d: %s", status, said)
 	}
-	want(t, said, "zzz.conf sets KillMode= and sorts after zz-mcpscope.conf: KillMode=mixed does not apply", "zzz.conf sets ExecStopPost= ")
+	want(t, said, "zzz.conf is kept: at a stop ", "zzz.conf sets ExecStopPost= ")
 }
 
 // A flag of the command is one of the gateway: it contains a server that nothing else shows to be one.

@@ -75,7 +75,7 @@ func TestInstalledDropIn(t *testing.T) {
 		if !pace.Eventually(escape.Patience, listed) {
 			t.Error("ls does not show it")
 		}
-		for property, want := range map[string]string{"KillMode": "mixed", "SyslogIdentifier": "sh", "NeedDaemonReload": "no"} {
+		for property, want := range map[string]string{"KillMode": "mixed", "SyslogIdentifier": "plain-gateway", "NeedDaemonReload": "no"} {
 			if got := systemctl("show", "--value", "--property="+property, unit); got != want {
 				t.Errorf("%s=%s, want %s", property, got, want)
 			}
