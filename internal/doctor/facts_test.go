@@ -78,12 +78,24 @@ func TestZramPackage(t *testing.T) {
 	}
 }
 
+// The row of a gateway has its service. Of one that has ended it names the processes of the service that are left,
+// and a command that reaches these alone.
 func TestRunningGatewayText(t *testing.T) {
+	const kill = "systemctl kill --signal=KILL g.service"
+	left := []string{"node[8]", "python3[9]"}
 	for want, g := range map[string]runningGateway{
-		"hermes[7]: 2 servers": {name: "hermes", pid: 7, servers: 2},
-		"hermes[7]: 0 servers; see --explain PATH and --match GLOB":                 {name: "hermes", pid: 7},
-		"hermes[7]: 1 server; it has ended, and a daemon or session of it goes on":  {name: "hermes", pid: 7, servers: 1, hasEnded: true},
-		"hermes[7]: 0 servers; it has ended, and a daemon or session of it goes on": {name: "hermes", pid: 7, hasEnded: true},
+		"hermes[7]: 2 servers":                                                           {name: "hermes", pid: 7, servers: 2},
+		"hermes[7] of g.service: 2 servers":                                              {name: "hermes", pid: 7, servers: 2, service: "g.service"},
+		"hermes[7]: 0 servers; see --explain PATH and --match GLOB":                      {name: "hermes", pid: 7},
+		"hermes[7]: 1 server; it has ended, and programs that it has started may go on":  {name: "hermes", pid: 7, servers: 1, hasEnded: true},
+		"hermes[7]: 0 servers; it has ended, and programs that it has started may go on": {name: "hermes", pid: 7, hasEnded: true},
+		"hermes[7] of g.service: 0 servers; it has ended, and node[8], python3[9] go on": {name: "hermes", pid: 7, hasEnded: true, service: "g.service", left: left},
+		"hermes[7] of g.service: 0 servers; it has ended, and node[8] goes on; " + kill + " ends it; a server is contained from its start with --match GLOB or --config FILE": {
+			name: "hermes", pid: 7, hasEnded: true, service: "g.service", left: left[:1], killCommand: kill,
+		},
+		"hermes[7] of g.service: 0 servers; it has ended, and node[8], python3[9] go on; " + kill + " ends them; a server is contained from its start with --match GLOB or --config FILE": {
+			name: "hermes", pid: 7, hasEnded: true, service: "g.service", left: left, killCommand: kill,
+		},
 	} {
 		if got := g.text(); got != want {
 			t.Errorf("%q, want %q", got, want)

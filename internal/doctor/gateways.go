@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/containment"
@@ -20,17 +21,42 @@ type runningGateway struct {
 	pid      int
 	servers  int
 	hasEnded bool
+	service  string // "" outside of any
+	// The fields below are those of a gateway that has ended.
+	left        []string // processes of its service
+	killCommand string   // ends these, and nothing else; or ""
 }
 
 func (g runningGateway) text() string {
-	text := fmt.Sprintf("%s[%d]: %s", g.name, g.pid, cli.Counted(g.servers, "server"))
+	text := fmt.Sprintf("%s[%d]", g.name, g.pid)
+	if g.service != "" {
+		text += " of " + g.service
+	}
+	text += ": " + cli.Counted(g.servers, "server")
 	switch {
 	case g.hasEnded:
-		return text + "; it has ended, and a daemon or session of it goes on"
+		return text + "; it has ended, and " + g.leftText()
 	case g.servers == 0:
 		return text + "; see --explain PATH and --match GLOB"
 	}
 	return text
+}
+
+func (g runningGateway) leftText() string {
+	if len(g.left) == 0 { // a watcher waits some seconds for programs that are about to start
+		return "programs that it has started may go on"
+	}
+	text := strings.Join(g.left, ", ") + " go on"
+	object := "them"
+	if len(g.left) == 1 {
+		text = g.left[0] + " goes on"
+		object = "it"
+	}
+	if g.killCommand == "" {
+		return text
+	}
+	const start = "a server is contained from its start with --match GLOB or --config FILE"
+	return fmt.Sprintf("%s; %s ends %s; %s", text, g.killCommand, object, start)
 }
 
 // gatewayLines lists the running gateways with the number of their servers, and the gateways and daemons
@@ -48,7 +74,8 @@ func gatewayLines() []string {
 				running.servers++
 			}
 		}
-		lines = append(lines, running.text())
+		running.findService(g.Watcher)
+		lines = append(lines, cli.OneLine(running.text()))
 	}
 	if len(lines) > 0 && !isRoot {
 		lines = append(lines, "sudo and other setuid programs do not work below a gateway of a user "+

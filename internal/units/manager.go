@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/mcpscope/mcpscope/internal/advice"
+	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/remedy"
 	"github.com/mcpscope/mcpscope/internal/settings"
@@ -85,4 +86,9 @@ func systemctlCommand(manager systemd.Kind) string {
 		return "sudo systemctl"
 	}
 	return "systemctl"
+}
+
+// KillCommand is how a person kills all processes of a unit, also those that are left of a stopped one.
+func KillCommand(manager systemd.Kind, unit string) string {
+	return systemctlCommand(manager) + " kill --signal=KILL " + cli.Word(unit)
 }

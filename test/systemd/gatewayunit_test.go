@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -534,11 +535,32 @@ func TestGatewayUnitWithSessions(t *testing.T) {
 					t.Errorf("a session: %v", err)
 				}
 			}
-			if err := os.WriteFile(g.group()+"/cgroup.kill", []byte("1"), 0); err != nil { // it stops nothing itself
-				t.Error(err)
+			g.endLeft()
+			for _, pidfd := range []int{session, next} {
+				polls := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
+				if _, err := unix.Poll(polls, -1); err != nil {
+					t.Errorf("a session: %v", err)
+				}
 			}
 		})
 	}
+}
+
+// endLeft ends the processes of a stopped unit by the command that doctor has for them.
+func (g *gatewayUnit) endLeft() {
+	g.t.Helper()
+	row := regexp.MustCompile(` of ` + g.name + `\.service: 0 servers; it has ended, and sleep\[\d+\].* on; (systemctl kill .*) ends `)
+	var found []string
+	said := ""
+	listed := func() bool { // the watcher may have yet to see the end of the gateway
+		said = doctor(g.t)
+		found = row.FindStringSubmatch(said)
+		return found != nil
+	}
+	if !pace.Eventually(escape.Patience, listed) {
+		g.t.Fatalf("it says %s", said)
+	}
+	host.Must(g.t, host.Current(g.t).Command(g.user, strings.Fields(found[1])...))
 }
 
 // group is the directory of the unit's control group, which systemd forgets at a stop.
