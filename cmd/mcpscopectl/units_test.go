@@ -278,7 +278,7 @@ func TestADropInWithoutSystemctl(t *testing.T) {
 // A gateway that cannot be restarted keeps the drop-in, and the hint removes it.
 func TestAGatewayThatIsNotRestarted(t *testing.T) {
 	withoutSystemctl(t)
-	s := callUnits(unitsCall{unit: "g", now: true}, func(u *unitsCall) int { return u.restart(gatewayDropIn().Gateway) })
+	s := callUnits(unitsCall{unit: "g", now: true}, func(u *unitsCall) int { return u.restart(gatewayDropIn()) })
 	wantSaid(t, "restart", s, said{
 		status: cli.ExitFailure,
 		err: "mcpscope: cannot " + systemctl() + "restart g: exec: \"systemctl\": executable file not found in $PATH\n" +

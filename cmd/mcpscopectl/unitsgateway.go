@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/containment"
@@ -55,7 +56,7 @@ func (u *unitsCall) dropIn(gateway units.Gateway, dir string) int {
 // previewDropIn prints the drop-in, and the notes that an installation would have.
 func (u *unitsCall) previewDropIn(d units.DropIn, dir string) int {
 	u.printFiles([]units.File{d.File}, dir)
-	for _, note := range d.Notes(units.Installed) {
+	for _, note := range slices.Concat(d.Notes(units.Installed), d.LimitNotes()) {
 		u.stdio.Note(note)
 	}
 	return cli.ExitOK
@@ -72,14 +73,14 @@ func (u *unitsCall) installDropIn(d units.DropIn, dir string) int {
 	}
 	u.printResult(result, path)
 	u.printAbout(d)
-	for _, note := range d.Notes(result) {
+	for _, note := range slices.Concat(d.Notes(result), d.LimitNotes()) {
 		u.stdio.Note(note)
 	}
 	if u.now {
 		if status := u.putInForce(d, dir, result); status != cli.ExitOK {
 			return status
 		}
-		return u.restart(d.Gateway)
+		return u.restart(d)
 	}
 	former, err := u.removeFormer(d, dir)
 	if err != nil {
@@ -138,7 +139,8 @@ func (u *unitsCall) putInForce(d units.DropIn, dir string, result units.Result) 
 }
 
 // restart starts a gateway by its drop-in. It succeeds only if the servers of the gateway can be contained.
-func (u *unitsCall) restart(gateway units.Gateway) int {
+func (u *unitsCall) restart(d units.DropIn) int {
+	gateway := d.Gateway
 	postponed := gateway.WhyNotStarted()
 	if postponed != nil {
 		u.stdio.Note(postponed.Reason)
@@ -158,8 +160,19 @@ func (u *unitsCall) restart(gateway units.Gateway) int {
 	if status == cli.ExitOK {
 		text := serversText(settled.Servers)
 		fmt.Fprintf(u.stdio.Out, "%s runs: %s\n", cli.OneLine(u.unit), text)
+		reportServers(u.stdio, d, settled.MainPID)
 	}
 	return status
+}
+
+// reportServers prints the notes of a gateway about its servers, unless their limits have a note already.
+func reportServers(stdio cli.Stdio, d units.DropIn, gateway int) {
+	if len(d.LimitNotes()) > 0 {
+		return
+	}
+	for _, line := range containment.LinesOf(selection.Whose(os.Getuid() == 0), gateway) {
+		stdio.Note(line)
+	}
 }
 
 // countServers counts the servers of a service, as far as they can be listed.

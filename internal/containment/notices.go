@@ -23,19 +23,34 @@ func CountUncontained(uid int) (count int) {
 // contained, and why. The texts may be anything.
 func Lines(uid int) (lines []string) {
 	for _, g := range gateway.List(uid) {
-		label := fmt.Sprintf("%s[%d]", g.Name, g.PID)
-		if outside := g.Notices.Living(); len(outside) > 0 {
-			lines = append(lines, outsideLine(label, outside, g.Notices.More))
+		lines = append(lines, linesOf(g)...)
+	}
+	return lines
+}
+
+// LinesOf describes the report of the watcher of one gateway.
+func LinesOf(uid, pid int) (lines []string) {
+	for _, g := range gateway.List(uid) {
+		if g.PID == pid {
+			lines = append(lines, linesOf(g)...)
 		}
-		for _, note := range g.Notices.Notes {
-			lines = append(lines, cli.OneLine(label+": "+note))
-		}
-		if daemons := g.Daemons(); len(daemons) > 0 {
-			const text = "%s: its daemon %s goes on without it; its servers are contained " +
-				"(mcpscope ls --client %s)"
-			line := fmt.Sprintf(text, label, strings.Join(daemons, ", "), g.Name)
-			lines = append(lines, cli.OneLine(line))
-		}
+	}
+	return lines
+}
+
+func linesOf(g gateway.Running) (lines []string) {
+	label := fmt.Sprintf("%s[%d]", g.Name, g.PID)
+	if outside := g.Notices.Living(); len(outside) > 0 {
+		lines = append(lines, outsideLine(label, outside, g.Notices.More))
+	}
+	for _, note := range g.Notices.Notes {
+		lines = append(lines, cli.OneLine(label+": "+note))
+	}
+	if daemons := g.Daemons(); len(daemons) > 0 {
+		const text = "%s: its daemon %s goes on without it; its servers are contained " +
+			"(mcpscope ls --client %s)"
+		line := fmt.Sprintf(text, label, strings.Join(daemons, ", "), g.Name)
+		lines = append(lines, cli.OneLine(line))
 	}
 	return lines
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/user"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -94,9 +93,8 @@ func readCgroup() Cgroup {
 		c.Mount = root.Path()
 		_ = root.Close() // a directory
 	}
-	c.Path, _ = proc.ReadCgroup(0)                     // "" without /proc
-	hierarchies, _ := os.ReadFile("/proc/self/cgroup") // "" without /proc
-	c.Hybrid = strings.Count(string(hierarchies), "\n") > 1
+	c.Path, _ = proc.ReadCgroup(0) // "" without /proc
+	c.Hybrid = group.IsHybrid()
 	return c
 }
 

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mcpscope/mcpscope/internal/server/names"
+	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
@@ -61,19 +61,5 @@ func remedyForControllers(t Trial, cgroup Cgroup) string {
 	if !t.Group || len(missing) == 0 {
 		return ""
 	}
-	limits := "for limits of " + strings.Join(missing, ", ") + ": "
-	if cgroup.Hybrid {
-		return limits + "boot with systemd.unified_cgroup_hierarchy=1: now cgroup v1 has them"
-	}
-	switch t.Backend {
-	case names.SystemdUser:
-		return limits + "sudo systemctl edit user@.service, " +
-			"with the lines [Service] and Delegate=cpu memory pids io; then reboot"
-	case names.Delegated:
-		return limits + "DelegateSubgroup= in the unit (systemd 254), or limit the whole unit"
-	case names.Cgroup:
-		const enable = "as root, echo '+%s' > %s/cgroup.subtree_control"
-		return limits + fmt.Sprintf(enable, strings.Join(missing, " +"), cgroup.Mount)
-	}
-	return ""
+	return group.StepForControllers(t.Backend, missing, cgroup.Mount, cgroup.Hybrid)
 }

@@ -3,6 +3,7 @@
 package gateway
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/journal"
 	"github.com/mcpscope/mcpscope/internal/server/launcher"
+	"github.com/mcpscope/mcpscope/internal/server/names"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/text"
 )
@@ -53,7 +55,7 @@ type Outside struct {
 const (
 	notesMost   = 8
 	outsideMost = 16
-	textMost    = 200 // bytes
+	textMost    = 300 // bytes
 )
 
 // Living are the servers that are not contained and have not ended.
@@ -103,8 +105,32 @@ func (r *reporter) reportUnlimited(t *launcher.Taken, s *Server) {
 		return
 	}
 	for _, err := range t.Unlimited {
-		r.reportNote("servers run without a limit: " + text.JoinLines(err))
+		r.reportNote("servers run without a limit: " + unlimitedText(err, t.ID(), t.Backend()))
 	}
+}
+
+// unlimitedText has neither the path nor the value of one server: the same lack of many servers is one note.
+func unlimitedText(err error, id string, b names.Backend) string {
+	limit, ok := errors.AsType[*protocol.LimitError](err)
+	if !ok || limit.File == "" {
+		return text.JoinLines(err)
+	}
+	words := strings.Fields(limit.Cause)
+	for i, word := range words {
+		path := strings.TrimSuffix(word, ":")
+		if strings.HasPrefix(path, "/") && strings.Contains(path, id) {
+			words[i] = "its group" + word[len(path):]
+		}
+	}
+	line := limit.File + ": " + strings.Join(words, " ")
+	if limit.Missing == "" {
+		return line
+	}
+	step := group.StepForControllers(b, []string{limit.Missing}, "/sys/fs/cgroup", group.IsHybrid())
+	if step == "" {
+		return line
+	}
+	return line + "; " + step
 }
 
 // reportWeaker reports that servers are in no cgroup although the host has cgroups.

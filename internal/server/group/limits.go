@@ -4,6 +4,7 @@ package group
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -48,7 +49,16 @@ func (g *ControlGroup) Limit(l cgroup.Limit) (now string, err error) {
 
 // LimitError returns the error of a limit with its cause and next step in words.
 func LimitError(l cgroup.Limit, err error) error {
-	return &protocol.LimitError{Text: fmt.Sprintf("set %s: %v", l, err), Step: limitStep}
+	limited := &protocol.LimitError{
+		Text:  fmt.Sprintf("set %s: %v", l, err),
+		Step:  limitStep,
+		File:  l.File,
+		Cause: err.Error(),
+	}
+	if errors.Is(err, errors.ErrUnsupported) {
+		limited.Missing, _, _ = strings.Cut(l.File, ".")
+	}
+	return limited
 }
 
 // OwnedAbove counts the directories above the payload whose subtree_control is ours: a scope, and those that

@@ -113,8 +113,15 @@ type ClientFacts struct {
 	Unit  string `json:"unit,omitempty"` // that it is in
 }
 
-// LimitError: a limit is impossible here. Step is a command that helps, or "".
-type LimitError struct{ Text, Step string }
+// LimitError: a limit is impossible here.
+type LimitError struct {
+	Text string
+	Step string // a command that helps, or ""
+	// The fields below are those of a limit whose file could not be written.
+	File    string
+	Cause   string // the text without the file and its value
+	Missing string // the controller that the group lacks, or "" for another cause
+}
 
 func (e *LimitError) Error() string { return e.Text }
 
