@@ -44,7 +44,11 @@ func topCommand(stdio cli.Stdio) *cobra.Command {
 func runTop(f *selection.Filter, stdio cli.Stdio) int {
 	if !stdio.CanAsk() {
 		err := errors.New("stdin or stdout is no terminal")
-		return stdio.CannotWithHint("show servers", err, "mcpscope ls")
+		list := "mcpscope ls"
+		if f.AllUsers {
+			list += " --all-users"
+		}
+		return stdio.CannotWithHint("show servers", err, list)
 	}
 	screen, err := top.New(top.Options{
 		Servers: f,

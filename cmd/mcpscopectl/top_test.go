@@ -8,6 +8,7 @@ import "testing"
 
 func TestTopNeedsATerminal(t *testing.T) {
 	checkSaid(t, map[string]said{
-		"top": failure("show servers: stdin or stdout is no terminal", "mcpscope ls"),
+		"top":             failure("show servers: stdin or stdout is no terminal", "mcpscope ls"),
+		"top --all-users": failure("show servers: stdin or stdout is no terminal", "mcpscope ls --all-users"),
 	})
 }
