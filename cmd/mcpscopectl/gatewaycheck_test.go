@@ -97,8 +97,9 @@ configured servers, if it starts them with pipes:
   → ` + advice.EnableLinger() + `
   → or, for a gateway that is a system unit: sudo mcpscope units --unit UNIT --install --now
 
-this command, if a gateway starts it with pipes:
-  hermes          /bin/sh is unknown until its client writes MCP; with --match it is a server from its start
+this command:
+  hermes          /bin/sh is the client: its servers are contained
+                  as a server of another gateway, it is known once MCP is written to it, or from its start with --match
 
 configured servers, if it starts them with pipes:
   none            mcpscope wrap --list prints the files that are read

@@ -59,11 +59,17 @@ func backends() []backend {
 		return []backend{{name: "cgroup", user: host.Root, controllers: all, prepare: enableAtRoot},
 			{name: "tree", user: host.Tester}}
 	}
-	return []backend{
+	found := []backend{
 		{name: "systemd-system", user: host.Root, controllers: all}, {name: "systemd-user",
 			user: host.Tester, controllers: "cpu memory pids"},
 		{name: "cgroup", user: host.Root}, delegated, {name: "tree", user: host.Tester},
 	}
+	if suite != "" && !strings.HasPrefix(suite, "bookworm") { // DelegateSubgroup= is of systemd 254
+		handsDown := []string{"systemd-run", "--pipe", "--wait", "--quiet", "--collect", "--property=Delegate=yes",
+			"--property=DelegateSubgroup=main", "--"}
+		found = append(found, backend{name: "delegated", user: host.Root, wrap: handsDown, controllers: all})
+	}
+	return found
 }
 
 // journaled reports whether there is a journal, and controllers.

@@ -6,8 +6,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
+
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 )
 
 func startAgent() *server {
@@ -132,6 +135,9 @@ func TestUnknownScript(t *testing.T) {
 	}
 	defer cmd.Wait()
 	defer cmd.Process.Kill()
+	for len(proc.Arguments(cmd.Process.Pid, argumentsMost)) < 2 { // the kernel sets them late in execve(2)
+		runtime.Gosched()
+	}
 	const want = "it runs perl (tool), which is not known as a server"
 	if got := (&member{pid: cmd.Process.Pid}).unknown(); got != want {
 		t.Errorf("%q, want %q", got, want)
