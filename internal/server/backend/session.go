@@ -98,8 +98,9 @@ func (p Place) NewSession(gateway string, limits []cgroup.Limit) (Session, error
 	return Session{Backend: p.Backend, Path: strings.TrimPrefix(made.Path(), p.Root.Path())}, nil
 }
 
-// lockSession keeps a sweep from removing a session that its agent has not entered yet. A sweep may lock
-// it for a moment, too.
+// lockSession keeps a sweep from removing a session that its agent has not entered yet. It waits for a sweep
+// that has locked it: that of a start in the session, for up to 0.9 s (sweep.BeginSweepOfMany), or one that
+// stops orphans in it.
 func lockSession(dir *cgroup.Group) error {
 	until := time.Now().Add(lockWithin)
 	for {
@@ -329,7 +330,7 @@ func LeaveSession(at string, until time.Time) error {
 	if _, err := freeze.AwaitEmpty(session, until); err != nil {
 		return proc.IgnoreGone(err)
 	}
-	if err := lockSession(session); err != nil { // a sweep has locked it for a moment
+	if err := lockSession(session); err != nil { // a sweep still stops orphans in it
 		return err
 	}
 	return removeLocked(session, path.Dir(at), parent, path.Base(at))

@@ -31,7 +31,7 @@ func All() []Cause {
 	}
 }
 
-// Number is a cause on the page, 0 for none; CauseOf reads it.
+// Number is a cause on the page, 0 for none; Of reads it.
 func (c Cause) Number() uint32 { return uint32(slices.Index(All(), c) + 1) }
 
 // Of returns the cause with that number, or "".

@@ -15,7 +15,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/page"
 )
 
-// Server describes the main process.
+// MainProcess describes the main process.
 type MainProcess struct {
 	Path      string
 	Argv, Env []string
@@ -49,7 +49,7 @@ type program struct {
 	shell, shellArgv uintptr // for a file without "#!", as execvp(3)
 }
 
-// state is the rest of Server as system calls want it.
+// state is the rest of MainProcess as system calls want it.
 type state struct {
 	pgid, stderr  uintptr
 	death         uintptr

@@ -13,8 +13,8 @@ import (
 )
 
 // A brain takes 3 ms of a processor. An agent may start all its servers at once, and each of them would wait
-// for the brains of those before. So a start is settled when a processor is free, after 20, 40, … and 320 ms
-// in any case.
+// for the brains of those before. So a start is settled when a processor is free: the guard looks again after
+// 20, 40, … and 320 ms. After these 620 ms together it is settled in any case.
 const (
 	postponeFirst = 20e6
 	postponeLast  = 320e6

@@ -40,7 +40,7 @@ type serverGuard struct {
 	events  guardEvents
 	brain   brainCall
 	members members
-	heard   uint32 // page.News of the last word of the launcher
+	heard   uint32 // page.Launched.News at the last word of the launcher
 }
 
 // guardMain is the whole life of the guard of a server.

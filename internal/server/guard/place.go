@@ -156,7 +156,7 @@ func (p *Plain) serviceOfUser() string {
 	return unsafe.String(&p.texts.service[0], n)
 }
 
-// sliceIn is the slice of servers of a manager whose cgroup is dir.
+// setAboveToSlice writes the path of the slice of servers, for a manager whose cgroup is dir.
 func (p *Plain) setAboveToSlice(dir string) bool {
 	const slice = "/mcp.slice\x00" // names.Slice
 	above := &p.texts.above

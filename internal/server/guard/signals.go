@@ -41,7 +41,7 @@ type Signals struct {
 	fd     int32         // signalfd, or -1
 	record uintptr       // bytes that are read for each signal, of which the first is the number
 	read   uint64
-	// continues is page.Continues of which the signals have come.
+	// continues is page.Seen.Continues as far as the signals have come.
 	continues uint32
 	// terminal: those of a terminal go to the main process by themselves, and ^Z is the server's.
 	terminal bool

@@ -184,7 +184,7 @@ func (p *Policy) agentsReason(s Server, failed error) string {
 	return p.reasonAgainst(s)
 }
 
-// keepAwake has D begin once more. It counts as a refusal if the terminal was silent for that long.
+// keepAwake begins the idle time again. It counts as a refusal if the terminal was silent for that long.
 func (p *Policy) keepAwake(reason string, now time.Time) Act {
 	p.lastWorkedAt = now
 	p.Used = true

@@ -289,7 +289,7 @@ func (l *Lifecycle) enter(s State, now time.Time, d time.Duration) {
 	}
 }
 
-// rest is for a server whose members are frozen.
+// becomeIdle is for a server whose members are frozen.
 func (l *Lifecycle) becomeIdle(_ Event, now time.Time) { l.enter(Idle, now, -1) }
 
 func (l *Lifecycle) wake(now time.Time) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package orphan decides whether a group has lost its launcher and guard. Lists and sweeps use the same rule.
-// It changes nothing, and signals no process.
+// Package orphan decides whether a group has lost its launcher and guard. Lists and sweeps share that rule. A
+// list asks for armed groups alone, a sweep also for those with a tagged member. The package changes nothing,
+// and signals no process.
 package orphan
 
 import (
@@ -18,7 +19,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// Verdict is about an armed group.
+// Verdict is about a group that is armed or has a tagged member.
 type Verdict int
 
 const (

@@ -28,9 +28,9 @@ const (
 // Page is the shared memory. Times are those of CLOCK_MONOTONIC in nanoseconds, and 0 stands for never.
 // Descriptors have the same number in all of these processes, and -1 stands for none.
 //
-// Each part has one writer, which sends a word on a socket after it has written. A reader reads the word
-// before the page. These system calls order the memory: a reader sees all that was written before the last
-// word.
+// Each part has one writer, with the exceptions that guard/README.md lists. It sends a word on a socket after
+// it has written. A reader reads the word before the page. These system calls order the memory: a reader sees
+// all that was written before the last word.
 type Page struct {
 	FD         Inherited
 	Order      Order
@@ -132,7 +132,8 @@ const (
 	Events
 )
 
-// Decided are a brain's fields. While there is no brain the guard writes Phase and CallBrainAt.
+// Decided are a brain's fields. While there is no brain the guard writes Phase and CallBrainAt, and
+// BrainReactsBy for the brain that it starts.
 type Decided struct {
 	Phase         uint32 // a lifecycle.State
 	Cause         uint32

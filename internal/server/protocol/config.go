@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package protocol has the terms that launcher, tool and journal share: policy, causes, configuration,
-// names of directories and processes, and events.
+// Package protocol describes a server for all processes that read about it: its configuration, with the
+// encoding on the page and in the attribute of its group, its client and its figures.
 package protocol
 
 import (
