@@ -184,7 +184,7 @@ func (p *peeker) awaitArrival(program, gateway int, until time.Time) arrival {
 				return what
 			}
 		}
-		if !linux.AwaitEnd(stdin, unix.POLLIN, 0) {
+		if !linux.AwaitWithin(stdin, unix.POLLIN, 0) {
 			return inputMissed
 		}
 		stdin = -1 // it is unread, and so there will be a copy

@@ -433,7 +433,7 @@ func TestFileOfCaller(t *testing.T) {
 		}
 	}
 	_ = unix.Close(ends[1])
-	linux.AwaitEnd(ends[0], unix.POLLIN, 15*time.Second) // its copy is closed by and by
+	linux.AwaitWithin(ends[0], unix.POLLIN, 15*time.Second) // its copy is closed by and by
 	if n, _, err := unix.Recvfrom(ends[0], make([]byte, 1), unix.MSG_DONTWAIT); n != 0 || err != nil {
 		t.Errorf("a copy of the other end is open: %d, %v", n, err)
 	}

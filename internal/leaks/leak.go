@@ -306,4 +306,4 @@ func (l *Leak) stopBelow(ask unix.Signal, grace time.Duration) error {
 	return err
 }
 
-func (l *Leak) endsWithin(d time.Duration) bool { return linux.AwaitEnd(l.pidfd, unix.POLLIN, d) }
+func (l *Leak) endsWithin(d time.Duration) bool { return linux.AwaitWithin(l.pidfd, unix.POLLIN, d) }

@@ -32,14 +32,14 @@ func Poll(polls, count, timeout uintptr) unix.Errno {
 	return errno
 }
 
-// AwaitEnd waits for a socket's other end to be closed (POLLHUP) or the process of a
-// pidfd to end (POLLIN, POLLHUP when it has been reaped), for a bounded time.
-func AwaitEnd(fd int, events int16, within time.Duration) bool {
+// AwaitWithin is AwaitUntil with a duration. A pidfd has POLLIN when its process has ended, and POLLHUP when
+// that was reaped. A closed other end is POLLHUP, which needs no events.
+func AwaitWithin(fd int, events int16, within time.Duration) bool {
 	return AwaitUntil(time.Now().Add(within), fd, events)
 }
 
 // Ended reports whether the process behind a pidfd has ended. It is false for -1, which means no process.
-func Ended(pidfd int) bool { return AwaitEnd(pidfd, unix.POLLIN, 0) }
+func Ended(pidfd int) bool { return AwaitWithin(pidfd, unix.POLLIN, 0) }
 
 // Ending are the signals by which a client ends a server.
 var Ending = []unix.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT}

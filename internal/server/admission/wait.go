@@ -97,7 +97,7 @@ func (w *Wait) pause() bool {
 	if w.OnClientDeath == policy.IgnoreClientDeath {
 		pidfd = -1 // which is never ready
 	}
-	if !linux.AwaitEnd(pidfd, unix.POLLIN, policy.AdmitEvery) {
+	if !linux.AwaitWithin(pidfd, unix.POLLIN, policy.AdmitEvery) {
 		return true
 	}
 	if w.OnClientDeath == policy.StopOnClientDeath || w.Client.Stdin.Fired() {

@@ -72,7 +72,7 @@ func (b *Brain) awaitStatus() {
 	}
 	deadline := time.Now().Add(policy.ReactWithin)
 	for !s.Page.Exited() && s.launcherLives() && time.Now().Before(deadline) {
-		hasNews := linux.AwaitEnd(s.Guard.Sock, unix.POLLIN, statusEvery)
+		hasNews := linux.AwaitWithin(s.Guard.Sock, unix.POLLIN, statusEvery)
 		if hasNews && s.Guard.Drain() {
 			return // the guard is dead
 		}

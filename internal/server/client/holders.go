@@ -248,7 +248,8 @@ func Closed(pid, number int) bool {
 		var on unix.Statfs_t // a FIFO reports no hang-up after an open
 		unnamed := unix.Fstatfs(fd, &on) == nil && on.Type == unix.PIPEFS_MAGIC
 		now, _ := Identify(fd, "")
-		return unnamed && now == f && linux.AwaitEnd(fd, 0, 0) // poll(2) always reports POLLHUP and POLLERR
+		// poll(2) always reports POLLHUP and POLLERR
+		return unnamed && now == f && linux.AwaitWithin(fd, 0, 0)
 	}
 	return false
 }
@@ -266,5 +267,5 @@ func AwaitRoom(pid, number int, within time.Duration) bool {
 		return true
 	}
 	defer unix.Close(fd)
-	return linux.AwaitEnd(fd, unix.POLLOUT, within)
+	return linux.AwaitWithin(fd, unix.POLLOUT, within)
 }

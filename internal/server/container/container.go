@@ -117,7 +117,7 @@ func End(id string, command, env []string, grace time.Duration) error {
 	}
 	defer unix.Close(pidfd)
 	within := time.Duration(seconds)*time.Second + policy.EngineWithin
-	if !linux.AwaitEnd(pidfd, unix.POLLIN, within) {
+	if !linux.AwaitWithin(pidfd, unix.POLLIN, within) {
 		_ = unix.Kill(-pid, unix.SIGKILL) // its process group: it lives, so the number is not reused
 	}
 	_, _ = unix.Wait4(pid, nil, 0, nil)                        // as above

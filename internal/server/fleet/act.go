@@ -193,7 +193,7 @@ func (s *Listed) awaitEnd(deadline time.Time) (ended bool, err error) {
 	}
 	if guard := s.group.OpenGuard(); guard >= 0 { // it removes the group
 		defer unix.Close(guard)
-		_ = linux.AwaitEnd(guard, unix.POLLIN, policy.ReactWithin)
+		_ = linux.AwaitWithin(guard, unix.POLLIN, policy.ReactWithin)
 	} else {
 		s.group.AwaitRemoval()
 	}

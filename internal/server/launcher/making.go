@@ -312,7 +312,7 @@ func dismissGuard(g *page.Guard) {
 		return
 	}
 	_ = unix.Close(g.Sock) // a socket, whose end has the guard exit
-	linux.AwaitEnd(g.PIDFD, unix.POLLIN, policy.ReactWithin)
+	linux.AwaitWithin(g.PIDFD, unix.POLLIN, policy.ReactWithin)
 	_ = unix.Close(g.PIDFD) // a pidfd
 }
 

@@ -229,7 +229,7 @@ func (t *Taken) endStartGuard() {
 		return
 	}
 	_ = unix.Shutdown(t.startGuard.Sock, unix.SHUT_RDWR) // it exits
-	if !linux.AwaitEnd(t.startGuard.PIDFD, unix.POLLIN, policy.ReactWithin) {
+	if !linux.AwaitWithin(t.startGuard.PIDFD, unix.POLLIN, policy.ReactWithin) {
 		return // it is stopped
 	}
 	reapGuard(t.server.Page)

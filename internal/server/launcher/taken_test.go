@@ -20,7 +20,7 @@ import (
 func TestDismissOfNoGuard(t *testing.T) {
 	control := make(chan struct{})
 	go func() {
-		linux.AwaitEnd(-1, unix.POLLIN, policy.ReactWithin)
+		linux.AwaitWithin(-1, unix.POLLIN, policy.ReactWithin)
 		close(control)
 	}()
 	dismissGuard(noGuard(nil))

@@ -163,7 +163,7 @@ func End(g *group.ControlGroup, grace time.Duration, dead func()) (Swept, error)
 			_ = leaf.Close()     // a directory
 		}
 		_ = unix.PidfdSendSignal(guard, unix.SIGCONT, nil, 0) // as above
-		linux.AwaitEnd(guard, unix.POLLIN, policy.ReactWithin)
+		linux.AwaitWithin(guard, unix.POLLIN, policy.ReactWithin)
 		_ = unix.Close(guard)
 	}
 	dead()

@@ -68,7 +68,7 @@ func continueAgain(pid, pidfd int, st proc.Stat) bool {
 		if unix.PidfdSendSignal(pidfd, unix.SIGCONT, nil, 0) != nil {
 			return false
 		}
-		if linux.AwaitEnd(pidfd, unix.POLLIN, reaction) {
+		if linux.AwaitWithin(pidfd, unix.POLLIN, reaction) {
 			return true
 		}
 		var err error

@@ -60,7 +60,7 @@ func TestSweepEndsALauncherThatIsStoppedAgainAndAgain(t *testing.T) {
 	if !continueLauncher(identity, os.Getuid(), askedToEnd) {
 		t.Error("no stopped launcher was seen")
 	}
-	if !linux.AwaitEnd(pidfd, unix.POLLIN, time.Second) {
+	if !linux.AwaitWithin(pidfd, unix.POLLIN, time.Second) {
 		t.Error("the launcher lives")
 	}
 }

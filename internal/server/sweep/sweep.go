@@ -398,7 +398,7 @@ func (s *sweeper) endTree(t *backend.TreeGuard) {
 	below := freeze.Stop{Target: t.Tree(), Ask: unix.SIGTERM, Grace: SweepGrace}
 	left, err := below.Run()
 	_ = unix.PidfdSendSignal(t.PIDFD, unix.SIGCONT, nil, 0) // ESRCH: it has exited
-	ended := linux.AwaitEnd(t.PIDFD, unix.POLLIN, policy.DoubtMost)
+	ended := linux.AwaitWithin(t.PIDFD, unix.POLLIN, policy.DoubtMost)
 	swept := treeOf(t)
 	switch {
 	case err != nil:
