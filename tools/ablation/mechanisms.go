@@ -157,8 +157,8 @@ var unnoticed = []mechanism{
 	without("the thaw by a signal", one(brain+"news.go", "\t\tn.forwarded = launched.Forwarded\n\t\tn.actor.report(lifecycle.Woken)\n", "\t\tn.forwarded = launched.Forwarded\n"),
 		tests("test/e2e", "IdleServerGetsSignals")),
 	without("the room that a server needs before it is frozen",
-		one(idle+"rest.go", "in.Blocked() || in.BlockedErrors()", "false"), tests("test/e2e", "FullOutputIsNotIdle")),
-	without("the mark of a person's freeze", one(idle+"rest.go", "if !Held(r.Group.Payload) {", "if true {"),
+		one(idle+"sleeper.go", "in.Blocked() || in.BlockedErrors()", "false"), tests("test/e2e", "FullOutputIsNotIdle")),
+	without("the mark of a person's freeze", one(idle+"sleeper.go", "if !Held(s.Group.Payload) {", "if true {"),
 		tests("test/e2e", "FreezeOfAnIdleServerStays")),
 	// transparency to the server
 	without("job control", one(guard+"launcher.go", "\t\tl.Signals.stop(sig)\n", ""),

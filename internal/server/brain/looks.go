@@ -81,14 +81,14 @@ func (a *actor) beginLooks(isSaved bool) {
 	if after == 0 {
 		return
 	}
-	a.sleeper = a.newRest(after, isSaved)
+	a.sleeper = a.newSleeper(after, isSaved)
 	if !isSaved {
 		a.server.Group.Note(a.server.Config.Notes)
 	}
 }
 
-// newRest returns nil, with a note, for a server that is never frozen.
-func (a *actor) newRest(after time.Duration, isSaved bool) *idle.Sleeper {
+// newSleeper returns nil, with a note, for a server that is never frozen.
+func (a *actor) newSleeper(after time.Duration, isSaved bool) *idle.Sleeper {
 	s := a.server
 	if s.Group.Payload == nil || s.Config.Engine != "" {
 		s.Note("never frozen when idle: it is not in a cgroup of its own")
@@ -103,12 +103,12 @@ func (a *actor) newRest(after time.Duration, isSaved bool) *idle.Sleeper {
 		rule = idle.Restore(after, &s.Page.Looks, fromMonotonic)
 	}
 	rule.IsAgent = a.client.Terminal >= 0
-	rest := idle.NewRest(rule, s.Group, a.client)
+	sleeper := idle.NewSleeper(rule, s.Group, a.client)
 	if after < policy.IdleFreezeLeast {
 		s.Note("an idle-freeze below " + policy.IdleFreezeLeast.String() + " can freeze " + within(rule))
 	}
-	s.Note(rest.Policy.Note)
-	return rest
+	s.Note(sleeper.Policy.Note)
+	return sleeper
 }
 
 // within names the work that a short idle-freeze can interrupt.

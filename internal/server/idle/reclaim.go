@@ -23,30 +23,30 @@ type mapping struct {
 
 // Reclaim does nothing without swap: only file pages could be reclaimed then, and those of a runtime are
 // shared. Ten servers gave nothing back.
-func (r *Sleeper) Reclaim() bool {
+func (s *Sleeper) Reclaim() bool {
 	var of unix.Sysinfo_t
 	if unix.Sysinfo(&of) != nil || of.Freeswap == 0 {
 		return false
 	}
-	if counted := r.Group.MemoryGroup(); counted != nil {
+	if counted := s.Group.MemoryGroup(); counted != nil {
 		err := counted.Write("memory.reclaim", reclaimStep)
 		if !errors.Is(err, unix.ENOENT) { // before Linux 5.19
 			isLast := errors.Is(err, unix.EAGAIN) // the kernel has found less than that
-			r.HasReclaimed = r.HasReclaimed || err == nil || isLast
+			s.HasReclaimed = s.HasReclaimed || err == nil || isLast
 			return err == nil
 		}
 	}
-	if r.mappings == nil {
-		pids, _ := r.Group.Payload.Members() // none: its directory was removed
-		r.mappings = mappingsOf(pids)
+	if s.mappings == nil {
+		pids, _ := s.Group.Payload.Members() // none: its directory was removed
+		s.mappings = mappingsOf(pids)
 	}
-	if len(r.mappings) == 0 {
+	if len(s.mappings) == 0 {
 		return false
 	}
-	next := r.mappings[0]
-	r.mappings = r.mappings[1:]
+	next := s.mappings[0]
+	s.mappings = s.mappings[1:]
 	errno := next.pageOut()
-	r.HasReclaimed = r.HasReclaimed || errno == 0
+	s.HasReclaimed = s.HasReclaimed || errno == 0
 	return errno != unix.EPERM && errno != unix.ENOSYS
 }
 

@@ -46,7 +46,7 @@ func Held(payload *cgroup.Group) bool {
 	return held
 }
 
-// Rest is a server with its policy.
+// Sleeper is a server with its policy.
 type Sleeper struct {
 	Policy *Policy
 	Group  *group.ControlGroup
@@ -58,53 +58,53 @@ type Sleeper struct {
 	mappings []mapping // to reclaim, nil before they are listed
 }
 
-// NewRest goes on counting the wakes of the server.
-func NewRest(p *Policy, g *group.ControlGroup, c *client.Side) *Sleeper {
+// NewSleeper goes on counting the wakes of the server.
+func NewSleeper(p *Policy, g *group.ControlGroup, c *client.Side) *Sleeper {
 	return &Sleeper{Policy: p, Group: g, Client: c, note: ReadNote(g.Payload)}
 }
 
 // Freeze freezes all members, and reports whether it has.
-func (r *Sleeper) Freeze() bool {
-	r.mappings = nil
-	return freeze.Freeze(r.Group.Payload)
+func (s *Sleeper) Freeze() bool {
+	s.mappings = nil
+	return freeze.Freeze(s.Group.Payload)
 }
 
 // Thaw leaves members frozen that a person has frozen.
-func (r *Sleeper) Thaw() {
-	if !Held(r.Group.Payload) {
-		_ = r.Group.Payload.ThawAlone() // gone is as good
+func (s *Sleeper) Thaw() {
+	if !Held(s.Group.Payload) {
+		_ = s.Group.Payload.ThawAlone() // gone is as good
 	}
 }
 
 // MarkFrozen makes it visible that the members are frozen.
-func (r *Sleeper) MarkFrozen(now time.Time) {
-	if r.Policy.Used {
-		r.note.Since = now.UnixNano()
-		if counted := r.Group.MemoryGroup(); counted != nil {
+func (s *Sleeper) MarkFrozen(now time.Time) {
+	if s.Policy.Used {
+		s.note.Since = now.UnixNano()
+		if counted := s.Group.MemoryGroup(); counted != nil {
 			if n := counted.Number("memory.current"); n != nil {
-				r.note.Before = *n
+				s.note.Before = *n
 			}
 		}
 	}
-	r.writeNote(r.note.Since)
+	s.writeNote(s.note.Since)
 }
 
 // isAgent reports whether the server is on a terminal.
-func (r *Sleeper) isAgent() bool { return r.Policy.IsAgent }
+func (s *Sleeper) isAgent() bool { return s.Policy.IsAgent }
 
 // Wake thaws an idle server, for a breath or an event: input, or another one.
-func (r *Sleeper) Wake(now time.Time, input bool) {
-	if !r.Policy.thaw.nextIsBreath { // written before the server can answer, so that no view is wrong
-		r.note.Wakes++
-		r.writeNote(0)
+func (s *Sleeper) Wake(now time.Time, input bool) {
+	if !s.Policy.thaw.nextIsBreath { // written before the server can answer, so that no view is wrong
+		s.note.Wakes++
+		s.writeNote(0)
 	}
-	r.Thaw()
-	isCounted := !r.Policy.thaw.nextIsBreath && !r.isAgent()
-	r.Policy.Thawed(now, input && isCounted)
+	s.Thaw()
+	isCounted := !s.Policy.thaw.nextIsBreath && !s.isAgent()
+	s.Policy.Thawed(now, input && isCounted)
 }
 
-func (r *Sleeper) writeNote(since int64) {
-	_ = r.Group.Payload.SetAttr(attrIdle, fmt.Sprint(since, r.note.Wakes, r.note.Before)) // for people only
+func (s *Sleeper) writeNote(since int64) {
+	_ = s.Group.Payload.SetAttr(attrIdle, fmt.Sprint(since, s.note.Wakes, s.note.Before)) // for people only
 }
 
 // Traffic returns how many bytes a process has read and written, of files too.
@@ -119,15 +119,15 @@ func Traffic(pid int) (read, written int64, err error) {
 }
 
 // Usage fails if a member can't be examined: a setuid program of another user, or one that has just ended.
-func (r *Sleeper) Usage() (Usage, error) {
-	cpu, err := r.Group.Payload.CPU()
+func (s *Sleeper) Usage() (Usage, error) {
+	cpu, err := s.Group.Payload.CPU()
 	if err != nil {
 		return Usage{}, err
 	}
 	u := Usage{CPU: cpu}
-	pids, err := r.Group.Payload.Members()
-	if r.isAgent() && err == nil {
-		return agentUsage(pids, r.Client.Terminal)
+	pids, err := s.Group.Payload.Members()
+	if s.isAgent() && err == nil {
+		return agentUsage(pids, s.Client.Terminal)
 	}
 	for _, pid := range pids {
 		read, written, err := Traffic(pid)
@@ -144,8 +144,8 @@ func (r *Sleeper) Usage() (Usage, error) {
 
 // Pending is input or output. A freeze cuts a write short that waits for the client, and not every runtime
 // writes the rest.
-func (r *Sleeper) Pending() string {
-	switch in := r.Client; {
+func (s *Sleeper) Pending() string {
+	switch in := s.Client; {
 	case in.Input.Readable():
 		return "it does not read its input"
 	case in.Blocked() || in.BlockedErrors():
@@ -156,41 +156,41 @@ func (r *Sleeper) Pending() string {
 
 // Obstacle is any other reason. A server that reads a socket by recv(2) usually answers by send(2), and
 // neither is counted. So one that has a socket and has not written an answer to initialize is left alone.
-func (r *Sleeper) Obstacle(u Usage) string {
-	switch in := r.Client; {
+func (s *Sleeper) Obstacle(u Usage) string {
+	switch in := s.Client; {
 	case in.Input < 0:
 		return "its stdin is neither a pipe nor a socket"
 	case in.Input.Unheld():
 		return "it has replaced its stdin"
 	case in.Socket && u.Written < greeting:
 		return unwritten
-	case group.Frozen(r.Group.Payload):
+	case group.Frozen(s.Group.Payload):
 		return "it was frozen by somebody else"
 	}
-	pids, _ := r.Group.Payload.Members() // Usage has just listed them
-	if r.isAgent() {
-		return r.agentsObstacle(pids)
+	pids, _ := s.Group.Payload.Members() // Usage has just listed them
+	if s.isAgent() {
+		return s.agentsObstacle(pids)
 	}
 	for _, pid := range pids {
 		if why := tie(pid, pids); why != "" {
 			return why
 		}
 	}
-	if r.Policy.Used && traceOthers(pids) { // not after each ping: all processes are read
+	if s.Policy.Used && traceOthers(pids) { // not after each ping: all processes are read
 		return traces
 	}
 	return ""
 }
 
 // agentsObstacle is the rest of Obstacle for an agent, whose open files Usage has just examined.
-func (r *Sleeper) agentsObstacle(pids []int) string {
-	isRaw, err := r.Client.Terminal.IsRaw()
+func (s *Sleeper) agentsObstacle(pids []int) string {
+	isRaw, err := s.Client.Terminal.IsRaw()
 	switch {
 	case err != nil:
 		return "its terminal can't be examined"
 	case !isRaw:
 		return notRaw
-	case r.Policy.Used && traceOthers(pids): // as for a server
+	case s.Policy.Used && traceOthers(pids): // as for a server
 		return traces
 	}
 	return ""
