@@ -127,7 +127,7 @@ func TestAskReachesWhoIsFrozenOrStopped(t *testing.T) {
 	}
 	freeze(below)
 	killed := func() { t.Error("had to kill who would have gone when asked") }
-	if _, err := (Stop{Target: g, Ask: unix.SIGTERM, Grace: Forever, Frozen: killed}).Run(); err != nil {
+	if _, err := (Stop{Target: g, Request: unix.SIGTERM, Grace: Forever, Frozen: killed}).Run(); err != nil {
 		t.Fatal(err)
 	}
 	awaitEmpty(t, g)
@@ -160,7 +160,7 @@ func TestLadderKillsWhoIgnores(t *testing.T) {
 	shell(t, g, `trap '' TERM INT; echo; while :; do sleep 1; done`)
 	seen := false
 	begin := time.Now()
-	left, err := Stop{Target: g, Ask: unix.SIGTERM, Grace: 200 * time.Millisecond, Frozen: func() { seen = true }}.Run()
+	left, err := Stop{Target: g, Request: unix.SIGTERM, Grace: 200 * time.Millisecond, Frozen: func() { seen = true }}.Run()
 	if err != nil || len(left) > 0 || !seen {
 		t.Fatalf("%+v, %v, saw the frozen group: %v", left, err, seen)
 	}
@@ -254,7 +254,7 @@ func TestKillReachesAnotherUsersMember(t *testing.T) {
 
 func TestEmptyGroup(t *testing.T) {
 	g := groups.Directory(t)
-	if left, err := (Stop{Target: g, Ask: unix.SIGTERM, Grace: time.Hour}).Run(); err != nil || len(left) > 0 {
+	if left, err := (Stop{Target: g, Request: unix.SIGTERM, Grace: time.Hour}).Run(); err != nil || len(left) > 0 {
 		t.Fatalf("%+v, %v", left, err)
 	}
 	if left, err := Kill(g, time.Second); err != nil || len(left) > 0 {
@@ -374,7 +374,7 @@ func TestADeadRootHasNobody(t *testing.T) {
 func TestLadder(t *testing.T) {
 	tr, cmd := grow(t, family)
 	killed := func() { t.Error("had to kill who would have gone when asked") }
-	if left, err := (Stop{Target: tr, Ask: unix.SIGTERM, Grace: Forever, Frozen: killed}).Run(); err != nil || len(left) > 0 {
+	if left, err := (Stop{Target: tr, Request: unix.SIGTERM, Grace: Forever, Frozen: killed}).Run(); err != nil || len(left) > 0 {
 		t.Errorf("%+v, %v", left, err)
 	}
 	if st, err := proc.ReadStat(cmd.Process.Pid); err != nil || st.State == 'Z' {

@@ -87,10 +87,10 @@ const killWithin = 2 * time.Second
 // ends as soon as the group is empty. The caller removes the group.
 type Stop struct {
 	Target Target
-	// Ask is the signal that every member gets once. SIGCONT follows it, so that a stopped member can
+	// Request is the signal that every member gets once. SIGCONT follows it, so that a stopped member can
 	// react. 0 means: kill at once.
-	Ask unix.Signal
-	// Grace is the time from Ask to the freeze.
+	Request unix.Signal
+	// Grace is the time from Request to the freeze.
 	Grace time.Duration
 	// Frozen, if not nil, is called between freeze and kill, when no member runs (but in uninterruptible
 	// sleep).
@@ -101,8 +101,8 @@ type Stop struct {
 // of the group could not be read; Run has killed what it found.
 func (s Stop) Run() ([]Stuck, error) {
 	done, err := AwaitEmpty(s.Target, time.Now())
-	if !done && err == nil && s.Ask != 0 {
-		Ask(s.Target, s.Ask)
+	if !done && err == nil && s.Request != 0 {
+		Ask(s.Target, s.Request)
 		var deadline time.Time
 		if s.Grace >= 0 {
 			deadline = time.Now().Add(s.Grace)

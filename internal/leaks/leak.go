@@ -299,7 +299,7 @@ func (l *Leak) send(sig unix.Signal) { _ = unix.PidfdSendSignal(l.pidfd, sig, ni
 // stopBelow stops the leak by SIGSTOP, and the processes below it for good. ask == 0 means: kill at once.
 func (l *Leak) stopBelow(ask unix.Signal, grace time.Duration) error {
 	l.send(unix.SIGSTOP)
-	left, err := freeze.Stop{Target: l.tree(), Ask: ask, Grace: grace}.Run()
+	left, err := freeze.Stop{Target: l.tree(), Request: ask, Grace: grace}.Run()
 	for _, s := range left {
 		err = errors.Join(err, fmt.Errorf("left: %s", s.Text))
 	}

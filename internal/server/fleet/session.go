@@ -243,12 +243,12 @@ func (s *Session) Stop(grace time.Duration) error {
 	_ = s.dir.ThawAlone() // killed all the same
 	var stuck []freeze.Stuck
 	for _, dir := range s.besideServers() {
-		stop := freeze.Stop{Target: dir, Ask: unix.SIGTERM, Grace: AgentGrace}
+		stop := freeze.Stop{Target: dir, Request: unix.SIGTERM, Grace: AgentGrace}
 		if grace >= 0 { // not as configured, and not infinity
 			stop.Grace = min(grace, AgentGrace)
 		}
 		if stop.Grace == 0 {
-			stop.Ask = 0
+			stop.Request = 0
 		}
 		left, err := stop.Run()
 		_ = dir.Close() // a directory

@@ -135,7 +135,7 @@ func End(g *group.ControlGroup, grace time.Duration, dead func()) (Swept, error)
 	if container.EndsFirst(engine) {
 		_ = container.End(g.ID, command, os.Environ(), grace) // repeated below
 	}
-	left, err := g.EndWithTagged(freeze.Stop{Ask: unix.SIGTERM, Grace: grace})
+	left, err := g.EndWithTagged(freeze.Stop{Request: unix.SIGTERM, Grace: grace})
 	s.Stuck = group.DescribeStuck(left)
 	ended := err == nil && s.Stuck == ""
 	if ended { // a server may have named an engine that fails: the group is removed all the same

@@ -395,7 +395,7 @@ func (s *sweeper) sweepTrees(uid int) {
 
 // endTree stops a tree. Its guard exits as soon as it is continued.
 func (s *sweeper) endTree(t *backend.TreeGuard) {
-	below := freeze.Stop{Target: t.Tree(), Ask: unix.SIGTERM, Grace: SweepGrace}
+	below := freeze.Stop{Target: t.Tree(), Request: unix.SIGTERM, Grace: SweepGrace}
 	left, err := below.Run()
 	_ = unix.PidfdSendSignal(t.PIDFD, unix.SIGCONT, nil, 0) // ESRCH: it has exited
 	ended := linux.AwaitWithin(t.PIDFD, unix.POLLIN, policy.DoubtMost)
