@@ -28,11 +28,11 @@ type Free struct {
 // ReadFree reads what is free on the host, and below the limits of a cgroup and of all above it up to the
 // root of the mount. above is the group in which the server's own will be, or nil.
 func ReadFree(root, above *cgroup.Group) (Free, error) {
-	available, err := available()
+	onHost, err := available()
 	if err != nil {
 		return Free{}, err
 	}
-	least := Free{Bytes: available}
+	least := Free{Bytes: onHost}
 	if above == nil {
 		return least, nil
 	}

@@ -183,11 +183,11 @@ func clientUnit(path string, kind systemd.Kind) string {
 }
 
 // stopTimeout lets a brain finish the stop before systemd kills.
-func stopTimeout(facts *protocol.Config) time.Duration {
-	if facts.Policy.TermGrace < 0 {
+func stopTimeout(c *protocol.Config) time.Duration {
+	if c.Policy.TermGrace < 0 {
 		return math.MaxInt64
 	}
-	return protocol.EndWithin(facts)
+	return protocol.EndWithin(c)
 }
 
 // Attach has the manager move a process to the payload that its scope is from.

@@ -35,7 +35,7 @@ func (b *Brain) end() {
 		s.Group.Nudge() // the scope's first process has ended long before
 	}
 	s.Guard.Send(page.WordDone)
-	b.settling.sweep.Wait()
+	b.settling.sweeping.Wait()
 	if swept := b.actor.killer.swept; swept != nil {
 		swept.Await() // the launcher does not wait for directories of nested servers
 	}

@@ -30,7 +30,7 @@ func (f facts) Traffic() lifecycle.Traffic {
 	if !f.actor.client.Conveyed {
 		return sum
 	}
-	pids, _ := f.actor.server.Group.Members().Members() // as far as they can be listed
+	pids, _ := f.actor.server.Group.PIDs() // as far as they can be listed
 	for _, pid := range pids {
 		read, written, _ := idle.Traffic(pid) // 0, if it has ended or is another user's
 		sum.Read += read

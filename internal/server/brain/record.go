@@ -119,7 +119,7 @@ func (r *record) recordOthers() {
 	if s.Config.Taken {
 		main = s.Config.Main.PID
 	}
-	pids, _ := s.Group.Members().Members() // a partial list is better than none
+	pids, _ := s.Group.PIDs() // a partial list is better than none
 	pids = slices.DeleteFunc(pids, func(pid int) bool { return pid == main })
 	for _, pid := range pids[:min(len(pids), report.NamedMost)] {
 		name, err := proc.Comm(pid)

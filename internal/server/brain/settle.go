@@ -25,7 +25,7 @@ import (
 type settling struct {
 	server    *Server
 	tasks     sync.WaitGroup // all of them, which run beside the loop
-	sweep     sync.WaitGroup // of the orphans that this brain stops
+	sweeping  sync.WaitGroup // the one that stops orphans
 	isRunning bool           // the loop has not reported yet that the tasks have ended: see reportTo
 	doneFD    int            // while isRunning, an eventfd that is readable when they have
 }
@@ -57,11 +57,11 @@ func (t *settling) beginSweep() {
 	parent, own := t.server.Group.Beside()
 	decided := &t.server.Page.ByBrain
 	decided.Sweeping = true
-	t.sweep.Go(func() {
+	t.sweeping.Go(func() {
 		sweep.BeginSweepOfMany(parent, own).Await()
 		decided.Sweeping = false
 	})
-	t.tasks.Go(t.sweep.Wait)
+	t.tasks.Go(t.sweeping.Wait)
 }
 
 // reportTo has a loop report TokenSettled when all tasks have ended.

@@ -53,8 +53,8 @@ type ControlGroup struct {
 const GroupMode = 0o700
 
 // New is a group that does not exist yet; managed: as a scope.
-func New(id string, facts *protocol.Config, from names.Backend, managed bool) *ControlGroup {
-	at := protocol.Placed{ID: id, Dir: names.DirectoryName(facts.Name, id), Backend: from}
+func New(id string, c *protocol.Config, from names.Backend, managed bool) *ControlGroup {
+	at := protocol.Placed{ID: id, Dir: names.DirectoryName(c.Name, id), Backend: from}
 	if managed {
 		at.Dir += names.ScopeSuffix
 		at.Managed = true
@@ -109,11 +109,11 @@ func Leaf(parent *cgroup.Group) (*cgroup.Group, error) {
 }
 
 // Make makes the directory in parent, and arms the group.
-func (g *ControlGroup) Make(parent *cgroup.Group, facts *protocol.Config) (err error) {
+func (g *ControlGroup) Make(parent *cgroup.Group, c *protocol.Config) (err error) {
 	if g.Top, err = parent.Mkdir(g.Dir, GroupMode); err != nil {
 		return err
 	}
-	if err = g.Arm(facts); err != nil { // a sweep removes a group that is not armed for 10 s
+	if err = g.Arm(c); err != nil { // a sweep removes a group that is not armed for 10 s
 		_ = g.RemoveLeaves() // which takes no descriptor; a sweeper removes what can't be removed now
 		g.Close()
 	}
@@ -121,7 +121,7 @@ func (g *ControlGroup) Make(parent *cgroup.Group, facts *protocol.Config) (err e
 }
 
 // Arm makes the payload of a scope, locks it and sets the attributes.
-func (g *ControlGroup) Arm(facts *protocol.Config) (err error) {
+func (g *ControlGroup) Arm(c *protocol.Config) (err error) {
 	g.Payload = g.Top
 	if g.Managed {
 		if g.Payload, err = g.Top.Mkdir(names.PayloadName, GroupMode); err != nil {
@@ -134,7 +134,7 @@ func (g *ControlGroup) Arm(facts *protocol.Config) (err error) {
 	if err = g.Payload.TryLock(unix.LOCK_EX); err != nil {
 		return err
 	}
-	if err = g.Register(facts); err != nil {
+	if err = g.Register(c); err != nil {
 		return err
 	}
 	// lock and attributes also succeed on a directory that a sweep has removed; this read does not
@@ -147,11 +147,11 @@ func (g *ControlGroup) Arm(facts *protocol.Config) (err error) {
 }
 
 // Register sets the attribute that an orphan is found by.
-func (g *ControlGroup) Register(facts *protocol.Config) error {
+func (g *ControlGroup) Register(c *protocol.Config) error {
 	if g.IsTree() { // the page has them
 		return nil
 	}
-	return g.Payload.SetAttr(AttrArmed, string(protocol.Encode(&facts.Facts)))
+	return g.Payload.SetAttr(AttrArmed, string(protocol.Encode(&c.Facts)))
 }
 
 // Facts are those of a server. A process of its user may have overwritten them: then they are the defaults.
@@ -276,6 +276,9 @@ func (g *ControlGroup) Members() freeze.Target {
 	}
 	return g.Payload
 }
+
+// PIDs lists the members, in any order.
+func (g *ControlGroup) PIDs() ([]int, error) { return g.Members().Members() }
 
 // Events is a descriptor with an event when the group may be empty, or -1.
 func (g *ControlGroup) Events() int {

@@ -24,11 +24,11 @@ import (
 func TestMain(m *testing.M) { bed.Main(m) }
 
 func made(parent *cgroup.Group, name string) (*ControlGroup, error) {
-	facts := protocol.NewConfig()
-	facts.Name = name
-	facts.Policy = policy.Default()
-	g := New(names.NewID(), facts, names.Cgroup, false)
-	return g, g.Make(parent, facts)
+	config := protocol.NewConfig()
+	config.Name = name
+	config.Policy = policy.Default()
+	g := New(names.NewID(), config, names.Cgroup, false)
+	return g, g.Make(parent, config)
 }
 
 func newGroup(t *testing.T, parent *cgroup.Group, name string) *ControlGroup {
@@ -90,11 +90,11 @@ func TestTreeHasNoDirectory(t *testing.T) {
 // A scope that was parked has one descriptor, and opens the directory above its payload when it ends.
 func TestPark(t *testing.T) {
 	parent := groups.Directory(t)
-	facts := protocol.NewConfig()
-	facts.Name = "parked"
-	facts.Policy = policy.Default()
-	g := New(names.NewID(), facts, names.SystemdSystem, true)
-	err := g.Make(parent, facts)
+	config := protocol.NewConfig()
+	config.Name = "parked"
+	config.Policy = policy.Default()
+	g := New(names.NewID(), config, names.SystemdSystem, true)
+	err := g.Make(parent, config)
 	if err == nil {
 		defer g.Close()
 		g.Guards, err = Leaf(g.Top)

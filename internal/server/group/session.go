@@ -88,7 +88,7 @@ func (g *ControlGroup) PreferAll(client int) error {
 	}
 	raised := map[int]bool{}
 	for isComplete := false; !isComplete; {
-		pids, err := g.Members().Members()
+		pids, err := g.PIDs()
 		if err != nil {
 			return err
 		}
@@ -114,7 +114,7 @@ func (g *ControlGroup) preferMember(pid, client int) error {
 		return nil // it has ended
 	}
 	defer unix.Close(pidfd)
-	pids, err := g.Members().Members()
+	pids, err := g.PIDs()
 	if err != nil || !slices.Contains(pids, pid) {
 		return err
 	}

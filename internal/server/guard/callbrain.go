@@ -81,8 +81,8 @@ func (c *brainCall) announce() {
 	sendWord(c.sock, page.WordLook)
 }
 
-// isStuck reports whether the brain has changed nothing for too long. At first it continues it.
-func (c *brainCall) isStuck(reactsBy, at int64) bool {
+// isUnresponsive reports whether the brain has changed nothing for too long. At first it continues the brain.
+func (c *brainCall) isUnresponsive(reactsBy, at int64) bool {
 	switch {
 	case reactsBy == 0 || at < reactsBy:
 		return false

@@ -242,7 +242,7 @@ func (g *serverGuard) finish() {
 func (g *serverGuard) react() {
 	at := now()
 	if g.brain.isRunning() {
-		if g.brain.isStuck(g.page.ByBrain.BrainReactsBy, at) {
+		if g.brain.isUnresponsive(g.page.ByBrain.BrainReactsBy, at) {
 			g.brain.forget()
 			g.brainDied()
 		}

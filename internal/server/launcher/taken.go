@@ -25,9 +25,11 @@ import (
 	"github.com/mcpscope/mcpscope/internal/text"
 )
 
-// Taken is a server that its client has started, in a group of its own. This process is its brain, as it is
-// of others. Its own guard is there for the start alone: it removes the group if this process is killed then,
-// and a manager makes the scope of it. Afterwards the client's guard has what the next process needs.
+// Taken is a server that is taken over: its client has executed it without a launcher, and this process moves
+// it to a group of its own. Other comments call it a server that its client has started. This process is its
+// brain, as it is of others. Its own guard is there for the start alone: it removes the group if this process
+// is killed then, and a manager makes the scope of it. Afterwards the client's guard has what the next
+// process needs.
 type Taken struct {
 	Config *protocol.Config
 	Number int // under which the client's guard keeps it
@@ -96,7 +98,7 @@ func (m *making) prepareChild(r client.Child) (held int, err error) {
 // membersOf returns a list of the processes of the group, the main process first.
 func membersOf(s *brain.Server) func() []int {
 	return func() []int {
-		pids, _ := s.Group.Members().Members() // none, if it was removed
+		pids, _ := s.Group.PIDs() // none, if it was removed
 		main := slices.Index(pids, s.Config.Main.PID)
 		if main > 0 {
 			pids[0], pids[main] = pids[main], pids[0]
@@ -337,8 +339,8 @@ func (t *Taken) Leave() {
 func untag(g *group.ControlGroup) {
 	tag := group.TagOf(g.ID)
 	for range untagTries {
-		pids, _ := g.Members().Members() // a partial list is better than none
-		hasTagged := false               // a child may have been forked before its parent's tag was removed
+		pids, _ := g.PIDs() // a partial list is better than none
+		hasTagged := false  // a child may have been forked before its parent's tag was removed
 		for _, pid := range pids {
 			hasTagged = hasTagged || tag.On(pid)
 			tag.Remove(pid)

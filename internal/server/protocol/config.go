@@ -66,7 +66,7 @@ type Config struct {
 	Replace bool
 
 	Foreign  bool // the launcher had children before: see group.SpareForeign
-	Taken    bool // the client has started it
+	Taken    bool // the client has started it, without a launcher: see launcher.Taken
 	Side     ClientSide
 	Position string   // of the client in the hierarchy of cgroups
 	Main     Identity // of one that is taken
