@@ -97,6 +97,7 @@ func (a *actor) performAs(actions []lifecycle.Action, mainHas bool) {
 		}
 		switch action.Do {
 		case lifecycle.SendSignal:
+			a.leaveClient()
 			a.signalMembers(action.Signal, mainHas)
 		case lifecycle.ThawMembers:
 			_ = a.server.Group.Members().Thaw() // it was removed
@@ -122,7 +123,6 @@ func (a *actor) leaveClient() {
 // signalMembers sends a signal to each member; mainHas: the main process has got it.
 func (a *actor) signalMembers(sig unix.Signal, mainHas bool) {
 	s := a.server
-	a.leaveClient()
 	a.killer.record.recordOthers()
 	a.killer.record.measureEarly()
 	var except []int

@@ -93,7 +93,7 @@ func (g *serverGuard) watch() {
 	}
 	e := g.events.wait(g.brain.deadline(g.page))
 	if e == syscall.EINVAL { // RLIMIT_NOFILE was lowered
-		g.leaveToLauncher()
+		g.leaveOrEnd()
 	}
 	if e != 0 { // EINTR, after it was stopped
 		return
@@ -129,8 +129,8 @@ func (g *serverGuard) watch() {
 	}
 }
 
-// leaveToLauncher exits: the launcher replaces the guard. Without a launcher it ends the server.
-func (g *serverGuard) leaveToLauncher() {
+// leaveOrEnd exits if the launcher lives, which replaces the guard. Otherwise it ends the server.
+func (g *serverGuard) leaveOrEnd() {
 	stop := g.plainStop()
 	if stop.launcherLives() {
 		exit(1)

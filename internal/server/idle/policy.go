@@ -148,7 +148,8 @@ func (p *Policy) Look(s Server, now time.Time) Act {
 	interval := now.Sub(p.lastAt)
 	usage, err := s.Usage()
 	if err == nil {
-		p.noteUse(s, usage, now)
+		p.noteVanishedInput(s, usage)
+		p.noteUse(usage, now)
 	}
 	if p.IsAgent {
 		if reason := p.agentsReason(s, err); reason != "" {
@@ -208,9 +209,18 @@ func (p *Policy) lookAtFrozen(s Server) Act {
 	return None
 }
 
+// noteVanishedInput records if input has come and is not there any more, but no read was counted since the
+// last look.
+func (p *Policy) noteVanishedInput(s Server, usage Usage) {
+	if p.thaw.wasForInput && usage.Read == p.last.Read && s.Pending() == "" {
+		p.isUncounted = true
+	}
+	p.thaw.wasForInput = false
+}
+
 // noteUse records the use since the last look. A call may take long, and need no processor: so a message that
 // was read is use, and its answer may be missing until there was silence.
-func (p *Policy) noteUse(s Server, usage Usage, now time.Time) {
+func (p *Policy) noteUse(usage Usage, now time.Time) {
 	interval := now.Sub(p.lastAt)
 	used := Usage{
 		CPU:     usage.CPU - p.last.CPU,
@@ -231,10 +241,6 @@ func (p *Policy) noteUse(s Server, usage Usage, now time.Time) {
 	if p.thaw.trial != noTrial {
 		isQuiet = p.thaw.trial.passes(used)
 	}
-	// Input has come and is not there any more, but no read was counted.
-	inputVanished := p.thaw.wasForInput && used.Read == 0 && s.Pending() == ""
-	p.isUncounted = p.isUncounted || inputVanished
-	p.thaw.wasForInput = false
 	computes := used.Own >= most(interval, ownRate, ownLeast)
 	if !isQuiet || computes || used.Active || used.Read > ping {
 		p.lastWorkedAt = now

@@ -47,23 +47,25 @@ func findOrphan(
 func isOrphan(
 	g *group.ControlGroup, parent *cgroup.Group, doubt time.Duration, seen *orphan.Census,
 ) (bool, error) {
-	if ours, err := wasArmed(g); !ours || err != nil {
+	if ours, err := wasArmedOrRemove(g); !ours || err != nil {
 		return false, err
 	}
-	verdict, err := judge(g, parent, seen)
+	verdict, err := judgeAndContinue(g, parent, seen)
 	for until := time.Now().Add(doubt); verdict == orphan.Unclear && err == nil && time.Now().Before(until); {
 		time.Sleep(pause)
-		verdict, err = judge(g, parent, seen)
+		verdict, err = judgeAndContinue(g, parent, seen)
 	}
 	if err != nil || verdict == orphan.InUse {
 		return false, err
 	}
-	return wasArmed(g) // a gateway may have released it
+	return wasArmedOrRemove(g) // a gateway may have released it
 }
 
-// judge continues a launcher without a guard that a member has stopped. The verdict is unclear until that has
-// forked another guard.
-func judge(g *group.ControlGroup, parent *cgroup.Group, seen *orphan.Census) (orphan.Verdict, error) {
+// judgeAndContinue judges a group, and continues a launcher without a guard that a member has stopped. The
+// verdict is unclear until that has forked another guard.
+func judgeAndContinue(
+	g *group.ControlGroup, parent *cgroup.Group, seen *orphan.Census,
+) (orphan.Verdict, error) {
 	verdict, err := orphan.Judge(g, parent, seen, unix.LOCK_EX)
 	if verdict != orphan.LauncherAlone {
 		return verdict, err
@@ -74,9 +76,10 @@ func judge(g *group.ControlGroup, parent *cgroup.Group, seen *orphan.Census) (or
 	return orphan.InUse, nil
 }
 
-// wasArmed reports whether the group was armed. A directory of another program can have such a name. An
-// unarmed group with members counts if a member carries its tag: the owner can remove the attribute.
-func wasArmed(g *group.ControlGroup) (bool, error) {
+// wasArmedOrRemove reports whether the group was armed, and removes an old one that was not and has no
+// members. A directory of another program can have such a name. An unarmed group with members counts if a
+// member carries its tag: the owner can remove the attribute.
+func wasArmedOrRemove(g *group.ControlGroup) (bool, error) {
 	_, armed, err := g.Payload.Attr(group.AttrArmed)
 	if armed || err != nil {
 		return armed, err
