@@ -118,32 +118,21 @@ func (p Place) startScope(w Wanted) (*group.ControlGroup, error) {
 	}
 	defer conn.Close()
 	pids := []int{w.Guard.PID}
+	main := 0
 	if w.Prefork != nil {
-		main, err := w.Prefork()
+		main, err = w.Prefork()
 		if err != nil {
 			return nil, err
 		}
 		pids = append(pids, main)
 	}
 	g := group.New(w.Config.Group.ID, w.Config, p.Backend, true)
-	where := ""
 	g.Scope = true
 	g.InSession = p.Session != nil
-	// systemd has been seen to stop a new scope as empty at once (systemd #36781)
-	for try := 0; path.Base(where) != g.Dir; try++ {
-		if try == scopeTries {
-			return nil, fmt.Errorf("its first process is not in the scope %s, but in %s", g.Dir, where)
-		}
-		if err = conn.Start(scope(g.Dir, sliceOf(p.Session), p.kind(), w.Config, pids...)); err != nil {
-			return nil, err
-		}
-		if where, err = proc.ReadCgroup(w.Guard.PID); err != nil {
-			// hidepid=2 hides the guard, which refuses to be traced (proc(5))
-			where, err = conn.Property(g.Dir, "Scope", "ControlGroup")
-		}
-		if err != nil {
-			return nil, err
-		}
+	wanted := scope(g.Dir, sliceOf(p.Session), p.kind(), w.Config, pids...)
+	where, err := enterScope(conn, wanted, w.Guard.PID)
+	if err != nil {
+		return nil, err
 	}
 	if g.Top, err = p.Root.Child(strings.TrimPrefix(where, "/")); err != nil {
 		return nil, err
@@ -151,15 +140,35 @@ func (p Place) startScope(w Wanted) (*group.ControlGroup, error) {
 	if err = g.Arm(w.Config); err == nil {
 		err = g.MoveGuard(w.Guard.PID)
 	}
-	for _, main := range pids[1:] {
-		if err == nil { // a directory with a process cannot hand controllers down
-			err = g.Payload.Take(main)
-		}
+	if err == nil && w.Prefork != nil { // a directory with a process cannot hand controllers down
+		err = g.Payload.Take(main)
 	}
 	if err != nil { // its guard is dismissed, and then systemd removes the scope
 		g.Close()
 	}
 	return g, err
+}
+
+// enterScope starts a scope until the guard is in it, and returns its path. systemd has been seen to stop a
+// new scope as empty at once (systemd #36781).
+func enterScope(conn *systemd.Manager, wanted systemd.Scope, guard int) (where string, err error) {
+	for range scopeTries {
+		err = conn.Start(wanted)
+		if err != nil {
+			return "", err
+		}
+		where, err = proc.ReadCgroup(guard)
+		if err != nil { // hidepid=2 hides the guard, which refuses to be traced (proc(5))
+			where, err = conn.Property(wanted.Name, "Scope", "ControlGroup")
+		}
+		if err != nil {
+			return "", err
+		}
+		if path.Base(where) == wanted.Name {
+			return where, nil
+		}
+	}
+	return "", fmt.Errorf("its first process is not in the scope %s, but in %s", wanted.Name, where)
 }
 
 func scope(name, slice string, kind systemd.Kind, c *protocol.Config, pids ...int) systemd.Scope {

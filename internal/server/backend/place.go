@@ -224,12 +224,15 @@ func (p Place) delegated() (*cgroup.Group, error) {
 	}
 	above, err := here.Parent()
 	if err == nil && p.handsDown(above) {
-		here, above = above, here
-	} else if err = ownedBy(here, os.Getuid()); err != nil {
 		_ = here.Close() // a directory
+		return above, nil
 	}
-	_ = above.Close() // a directory, or nil
-	return here, err
+	_ = above.Close() // a directory, or nil: then groups are made in our own
+	if err := ownedBy(here, os.Getuid()); err != nil {
+		_ = here.Close() // a directory
+		return nil, err
+	}
+	return here, nil
 }
 
 // handsDown reports whether the directory above was delegated to us too and groups in it can have the limits

@@ -70,7 +70,8 @@ func (a *actor) reportInput() {
 	a.inputCame = false
 }
 
-// handleExit handles the end of the main process. It omits the steps of a stop if no member is left.
+// handleExit handles the end of the main process. Before that it gives other members 3 ms to end, too. If
+// none is left it discards the actions of the stop: there is no member to signal.
 func (a *actor) handleExit() []lifecycle.Action {
 	e := lifecycle.MainExited
 	if a.killer.record.killedForMemory() {

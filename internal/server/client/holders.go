@@ -22,9 +22,6 @@ import (
 // it. It is false if a process may have the other end. The kernel finds the peer of a socket in our network
 // namespace alone (sock_diag(7)). tag is that of the payload's processes, and ours are others that do not
 // count: launcher and guard, which cannot be examined.
-//
-// A write end that is open, and that a search does not find, is in a message on its way (unix(7)) or in a
-// process that is hidden from us.
 func (in *Side) HeldByNobodyBut(p freeze.Target, tag freeze.Tag, ours []int) bool {
 	if in.Stdin.Unheld() {
 		return true
@@ -41,8 +38,10 @@ func (in *Side) HeldByNobodyBut(p freeze.Target, tag freeze.Tag, ours []int) boo
 		}
 		end.Ino = uint64(s.peer)
 	}
+	// A write end that is open, and that the search does not find, is in a message on its way (unix(7)) or in
+	// a process that is hidden from us. So it has to be closed, or found inside.
+	isAccountedFor := in.Stdin.Fired()
 	heldOutside := false
-	heldInside := in.Stdin.Fired() // the other end is closed
 	err = proc.Each(func(pid int) bool {
 		if pid == os.Getpid() || slices.Contains(ours, pid) {
 			return true
@@ -50,13 +49,13 @@ func (in *Side) HeldByNobodyBut(p freeze.Target, tag freeze.Tag, ours []int) boo
 		has, err := holds(pid, end, in.Socket)
 		isHidden := errors.Is(err, os.ErrPermission)
 		if slices.Contains(inside, pid) || tag.On(pid) {
-			heldInside = heldInside || has || isHidden
+			isAccountedFor = isAccountedFor || has || isHidden
 			return true
 		}
 		heldOutside = has || isHidden && in.isBeside(pid)
 		return !heldOutside
 	})
-	return err == nil && !heldOutside && heldInside
+	return err == nil && !heldOutside && isAccountedFor
 }
 
 // Ends are the pipes that a process can write to, and its sockets.

@@ -242,8 +242,9 @@ func neededBy(on *page.Page) int64 {
 		if at == 0 || on.ByBrain.Handled&(1<<event) != 0 {
 			continue
 		}
+		// The launcher sees the end of the main process, too, and may need no brain.
 		isQuiet := event == page.StdinClosed || event == page.StdoutClosed || event == page.MainExited
-		if isQuiet { // the launcher sees the end of the main process, too
+		if isQuiet {
 			at += quietAfterHangUp
 		}
 		first = min(first, at)

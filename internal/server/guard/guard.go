@@ -200,7 +200,7 @@ func (g *serverGuard) launcherDied() {
 			exit(0)
 		}
 	}
-	if g.page.ByLauncher.Returned { // BrainEnds calls a brain
+	if g.page.ByLauncher.Returned { // react calls a brain: BrainEnds is set
 		return
 	}
 	hasStarted := g.page.ByLauncher.MainPID != 0

@@ -71,34 +71,50 @@ func (k *guardKeeper) remindAt() int64 {
 	return max(step, k.announced) + remindAfter
 }
 
-// check kills a guard that does not react: that has not read all news or, once, has not called the brain that
-// settles the start, without which no manager knows the server. A traced one does not run after SIGCONT, and
-// one that was frozen runs after a thaw. A member may freeze it again.
+// check does what is due by these times:
+//
+//	reactBy   is set while the guard has to react: when it is killed
+//	thawAt    before that, again and again: when it is thawed and continued
+//	remindAt  while reactBy is 0: when it is sent news once more
+//
+// A guard has reacted when it has read all news and, once, has called the brain that settles the start,
+// without which no manager knows the server. A traced one does not run after SIGCONT, and one that was frozen
+// runs after a thaw. A member may freeze it again.
 func (k *guardKeeper) check(g *serverGroup) {
 	at := now()
+	if k.reactBy == 0 {
+		remindAt := k.remindAt()
+		if remindAt != 0 && at >= remindAt {
+			g.thawGuard()
+			k.announce()
+		}
+		return
+	}
 	hasRead := k.page.ByGuard.NewsRead == k.page.ByLauncher.News
-	remindAt := k.remindAt()
+	hasReacted := hasRead && !k.page.Unsettled()
+	settlesLater := hasRead && at < k.page.ByBrain.CallBrainAt
 	switch {
-	case k.reactBy == 0 && remindAt != 0 && at >= remindAt:
-		g.thawGuard()
-		k.announce()
-	case k.reactBy == 0:
-	case hasRead && !k.page.Unsettled():
+	case hasReacted:
 		k.reactBy = 0
-	case hasRead && at < k.page.ByBrain.CallBrainAt:
+	case settlesLater:
 		k.expect(k.page.ByBrain.CallBrainAt)
 	case k.thawed && at >= k.reactBy:
 		k.reactBy = 0
 		signalBy(k.guard.PIDFD, unix.SIGKILL)
 	case at >= k.thawAt:
-		if !k.thawed { // this process may have been frozen, too
-			k.reactBy = at + startWithin
-		}
-		k.thawed = true
-		k.thawAt = at + thawAfter
-		g.thawGuard()
-		k.continueGuard()
+		k.thawAgain(g, at)
 	}
+}
+
+// thawAgain thaws and continues a guard that has not reacted yet.
+func (k *guardKeeper) thawAgain(g *serverGroup, at int64) {
+	if !k.thawed { // this process may have been frozen, too
+		k.reactBy = at + startWithin
+	}
+	k.thawed = true
+	k.thawAt = at + thawAfter
+	g.thawGuard()
+	k.continueGuard()
 }
 
 // forget is for a guard that is dead.

@@ -66,7 +66,8 @@ func (l *Launcher) exitAfterBrain() afterWait {
 func (l *Launcher) exitWithoutBrain() afterWait {
 	on := l.page
 	if on.Order.Reports && !l.keeper.isMissing() {
-		// init would not reap a guard that was a child of this process, and one that is dead is replaced
+		// This process returns before its guard only if that lives and is no child: init may not reap a child
+		// that it gets then. A dead guard has to be replaced first.
 		guardStays := !l.keeper.lasting.near && !endedWithin(int32(l.keeper.guard.PIDFD), 0)
 		on.ByLauncher.Returned = !on.Order.Awaits && guardStays
 		l.leaveToBrain()
@@ -76,7 +77,7 @@ func (l *Launcher) exitWithoutBrain() afterWait {
 		}
 		return waitAgain
 	}
-	if on.Order.Awaits { // there is no brain: it implies Reports
+	if on.Order.Awaits { // it implies Reports, so there is no guard to call a brain: main reports the end
 		return toMain
 	}
 	if l.group.remove() || l.keeper.isMissing() {
