@@ -196,7 +196,7 @@ func (t *TreeGuard) Tree() *freeze.Tree {
 	}
 	below := group.Below(freeze.Root{PID: id.PID, PIDFD: t.launcher}, tag, t.PID)
 	if t.Config.Foreign {
-		group.SpareForeign(below, tag, 0)
+		group.SpareForeign(below, tag, group.AnyMain)
 	}
 	if t.launcher < 0 || !group.Alive(id) { // asked when the pidfd is open: the pid is not another's
 		below.Root = nil

@@ -144,7 +144,7 @@ func (a *actor) killMembers() {
 		a.killer.stopContainers(0)
 	}
 	a.leaveClient()
-	a.killer.killAll(s.Group.Members(), "members may be left: ")
+	a.killer.killAll(s.Group.Members(), noteLeft)
 	if !s.Config.Taken && len(a.killer.stuck) == 0 && s.mayBePopulated() {
 		a.helpless = true
 		a.turn.isLeft = true // the guard ends the server, or starts another brain

@@ -28,9 +28,9 @@ type killer struct {
 
 func newKiller(s *Server) *killer { return &killer{server: s, record: &record{server: s}} }
 
-// killAll kills members, and those that are re-parented to the launcher by that. failed begins the note of an
+// killAll kills members, and those that are re-parented to the launcher by that. note begins the note of an
 // error.
-func (k *killer) killAll(members freeze.Target, failed string) {
+func (k *killer) killAll(members freeze.Target, note string) {
 	frozen := func() {
 		k.record.measureEarly()
 		k.takeOutLauncher(members)
@@ -39,7 +39,7 @@ func (k *killer) killAll(members freeze.Target, failed string) {
 	left, err := freeze.Stop{Target: members, Frozen: frozen}.Run()
 	k.stuck = freeze.AddStuck(k.stuck, left)
 	if err != nil {
-		k.server.Note(failed + text.JoinLines(err))
+		k.server.Note(note + text.JoinLines(err))
 	}
 }
 
@@ -57,7 +57,11 @@ func (k *killer) takeOutLauncher(members freeze.Target) {
 	}
 }
 
-const elsewhere = "members in other cgroups could not be looked for: "
+// Beginnings of notes: see killAll.
+const (
+	noteLeft      = "members may be left: "
+	noteElsewhere = "members in other cgroups could not be looked for: "
+)
 
 // killLeftOvers kills the members that left the group. They descend from the launcher, a subreaper, while
 // that lives. Otherwise they carry the tag; to search for it reads all processes of the host, 1 ms for 100
@@ -65,23 +69,23 @@ const elsewhere = "members in other cgroups could not be looked for: "
 func (k *killer) killLeftOvers() {
 	s := k.server
 	if s.Config.Taken { // no member descends from the watcher
-		k.killAll(s.Group.Tagged(), elsewhere)
+		k.killAll(s.Group.Tagged(), noteElsewhere)
 		return
 	}
 	if s.Page.ByLauncher.Returned { // it has seen that nothing was left
 		return
 	}
-	below := s.descendants(0)
+	below := s.descendants(noTag)
 	nothingElsewhere := below.Root != nil && (s.Page.ByLauncher.Childless || below.RootAlone())
 	if nothingElsewhere {
 		return
 	}
 	if below.Root != nil {
-		k.killAll(below, elsewhere)
+		k.killAll(below, noteElsewhere)
 	}
 	k.swept = sweep.BeginSweep(s.Group.Beside()) // guards of nested servers may have been among them
 	k.swept.AwaitDeaths()
-	k.killAll(s.Group.Tagged(), elsewhere)
+	k.killAll(s.Group.Tagged(), noteElsewhere)
 }
 
 // stopContainers stops the containers that an engine runs for the server. A server that its client has

@@ -116,8 +116,11 @@ func causeOn(p *page.Page) (causes.Cause, unix.Signal) {
 	return causes.Of(p.ByBrain.Cause & 0xffff), unix.Signal(p.ByBrain.Cause >> 16)
 }
 
-// descendants are those of the launcher, without its guard. A dead launcher does not count, also if a tracer
-// keeps it from being reaped.
+// noTag is for descendants that are found by their parents alone.
+const noTag freeze.Tag = 0
+
+// descendants are those of the launcher and of a tag, without its guard. A dead launcher does not count, also
+// if a tracer keeps it from being reaped.
 func (s *Server) descendants(tag freeze.Tag) *freeze.Tree {
 	root := freeze.Root{PID: s.Config.Launcher.PID, PIDFD: int(s.Page.FD.Launcher)}
 	below := group.Below(root, tag, int(s.Page.ByGuard.GuardPID))

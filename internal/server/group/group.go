@@ -477,6 +477,9 @@ func DescribeStuck(all []freeze.Stuck) string {
 	return strings.Join(parts, ", ")
 }
 
+// AnyMain is for SpareForeign without the pid of the main process, which has the tag until it removes that.
+const AnyMain = 0
+
 // SpareForeign leaves out the children that the launcher had before it was one, with their descendants and
 // orphans. A child of the server is the main process, or carries the tag.
 func SpareForeign(below *freeze.Tree, tag freeze.Tag, main int) {

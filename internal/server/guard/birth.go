@@ -106,7 +106,7 @@ func (b *birth) prefork() (waiting int32, e syscall.Errno) {
 	if copiesAll {
 		keepInForks(ownMemory())
 	}
-	e = b.child.forkHere(0, uint64(unix.SIGCHLD))
+	e = b.child.forkHere(shareNothing, uint64(unix.SIGCHLD))
 	closeFD(ends[1])
 	if e != 0 {
 		closeFD(ends[0])

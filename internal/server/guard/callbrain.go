@@ -97,23 +97,29 @@ func (c *brainCall) isUnresponsive(reactsBy, at int64) bool {
 
 // forget is for a brain that ends.
 func (c *brainCall) forget() {
-	c.kill(20)
+	c.kill(forgottenWithin)
 	closeFD(c.sock)
 	c.sock = -1
 }
 
-// kill kills the brain, and reaps it if it ends in so many milliseconds: a member may trace it.
-func (c *brainCall) kill(within int) {
+const (
+	forgottenWithin = 20e6 // the guard has to watch the server
+	finishedWithin  = 1e9  // nothing is left to watch
+	reapEach        = 100e3
+)
+
+// kill kills the brain, and reaps it if it ends in that time: a member may trace it.
+func (c *brainCall) kill(within int64) {
 	if c.pid <= 0 {
 		return
 	}
 	signalChild(c.pid, unix.SIGKILL) // it may be stopped
-	for try := 0; try < within*10; try++ {
+	for waited := int64(0); waited < within; waited += reapEach {
 		pid, e := sys(unix.SYS_WAIT4, uintptr(c.pid), 0, unix.WNOHANG, 0, 0)
 		if e != 0 || pid != 0 {
 			break
 		}
-		sleep(100e3) // SIGCHLD is not polled here
+		sleep(reapEach) // SIGCHLD is not polled here
 	}
 	c.pid = 0
 }

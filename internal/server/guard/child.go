@@ -77,8 +77,13 @@ func mapChild(size uintptr, r role) (uintptr, syscall.Errno) {
 
 func (c *child) unmap() { sys(unix.SYS_MUNMAP, uintptr(unsafe.Pointer(c)), c.size, 0, 0, 0) }
 
-// fork starts the process, and writes its pid. sharing are CLONE_VM and CLONE_VFORK, or 0. The new process
-// sends signal at its end; 0 is for one that wait(2) does not return without __WALL.
+const (
+	shareNothing = 0 // of memory: in place of vforkFlags
+	noSignal     = 0
+)
+
+// fork starts the process, and writes its pid. sharing is vforkFlags or shareNothing. The new process sends
+// signal at its end; noSignal is for one that wait(2) does not return without __WALL.
 //
 // It is nosplit because a process that borrows the memory of its parent calls it.
 //
@@ -122,7 +127,7 @@ func (c *child) forkBetween() syscall.Errno {
 	pid := vfork(unix.SYS_CLONE, vforkFlags|unix.CLONE_FILES, 0)
 	if pid == 0 {
 		sys(unix.SYS_SETPGID, 0, 0, 0, 0, 0) // the client may kill its process group
-		c.fork(0, uint64(unix.SIGCHLD))
+		c.fork(shareNothing, uint64(unix.SIGCHLD))
 		exit(0)
 	}
 	if pid > 0 {

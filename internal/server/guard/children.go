@@ -59,12 +59,12 @@ func (c *children) reap() {
 // areNone reports whether the server has no process among the children. errno is of wait4(2), for all that
 // have ended.
 func (c *children) areNone(errno syscall.Errno) bool {
-	return errno == syscall.ECHILD || errno == 0 && c.page.Order.Foreign && !c.visit(false)
+	return errno == syscall.ECHILD || errno == 0 && c.page.Order.Foreign && !c.signalOfServer(noSignal)
 }
 
-// visit reports whether one of the children is the server's, also if it can't read which there are. It kills
-// those if wanted.
-func (c *children) visit(kills bool) (found bool) {
+// signalOfServer sends a signal, or noSignal, to those children that are the server's. It reports whether
+// there is one, also if it can't read which there are.
+func (c *children) signalOfServer(sig unix.Signal) (found bool) {
 	pid := int32(0)
 	for offset := uintptr(0); ; {
 		addr := uintptr(unsafe.Pointer(&c.buf))
@@ -82,8 +82,8 @@ func (c *children) visit(kills bool) (found bool) {
 			}
 			if pid != 0 && c.isOfServer(pid) {
 				found = true
-				if kills {
-					signalChild(pid, unix.SIGKILL)
+				if sig != noSignal {
+					signalChild(pid, sig)
 				}
 			}
 			pid = 0
@@ -108,7 +108,7 @@ func (c *children) killAll() {
 		if c.page.ByLauncher.Childless {
 			return
 		}
-		c.visit(true)
+		c.signalOfServer(unix.SIGKILL)
 		sleep(min(round*50e3, 2e6)) // no event says that a child of a killed one arrives
 	}
 }

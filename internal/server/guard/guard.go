@@ -231,7 +231,7 @@ const stopSignal = unix.SIGWINCH
 // finish ends the guard when nothing is left, with the brain that there may be.
 func (g *serverGuard) finish() {
 	if !g.page.ByBrain.Sweeping {
-		g.brain.kill(1000)
+		g.brain.kill(finishedWithin)
 	}
 	g.page.ByGuard.Over = true
 	continueLauncher(g.page)

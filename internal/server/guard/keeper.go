@@ -153,6 +153,9 @@ func (k *guardKeeper) isMissing() bool { return k.retryAt != 0 }
 // retries reports whether it is time to try that again.
 func (k *guardKeeper) retries() bool { return k.isMissing() && now() >= k.retryAt }
 
+// noWord is for a guard that dismiss sends nothing.
+const noWord = 0
+
 // dismiss waits until the guard has exited, when the group is removed, or was never made. A member may have
 // stopped or traced it.
 func (k *guardKeeper) dismiss(word byte, within int64) {
@@ -161,7 +164,7 @@ func (k *guardKeeper) dismiss(word byte, within int64) {
 	}
 	ended := false
 	for until := now() + within; !ended; {
-		if word != 0 {
+		if word != noWord {
 			sendWord(int32(k.guard.Sock), word)
 		}
 		k.continueGuard()
@@ -183,7 +186,7 @@ func (k *guardKeeper) abandon() {
 	}
 	closeFD(int32(k.guard.Sock)) // the guard exits
 	k.guard.Sock = -1
-	k.dismiss(0, startWithin)
+	k.dismiss(noWord, startWithin)
 }
 
 // reap is for guards that are children of this process.

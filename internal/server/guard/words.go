@@ -16,7 +16,7 @@ import (
 // rights is struct cmsghdr with room for descriptors.
 type rights struct {
 	header unix.Cmsghdr
-	fds    [4]int32
+	fds    page.PassedFDs
 }
 
 // sendWord sends a word.

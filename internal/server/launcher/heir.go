@@ -28,7 +28,7 @@ type Heir struct {
 // Retake continues with a server of the watcher before. It returns nil for one that was released, or not
 // taken yet, or that has ended meanwhile. After an error k is still open: the next watcher may try again.
 func (h *Heir) Retake(k page.Kept) (_ *Taken, err error) {
-	for _, fd := range descriptorsOf(k) {
+	for _, fd := range k.FDs() {
 		unix.CloseOnExec(int(fd)) // fails for none
 	}
 	p, err := page.Open(int(k.Memory))
@@ -65,10 +65,8 @@ func (h *Heir) Retake(k page.Kept) (_ *Taken, err error) {
 	return t, nil
 }
 
-func descriptorsOf(k page.Kept) [4]int32 { return [4]int32{k.Memory, k.Payload, k.Stdin, k.Stdout} }
-
 func closeKept(k page.Kept) {
-	for _, fd := range descriptorsOf(k) {
+	for _, fd := range k.FDs() {
 		_ = unix.Close(int(fd)) // nothing to flush; fails for none
 	}
 }

@@ -64,18 +64,18 @@ func (g *Guard) Keep(number int, k Kept) error {
 		Word: WordKeep, HasPayload: k.Payload >= 0, HasStdin: k.Stdin >= 0, HasStdout: k.Stdout >= 0,
 		Number: uint32(number),
 	}
-	return g.ask(&m, [4]int32{k.Memory, k.Payload, k.Stdin, k.Stdout})
+	return g.ask(&m, k.FDs())
 }
 
 // Drop has a gateway's guard close what it keeps of a server. The number is free afterwards.
 func (g *Guard) Drop(number int) error {
 	m := Message{Word: WordDrop, Number: uint32(number)}
-	return g.ask(&m, [4]int32{-1, -1, -1, -1})
+	return g.ask(&m, passNone())
 }
 
 // ask sends a message and waits for the answer. Without that, messages that do not fit into the socket would
 // be lost. The kernel bounds the number of descriptors that are on their way, too (ETOOMANYREFS).
-func (g *Guard) ask(m *Message, fds [4]int32) error {
+func (g *Guard) ask(m *Message, fds PassedFDs) error {
 	for {
 		errno := g.pass(m, MessageSize, fds)
 		if errno == 0 {
@@ -135,15 +135,23 @@ func (g *Guard) await(events int16) error {
 	}
 }
 
+// PassedFDs are the descriptors that go with a message, in their order; -1 for none.
+type PassedFDs [4]int32
+
+// FDs are the descriptors of a server as they go with WordKeep.
+func (k Kept) FDs() PassedFDs { return PassedFDs{k.Memory, k.Payload, k.Stdin, k.Stdout} }
+
+func passNone() PassedFDs { return PassedFDs{-1, -1, -1, -1} }
+
 // rights is a struct cmsghdr and its descriptors.
 type rights struct {
 	header unix.Cmsghdr
-	fds    [4]int32
+	fds    PassedFDs
 }
 
 // pass sends the first bytes of a message with those of the descriptors that there are. It does not wait, and
 // needs no Go runtime.
-func (g *Guard) pass(m *Message, size uintptr, fds [4]int32) unix.Errno {
+func (g *Guard) pass(m *Message, size uintptr, fds PassedFDs) unix.Errno {
 	r := rights{header: unix.Cmsghdr{Level: unix.SOL_SOCKET, Type: unix.SCM_RIGHTS}}
 	n := 0
 	for _, fd := range fds {

@@ -521,7 +521,7 @@ func Attach(p *Page, sock int) (*Guard, error) {
 // leaf other than -1 is where the guard moves. It needs no Go runtime.
 func (g *Guard) Go(payload, leaf int) unix.Errno {
 	m := Message{Word: WordGo}
-	return g.pass(&m, 1, [4]int32{int32(payload), int32(leaf), -1, -1})
+	return g.pass(&m, 1, PassedFDs{int32(payload), int32(leaf), -1, -1})
 }
 
 // Drain reads Sock. dead: the guard is. If there is more to read, Sock is readable again.
@@ -544,5 +544,5 @@ func (g *Guard) Send(word byte) {
 // SendWord sends a word, by sendmsg(2): sandboxes of agents refuse sendto(2). It needs no Go runtime.
 func (g *Guard) SendWord(word byte) {
 	m := Message{Word: word}
-	g.pass(&m, 1, [4]int32{-1, -1, -1, -1})
+	g.pass(&m, 1, passNone())
 }
