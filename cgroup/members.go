@@ -100,7 +100,7 @@ func (g *Group) Remove(name string) error {
 		defer child.Close()
 		names, _ := child.Children() // with one that is left, the directory can't be removed either
 		for _, below := range names {
-			_ = child.Remove(below) // as above
+			_ = child.Remove(below) // then RemoveLeaf fails, too
 		}
 	}
 	return g.RemoveLeaf(name)

@@ -261,7 +261,7 @@ func signalSome(g Target, pids []int, sigs []unix.Signal) (done int, err error) 
 				_ = unix.PidfdSendSignal(fds[i], sig, nil, 0)
 			}
 		}
-		_ = unix.Close(fds[i]) // as above
+		_ = unix.Close(fds[i]) // a pidfd has nothing to flush
 	}
 	return len(pids), err
 }

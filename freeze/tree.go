@@ -187,7 +187,7 @@ func (t *Tree) killChild(pid int) {
 	defer unix.Close(fd)
 	st, err := proc.ReadStat(pid)
 	if err == nil && st.PPID == t.Root.PID && !t.leftOut(st) && t.mayHave(pid) && t.Root.Alive() {
-		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) // as above
+		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) // it has exited
 	}
 }
 

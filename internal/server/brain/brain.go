@@ -57,7 +57,7 @@ func (b *Brain) Begin() error {
 
 // Live returns when the group is empty, when there is nothing to decide, or when another process decides.
 func (b *Brain) Live() {
-	b.lookForRequest() // one that was made before there was Events
+	b.lookForRequest() // one that was made before the loop had the events of the group
 	if !b.Server.Config.Taken {
 		b.news.read()
 	}
@@ -103,7 +103,7 @@ func (b *Brain) rest() {
 func (b *Brain) handle(t loop.Token) {
 	switch t {
 	case loop.TokenSignals:
-		b.Loop.Signals() // not for a brain
+		b.Loop.Signals() // a brain ignores them; unread ones would be reported again
 	case loop.TokenStdin:
 		b.actor.report(lifecycle.StdinClosed)
 	case loop.TokenStdout:

@@ -81,7 +81,7 @@ func WatchChild(r Child) (in *Side, held int, err error) {
 	}
 	// not opened once more: another writer would keep the client from seeing the end of stdout
 	stdout, _ := unix.PidfdGetfd(r.PIDFD, 1, 0)
-	defer unix.Close(stdout) // fails for none
+	defer unix.Close(stdout) // EBADF for -1
 	if err = in.watchEnds(stdin, stdout); err == nil && r.Idle && in.Conveyed {
 		in.Input, err = newWatch(stdin, input)
 	}
@@ -214,10 +214,10 @@ func Identify(fd int, link string) (f protocol.File, kind uint32) {
 // Close closes the sets, which another process may have inherited, and no pidfd: a caller may share it.
 func (in *Side) Close() {
 	for _, w := range []*Watch{&in.Stdin, &in.Input, &in.Stdout, &in.Room[0], &in.Room[1]} {
-		_ = unix.Close(int(*w)) // nothing to flush; fails for none
+		_ = unix.Close(int(*w)) // nothing to flush; EBADF for -1
 		*w = -1
 	}
-	_ = unix.Close(int(in.Terminal)) // no data can be lost; fails for none
+	_ = unix.Close(int(in.Terminal)) // no data can be lost; EBADF for -1
 	in.Terminal = -1
 }
 
@@ -314,7 +314,7 @@ func (w Watch) Fired() bool { return w.now() != 0 }
 // Unheld reports whether no process has the registered descriptor: the kernel removes the registration with
 // the open file.
 func (w Watch) Unheld() bool {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", w)) // fails for none
+	b, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", w)) // ENOENT for -1
 	return err == nil && !bytes.Contains(b, []byte("tfd:"))
 }
 

@@ -120,7 +120,7 @@ func End(id string, command, env []string, grace time.Duration) error {
 	if !linux.AwaitWithin(pidfd, unix.POLLIN, within) {
 		_ = unix.Kill(-pid, unix.SIGKILL) // its process group: it lives, so the number is not reused
 	}
-	_, _ = unix.Wait4(pid, nil, 0, nil)                        // as above
+	_, _ = unix.Wait4(pid, nil, 0, nil)                        // the answer counts, not the status
 	if n, _ := unix.Pread(answer, make([]byte, 1), 0); n > 0 { // nothing else writes to it
 		return nil
 	}

@@ -194,7 +194,7 @@ func (g *ControlGroup) Park() {
 	_ = g.Guards.Close() // a directory, or nil
 	g.Guards = nil
 	if g.Managed {
-		_ = g.Top.Close() // as above
+		_ = g.Top.Close() // a directory, or nil
 		g.Top = nil
 	}
 }

@@ -135,7 +135,7 @@ func (v *Visit) All() error {
 			if names.IsGroup(name) {
 				continue
 			}
-			if child, err := dir.Child(name); err == nil { // as above
+			if child, err := dir.Child(name); err == nil { // or it has just gone, or is not for us
 				errs = append(errs, inParents(child, depth+1))
 				_ = child.Close() // a directory
 			}

@@ -19,7 +19,7 @@ type children struct {
 	page    *page.Page
 	main    int32       // pid of the main process
 	list    int32       // the file that lists the children of this process, or -1
-	tag     uint64      // of the server
+	tag     uint64      // of the server's processes: see isOfServer
 	stopped unix.Signal // the last one that has stopped the main process, or 0
 	buf     [512]byte
 }

@@ -66,7 +66,7 @@ func (p *Preparation) HandOver(payload, leaf int, argv, env []string, of ClientS
 	h.Launcher = 0
 	setMask(&before, nil)
 	for _, fd := range fds {
-		unix.CloseOnExec(int(fd)) // fails for none
+		unix.CloseOnExec(int(fd)) // EBADF for -1
 	}
 	sys(unix.SYS_MUNMAP, texts.at, texts.size, 0, 0, 0)
 	return fmt.Errorf("execute mcpscope: %w", errno)

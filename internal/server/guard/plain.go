@@ -459,7 +459,7 @@ func (p *Plain) undo(l *Launcher) {
 		return
 	}
 	l.keeper.abandon()
-	closeFD(l.group.payload) // fails for none
+	closeFD(l.group.payload) // EBADF for -1
 	closeFD(l.children.list)
 	closeFD(p.score)
 	closeFD(l.Signals.fd)

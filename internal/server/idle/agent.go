@@ -45,7 +45,7 @@ type file struct {
 	kind uint32 // of a mode's bits
 }
 
-// argumentsMost is how much of a command line is read.
+// argumentsMost is in bytes: a name is in the first arguments.
 const argumentsMost = 4096
 
 // Reasons against the freeze of an agent.

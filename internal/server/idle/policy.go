@@ -51,7 +51,7 @@ type Marks struct {
 	Reaped        uint64 // grows with each process that the agent has started and waited for
 }
 
-// Server is one that the policy is for.
+// Server is a server as a Policy measures, freezes and thaws it. Sleeper is one.
 type Server interface {
 	Usage() (Usage, error)
 	// Pending is input or output that keeps it from being frozen, and Obstacle any other reason; "" for no

@@ -236,7 +236,7 @@ func holdingOf(link string) holding {
 		return holding{kind: "it serves a file system"}
 	}
 	// The open files that hold a lock show it (proc_pid_fdinfo(5)). No process waits for a shared one.
-	info, _ := os.ReadFile(strings.Replace(link, "/fd/", "/fdinfo/", 1)) // as above
+	info, _ := os.ReadFile(strings.Replace(link, "/fd/", "/fdinfo/", 1)) // none, if it was closed
 	h := holding{}
 	for line := range bytes.Lines(info) {
 		if bytes.HasPrefix(line, []byte("lock:")) && bytes.Contains(line, []byte(" WRITE ")) {

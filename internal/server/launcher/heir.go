@@ -29,7 +29,7 @@ type Heir struct {
 // taken yet, or that has ended meanwhile. After an error k is still open: the next watcher may try again.
 func (h *Heir) Retake(k page.Kept) (_ *Taken, err error) {
 	for _, fd := range k.FDs() {
-		unix.CloseOnExec(int(fd)) // fails for none
+		unix.CloseOnExec(int(fd)) // EBADF for -1
 	}
 	p, err := page.Open(int(k.Memory))
 	if err != nil {
@@ -67,7 +67,7 @@ func (h *Heir) Retake(k page.Kept) (_ *Taken, err error) {
 
 func closeKept(k page.Kept) {
 	for _, fd := range k.FDs() {
-		_ = unix.Close(int(fd)) // nothing to flush; fails for none
+		_ = unix.Close(int(fd)) // nothing to flush; EBADF for -1
 	}
 }
 

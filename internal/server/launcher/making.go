@@ -316,10 +316,11 @@ func dismissGuard(g *page.Guard) {
 	_ = unix.Close(g.PIDFD) // a pidfd
 }
 
-// abandon undoes a start that failed.
+// abandon undoes a start that failed. It closes the client's side first: the start may have failed for lack
+// of descriptors.
 func (m *making) abandon() {
 	if m.client != nil {
-		m.client.Close() // that it failed may be for lack of descriptors
+		m.client.Close()
 	}
 	if m.server.Group != nil {
 		_ = m.server.Group.Remove() // the guard tries as well, and a sweep

@@ -229,7 +229,7 @@ const (
 	EndedByBrain
 )
 
-// Gateway is of the page of a gateway's guard.
+// Gateway is for the page that a gateway's guard and its watchers share. Pages of servers do not use it.
 type Gateway struct {
 	Listener int32 // of the seccomp filter
 	AnswerAt int64 // when the guard answers in the place of a watcher
@@ -506,7 +506,7 @@ func Attach(p *Page, sock int) (*Guard, error) {
 		return nil, fmt.Errorf("refuse to be traced: %w", err)
 	}
 	for _, fd := range append(p.Descriptors(), p.Memory, p.ByGuard.Payload, p.Gateway.Listener, int32(sock)) {
-		unix.CloseOnExec(int(fd)) // fails for none
+		unix.CloseOnExec(int(fd)) // EBADF for -1
 	}
 	parent := unix.Getppid()
 	pidfd, err := unix.PidfdOpen(parent, 0)

@@ -26,7 +26,7 @@ func (f Figures) Exhausted() bool {
 	return f.EndsWhole && f.OOMKills > 0 || f.ByOOMD || f.SessionExhausted
 }
 
-// Stderr is where the server's stderr goes.
+// Stderr is a value of --stderr.
 type Stderr string
 
 const (

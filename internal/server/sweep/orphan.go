@@ -162,10 +162,10 @@ func End(g *group.ControlGroup, grace time.Duration, dead func()) (Swept, error)
 	if guard := g.OpenGuard(); guard >= 0 { // it was halted, and exits when it runs
 		_ = g.Top.Thaw() // it was removed
 		if leaf := orphan.GuardsIn(g); leaf != nil {
-			_ = leaf.ThawAlone() // as above
+			_ = leaf.ThawAlone() // it was removed
 			_ = leaf.Close()     // a directory
 		}
-		_ = unix.PidfdSendSignal(guard, unix.SIGCONT, nil, 0) // as above
+		_ = unix.PidfdSendSignal(guard, unix.SIGCONT, nil, 0) // it has ended
 		linux.AwaitWithin(guard, unix.POLLIN, policy.ReactWithin)
 		_ = unix.Close(guard)
 	}

@@ -119,7 +119,7 @@ func BeginSweepOfMany(parent *cgroup.Group, except string) *Begun {
 	for _, dir := range withSessions(parent) {
 		groups += len(group.OwnIn(dir))
 		if dir != parent {
-			_ = dir.Close() // as above
+			_ = dir.Close() // a directory
 		}
 	}
 	wait := min(time.Duration(groups)*gatherEach, gatherMost)
