@@ -67,8 +67,8 @@ func JournalStream(ident string, p Priority) (int, error) {
 	}
 	if err == nil {
 		// The server inherits it.
-		_ = unix.Shutdown(fd, unix.SHUT_RD)
-		_ = unix.SetNonblock(fd, false)
+		_ = unix.Shutdown(fd, unix.SHUT_RD) // the journal sends nothing anyway
+		_ = unix.SetNonblock(fd, false)     // it can't fail: the descriptor is open
 		// the buffer is empty, so this does not block; the lines are: identifier, unit, priority, whether
 		// lines have a priority prefix, and whether to forward to syslog, kernel log and console
 		head := fmt.Sprintf("%s\n\n%d\n1\n0\n0\n0\n", strings.ReplaceAll(ident, "\n", " "), p)

@@ -193,7 +193,7 @@ func (s *Listed) awaitEnd(deadline time.Time) (ended bool, err error) {
 	}
 	if guard := s.group.OpenGuard(); guard >= 0 { // it removes the group
 		defer unix.Close(guard)
-		_ = linux.AwaitWithin(guard, unix.POLLIN, policy.ReactWithin)
+		_ = linux.AwaitWithin(guard, unix.POLLIN, policy.ReactWithin) // no process is left anyway
 	} else {
 		s.group.AwaitRemoval()
 	}
@@ -230,7 +230,7 @@ func (s *Listed) Limit(l cgroup.Limit) (change string, err error) {
 	}
 	change = fmt.Sprintf("%s=%s, was %s", l.File, now, before)
 	if f := s.group.Figures(); f.EndsWhole && f.OOMKills > killed {
-		_, _ = freeze.AwaitEmpty(s.group.Payload, time.Now().Add(oomWithin))
+		_, _ = freeze.AwaitEmpty(s.group.Payload, time.Now().Add(oomWithin)) // Populated asks again
 	}
 	if !group.Populated(s.group.Payload) {
 		change += "; with that the server has ended"

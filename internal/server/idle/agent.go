@@ -218,8 +218,11 @@ func (g *agentGroup) usage() (Usage, error) {
 		u.Read += read
 		u.Written += written
 		st, err := proc.ReadStat(pid)
+		if err != nil { // it has just ended
+			continue
+		}
 		u.CPU += time.Duration(st.Ticks+st.ChildTicks) * tick
-		u.Active = u.Active || err == nil && isActive(st)
+		u.Active = u.Active || isActive(st)
 	}
 	return u, nil
 }

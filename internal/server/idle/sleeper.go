@@ -35,8 +35,8 @@ type Note struct {
 
 // ReadNote reads the note of a payload; the zero Note without one.
 func ReadNote(payload *cgroup.Group) (n Note) {
-	text, _, _ := payload.Attr(attrIdle) // none, if it can't be read
-	_, _ = fmt.Sscan(text, &n.Since, &n.Wakes, &n.Before)
+	text, _, _ := payload.Attr(attrIdle)                  // none, if it can't be read
+	_, _ = fmt.Sscan(text, &n.Since, &n.Wakes, &n.Before) // zero as far as it is no note
 	return n
 }
 
