@@ -28,7 +28,7 @@ const agentIdle = 20 * time.Second
 const freezesEnv = "TESTS_AGENT_FREEZES"
 
 // agentPatience is for agents, which take a minute to start on a busy machine.
-const agentPatience = 8 * escape.Patience
+const agentPatience = 16 * escape.Patience
 
 // screenEach is between two readings of a screen, each of which starts a process.
 const screenEach = 50 * time.Millisecond

@@ -40,6 +40,7 @@ type backend struct {
 	// or when prepare has run.
 	controllers string
 	prepare     func(*testing.T)
+	owner       string // of a unit that hands its controllers down
 }
 
 // hybrid machines have their controllers in cgroup v1.
@@ -59,15 +60,26 @@ func backends() []backend {
 		return []backend{{name: "cgroup", user: host.Root, controllers: all, prepare: enableAtRoot},
 			{name: "tree", user: host.Tester}}
 	}
-	found := []backend{
+	return []backend{
 		{name: "systemd-system", user: host.Root, controllers: all}, {name: "systemd-user",
 			user: host.Tester, controllers: "cpu memory pids"},
 		{name: "cgroup", user: host.Root}, delegated, {name: "tree", user: host.Tester},
 	}
-	if suite != "" && !strings.HasPrefix(suite, "bookworm") { // DelegateSubgroup= is of systemd 254
-		handsDown := []string{"systemd-run", "--pipe", "--wait", "--quiet", "--collect", "--property=Delegate=yes",
-			"--property=DelegateSubgroup=main", "--"}
-		found = append(found, backend{name: "delegated", user: host.Root, wrap: handsDown, controllers: all})
+}
+
+// ofSessions are backends, and units that hand their controllers down (DelegateSubgroup=, systemd 254). These
+// get no further descriptors of the client, so they are for sessions alone.
+func ofSessions() []backend {
+	found := backends()
+	if suite == "" || strings.HasPrefix(suite, "bookworm") || strings.HasSuffix(suite, "+init") {
+		return found
+	}
+	for _, u := range []host.User{host.Root, host.Tester} {
+		unit := []string{"systemd-run", "--pipe", "--wait", "--quiet", "--collect", "--property=User=" + u.Name,
+			"--property=Delegate=yes", "--property=DelegateSubgroup=main", "--"}
+		found = append(found, backend{
+			name: "delegated", user: u, owner: u.Name, wrap: unit, controllers: all,
+		})
 	}
 	return found
 }
@@ -79,17 +91,22 @@ func journaled() bool { return suite != "" && !hybrid && !strings.HasSuffix(suit
 // be had by one at least.
 func onEach(t *testing.T, test func(*testing.T, backend), controllers ...string) {
 	t.Helper()
+	on(t, backends(), test, controllers...)
+}
+
+func on(t *testing.T, backends []backend, test func(*testing.T, backend), controllers ...string) {
+	t.Helper()
 	for _, c := range controllers {
 		if suite == "" || hybrid {
 			bed.Require(t, bed.Controller(c))
 		}
 	}
 	ran := false
-	for _, b := range backends() {
+	for _, b := range backends {
 		lacks := func(c string) bool { return !b.has(c) }
 		if !slices.ContainsFunc(controllers, lacks) {
 			ran = true
-			t.Run(b.name, func(t *testing.T) {
+			t.Run(b.name+b.owner, func(t *testing.T) {
 				if b.prepare != nil {
 					b.prepare(t)
 				}

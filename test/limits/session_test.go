@@ -53,6 +53,9 @@ func (b backend) startSession(t *testing.T, flags ...string) *escape.Talk {
 	b.wrap = append(append([]string{}, shell...), b.wrap...)
 	line := append([]string{"gateway", "--backend", b.name, "--match", "hungry-*"}, flags...)
 	line = append(line, "--", host.Shared+"/hungry", "agent")
+	if b.owner != "" {
+		b.user = host.Root // of the manager
+	}
 	cmd := b.command(t, append(line, hungryServers...)...)
 	return escape.StartTalk(t, cmd, cmd.Start)
 }
@@ -147,7 +150,7 @@ func (s *session) exhaust(t *testing.T) (alive []string) {
 // When a session is out of memory the kernel kills a server, and not the agent, which is larger. That is
 // seen in ls and in the journal.
 func TestSessionOutOfMemory(t *testing.T) {
-	onEach(t, func(t *testing.T, b backend) {
+	on(t, ofSessions(), func(t *testing.T, b backend) {
 		s := b.session(t, sessionFlags...)
 		for file, want := range map[string]string{
 			"memory.max": "157286400", "pids.max": "300", "memory.swap.max": "0",
@@ -169,7 +172,7 @@ func TestSessionOutOfMemory(t *testing.T) {
 // Commands that name a session act on the agent and its servers together. A limit that is set later prefers
 // the agent, too.
 func TestSessionIsActedOn(t *testing.T) {
-	onEach(t, func(t *testing.T, b backend) {
+	on(t, ofSessions(), func(t *testing.T, b backend) {
 		s := b.session(t, "--session-group", "--session-pids-max", "300", "--session-set", "memory.swap.max=0")
 		b.awaitListed(t, len(hungryServers))
 		id := strings.TrimSuffix(s.dir[strings.LastIndexByte(s.dir, '_')+1:], ".slice")
@@ -189,7 +192,10 @@ func TestSessionIsActedOn(t *testing.T) {
 		}
 		b.succeed(t, "set", id, "memory.max=max")
 		b.succeed(t, "stop", id)
-		s.Hear("the shell lives: 143")
+		const stopped = "the shell lives: 143"
+		if said := s.Line(); said != stopped && b.owner == "" { // systemd-run has a status of its own
+			t.Errorf("%q, want %q", said, stopped)
+		}
 		_ = s.Wait() // as above
 		if err := escape.AwaitRemoval(s.dir, escape.Patience); err != nil {
 			t.Errorf("%v: %s", err, escape.Tree(s.dir))
@@ -213,7 +219,7 @@ func awaitLogged(t *testing.T, b backend, text string) {
 
 // Where guard and watcher were killed, a sweep removes the session when no process is in it any more.
 func TestSessionIsSwept(t *testing.T) {
-	onEach(t, func(t *testing.T, b backend) {
+	on(t, ofSessions(), func(t *testing.T, b backend) {
 		s := b.session(t, sessionFlags...)
 		b.awaitListed(t, len(hungryServers))
 		_, guard, watcher := b.listedServers(t)

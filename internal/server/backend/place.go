@@ -235,17 +235,18 @@ func (p Place) delegated() (*cgroup.Group, error) {
 	return here, nil
 }
 
-// handsDown reports whether the directory above was delegated to us too and groups in it can have the limits
-// or, without limits, have their memory counted. In our own, which has processes, no group can: so a client
-// that wants limits goes to a group below its unit's (DelegateSubgroup=), and has that hand controllers down.
+// handsDown reports whether the directory above was delegated to us too, and groups in it can have the
+// limits. In our own, which has processes, no group can: so the client of a unit that wants limits goes to a
+// group below the unit's (DelegateSubgroup=, systemd 254).
 func (p Place) handsDown(above *cgroup.Group) bool {
-	wanted := p.Limits.Files
-	// a user owns all units of its manager, but the stop of a unit stops only the servers in it
-	if len(wanted) == 0 && delegation(above) {
-		wanted = []cgroup.Limit{{File: group.MemoryFile}}
+	if path.Dir(p.Path) == "/" || ownedBy(above, os.Getuid()) != nil {
+		return false
 	}
-	return path.Dir(p.Path) != "/" && len(wanted) > 0 && ownedBy(above, os.Getuid()) == nil &&
-		cgroup.HandsDown(above, wanted)
+	if group.IsDelegated(above) { // it hands down what is missing then: see group.OwnedAbove
+		return cgroup.HandsDown(above, nil)
+	}
+	// a user owns all units of its manager, but the stop of a unit stops only the servers in it
+	return len(p.Limits.Files) > 0 && cgroup.HandsDown(above, p.Limits.Files)
 }
 
 // ownedBy: to root every directory is writable, unless it is root of a user namespace. So for root the mark
@@ -253,18 +254,11 @@ func (p Place) handsDown(above *cgroup.Group) bool {
 func ownedBy(g *cgroup.Group, uid int) error {
 	var st unix.Stat_t
 	_ = unix.Fstat(g.FD(), &st) // it can't fail: the directory is open
-	ofRoot := uid == 0 && delegation(g) && unix.Faccessat(g.FD(), ".", unix.W_OK, 0) == nil
+	ofRoot := uid == 0 && group.IsDelegated(g) && unix.Faccessat(g.FD(), ".", unix.W_OK, 0) == nil
 	if ofRoot || uid != 0 && int(st.Uid) == uid {
 		return nil
 	}
 	return fmt.Errorf("%s is not delegated to us: %w", g.Path(), unix.EACCES)
-}
-
-// delegation reports whether systemd has delegated the group.
-func delegation(g *cgroup.Group) bool {
-	trusted, _, _ := g.Attr("trusted.delegate") // "", if it can't be read
-	user, _, _ := g.Attr("user.delegate")
-	return trusted == "1" || user == "1"
 }
 
 // checkTree makes sure that members of a tree can be found. It needs nothing of the host but pidfds and

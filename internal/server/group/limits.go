@@ -74,19 +74,40 @@ func (g *ControlGroup) OwnedAbove() int {
 		}
 		defer parent.Close()
 		return 1 + OwnedAboveSession(parent, g.Backend)
-	case g.Backend != names.Cgroup:
-		return 0
 	}
-	return ownedByCgroup(g.whole())
+	return ownedAbove(g.whole(), g.Backend)
+}
+
+// IsDelegated reports whether systemd has delegated a directory.
+func IsDelegated(dir *cgroup.Group) bool {
+	trusted, _, _ := dir.Attr("trusted.delegate") // "", if it can't be read
+	user, _, _ := dir.Attr("user.delegate")
+	return trusted == "1" || user == "1"
+}
+
+// ownedAbove is OwnedAbove for a directory that no manager has made. In a directory that systemd has
+// delegated, controllers are ours to hand down.
+func ownedAbove(dir *cgroup.Group, from names.Backend) int {
+	switch from {
+	case names.Cgroup:
+		return ownedByCgroup(dir)
+	case names.Delegated:
+		parent, err := dir.Parent()
+		if err != nil {
+			return 0
+		}
+		defer parent.Close()
+		if IsDelegated(parent) {
+			return 1
+		}
+	}
+	return 0
 }
 
 // OwnedAboveSession counts the directories above a session that no manager has made whose subtree_control is
 // ours.
 func OwnedAboveSession(session *cgroup.Group, from names.Backend) int {
-	if from != names.Cgroup {
-		return 0
-	}
-	return ownedByCgroup(session)
+	return ownedAbove(session, from)
 }
 
 // ownedByCgroup is for a directory in that of a user of the backend cgroup.
