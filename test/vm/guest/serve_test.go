@@ -65,7 +65,8 @@ func serve(t *testing.T, h *host.Host, c client, backend, want string) {
 	for i := range every {
 		every[i] = byte(i ^ i>>8)
 	}
-	cmd := c.command(h, mcpscope, "run", "--backend", backend, "--report", "fd:3", "--", "sh", "-c", "cat; exit 7")
+	const never = "1m" // a busy machine takes longer than the grace of a server
+	cmd := c.command(h, mcpscope, "run", "--backend", backend, "--eof-grace", never, "--report", "fd:3", "--", "sh", "-c", "cat; exit 7")
 	report, theirs, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
