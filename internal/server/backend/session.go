@@ -105,6 +105,9 @@ func lockSession(dir *cgroup.Group) error {
 	until := time.Now().Add(lockWithin)
 	for {
 		err := dir.TryLock(unix.LOCK_EX)
+		if err == nil {
+			_, err = dir.Read("cgroup.type") // a sweep may have removed it: that can be locked, too
+		}
 		if !errors.Is(err, unix.EWOULDBLOCK) || time.Now().After(until) {
 			return err
 		}
@@ -206,7 +209,8 @@ func (p Place) startAgent(conn *systemd.Manager, s Session, gateway string) erro
 	}
 }
 
-// checkLimit fails unless the kernel has the limit: a manager without the controller says nothing.
+// checkLimit fails unless the kernel has the limit: a manager without the controller says nothing. The kernel
+// prints lists and pairs, such as those of io.max and cpu.max, in a way of its own.
 func checkLimit(dir *cgroup.Group, l cgroup.Limit) error {
 	if err := cgroup.EnableController(dir, l.File, 0); err != nil { // it is not there, which has words
 		return err
@@ -217,7 +221,8 @@ func checkLimit(dir *cgroup.Group, l cgroup.Limit) error {
 	}
 	now = strings.TrimPrefix(now, "default ")
 	wanted := strings.TrimPrefix(l.Value, "default ")
-	if now == wanted {
+	isPlain := wanted != "" && strings.Trim(wanted, "0123456789") == "" || wanted == "max"
+	if now == wanted || !isPlain {
 		return nil
 	}
 	size, err := strconv.ParseUint(wanted, 10, 64)
@@ -259,12 +264,23 @@ func removeLocked(session *cgroup.Group, above string, parent *cgroup.Group, dir
 		return err
 	}
 	defer conn.Close()
+	isUnit, err := isUnitOf(conn, path.Join(above, dir))
+	if err != nil || !isUnit {
+		return err
+	}
 	errStop := conn.StopUnit(dir)
 	err = proc.IgnoreGone(parent.Remove(dir)) // the manager has done so, unless it has lost the unit
 	if err != nil {
 		return errors.Join(errStop, err)
 	}
 	return nil
+}
+
+// isUnitOf reports whether a directory is that of the manager's slice of that name, or of none any more.
+// Another user can make a directory that is called like any session.
+func isUnitOf(conn *systemd.Manager, at string) (bool, error) {
+	where, err := conn.Property(path.Base(at), "Slice", "ControlGroup")
+	return where == at || where == "", err
 }
 
 // LimitSession sets a limit of a session, and returns what its file has then.
@@ -286,6 +302,13 @@ func LimitSession(dir *cgroup.Group, at string, l cgroup.Limit) (now string, err
 		return "", err
 	}
 	defer conn.Close()
+	isUnit, err := isUnitOf(conn, at)
+	if err != nil {
+		return "", err
+	}
+	if !isUnit {
+		return "", fmt.Errorf("%s is not a session of its manager: %w", at, unix.EPERM)
+	}
 	if err := conn.LimitSlice(path.Base(at), l.File, l.Value); err != nil {
 		return "", err
 	}
@@ -331,7 +354,7 @@ func LeaveSession(at string, until time.Time) error {
 		return proc.IgnoreGone(err)
 	}
 	if err := lockSession(session); err != nil { // a sweep still stops orphans in it
-		return err
+		return proc.IgnoreGone(err)
 	}
 	return removeLocked(session, path.Dir(at), parent, path.Base(at))
 }
