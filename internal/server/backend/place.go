@@ -242,7 +242,8 @@ func (p Place) handsDown(above *cgroup.Group) bool {
 	if path.Dir(p.Path) == "/" || ownedBy(above, os.Getuid()) != nil {
 		return false
 	}
-	if group.IsDelegated(above) { // it hands down what is missing then: see group.OwnedAbove
+	isUnit := strings.Contains(path.Base(p.Path), ".") // and no group in one
+	if group.IsDelegated(above) && !isUnit {           // it hands down the rest: see group.OwnedAbove
 		return cgroup.HandsDown(above, nil)
 	}
 	// a user owns all units of its manager, but the stop of a unit stops only the servers in it

@@ -107,6 +107,18 @@ func (s *Listed) RequestStop() error {
 	return backend.RequestStop(guard)
 }
 
+func (s *Listed) freezeMembers() error {
+	for deadline := time.Now().Add(frozenWithin); !freeze.Freeze(s.members); {
+		if err := s.members.Freeze(); err != nil {
+			return fmt.Errorf("freeze: %w", err)
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("freeze: not all members have stopped: %w", unix.EAGAIN)
+		}
+	}
+	return nil
+}
+
 // Freeze freezes all members until a thaw, and reports whether they were not frozen so before. A stop thaws
 // them.
 func (s *Listed) Freeze() (isChange bool, err error) {
@@ -119,13 +131,11 @@ func (s *Listed) Freeze() (isChange bool, err error) {
 			return false, fmt.Errorf("freeze: %w", err)
 		}
 	}
-	for deadline := time.Now().Add(frozenWithin); !freeze.Freeze(s.members); {
-		if err := s.members.Freeze(); err != nil {
-			return false, fmt.Errorf("freeze: %w", err)
+	if err := s.freezeMembers(); err != nil {
+		if isChange { // otherwise it would be frozen later, for good
+			_, _ = s.Thaw() // the first error is the one that matters
 		}
-		if time.Now().After(deadline) {
-			return false, fmt.Errorf("freeze: not all members have stopped: %w", unix.EAGAIN)
-		}
+		return false, err
 	}
 	if isChange {
 		s.subject().Log(journal.Frozen, systemd.Info, "frozen")

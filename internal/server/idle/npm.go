@@ -9,10 +9,10 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 )
 
-// isNpm reports whether a member is npm (npx is one, too) that has started another member, which has the same
-// stdin, and only waits for its end. npm keeps its connection to the registry for as long as that does, which
-// can be hours, and nothing waits for npm there. Any server can take that name: then its own connections are
-// frozen.
+// isNpm reports whether a member is npm (npx is one, too), and another member has the same stdin: the server
+// that it has started. Then npm only waits for its end. It keeps its connection to the registry as long as
+// that lasts, perhaps for hours, and nothing waits for npm there. Any server can take that name: then its own
+// connections are frozen.
 func isNpm(pid int, members []int) bool {
 	title, err := proc.Comm(pid)
 	if err != nil || !strings.HasPrefix(title, "npm ") {

@@ -104,14 +104,16 @@ func BeginSweep(parent *cgroup.Group, except string) *Begun {
 	return beginSweep(lockForSweep(parent), except)
 }
 
-// BeginSweepOfMany is BeginSweep for the starts of many servers in a row. It first holds the lock of their
-// directory for a time that grows with the number of groups, in which no other start there sweeps. So the
-// sweeps of all of them together take only a part of a processor. It returns after that time.
+// BeginSweepOfMany is BeginSweep for the starts of many servers in a row. It first waits for a time that
+// grows with the number of groups, and no other start in that directory waits meanwhile. So the sweeps of all
+// of them together take only a part of a processor. It returns after that time.
 func BeginSweepOfMany(parent *cgroup.Group, except string) *Begun {
 	if parent == nil {
 		return beginSweep(nil, except)
 	}
-	if parent.TryLock(unix.LOCK_EX) != nil { // another start does it
+	turn, isOurs := takeTurn(parent)
+	defer unix.Close(turn) // a file that is only read, or -1
+	if !isOurs {
 		_ = parent.Close() // a directory
 		return beginSweep(nil, except)
 	}
@@ -125,6 +127,16 @@ func BeginSweepOfMany(parent *cgroup.Group, except string) *Begun {
 	wait := min(time.Duration(groups)*gatherEach, gatherMost)
 	_ = unix.Nanosleep(&unix.Timespec{Nsec: int64(wait)}, nil) // a signal only shortens it
 	return BeginSweep(parent, except)
+}
+
+// takeTurn locks a file of a directory, and not the directory: a server that has ended sweeps there at once,
+// for nested servers.
+func takeTurn(parent *cgroup.Group) (fd int, isOurs bool) {
+	fd, err := unix.Openat(parent.FD(), "cgroup.procs", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, true // it was removed
+	}
+	return fd, unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) == nil
 }
 
 // lockForSweep returns the directory of a start, and those of sessions, in which no other process sweeps. It
