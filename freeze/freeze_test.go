@@ -160,7 +160,9 @@ func TestLadderKillsWhoIgnores(t *testing.T) {
 	shell(t, g, `trap '' TERM INT; echo; while :; do sleep 1; done`)
 	seen := false
 	begin := time.Now()
-	left, err := Stop{Target: g, Request: unix.SIGTERM, Grace: 200 * time.Millisecond, Frozen: func() { seen = true }}.Run()
+	stop := Stop{Target: g, Request: unix.SIGTERM, Grace: 200 * time.Millisecond}
+	stop.Frozen = func() { seen = true }
+	left, err := stop.Run()
 	if err != nil || len(left) > 0 || !seen {
 		t.Fatalf("%+v, %v, saw the frozen group: %v", left, err, seen)
 	}

@@ -27,7 +27,7 @@ func files(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective
 
 // servers completes the names and ids of the caller's servers.
 func servers(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return words(func(s *fleet.Listed) []string { return []string{s.Name, s.ID} })
+	return words(nameAndIDOf)
 }
 
 // serversAndSessions completes the names and ids of both.
@@ -38,8 +38,10 @@ func serversAndSessions(*cobra.Command, []string, string) ([]string, cobra.Shell
 	for _, s := range sessions {
 		ofSessions = append(ofSessions, s.Name, s.ID)
 	}
-	return words(func(s *fleet.Listed) []string { return []string{s.Name, s.ID} }, ofSessions...)
+	return words(nameAndIDOf, ofSessions...)
 }
+
+func nameAndIDOf(s *fleet.Listed) []string { return []string{s.Name, s.ID} }
 
 // clientNames completes the clients of servers that run.
 func clientNames(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {

@@ -330,7 +330,8 @@ func isOwnManager(kind systemd.Kind, above string) bool {
 	if kind == systemd.System {
 		return os.Getuid() == 0
 	}
-	return strings.Contains(above+"/", fmt.Sprintf("/user@%d.service/", os.Getuid()))
+	uid, isOfUser := systemd.ManagerUser(above)
+	return isOfUser && uid == os.Getuid()
 }
 
 // LeaveSession removes a session when it has no process any more, which it waits for.

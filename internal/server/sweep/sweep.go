@@ -295,7 +295,10 @@ func (s *sweeper) one(
 	case s.filter.DryRun:
 		return Swept{ID: g.ID, Name: of.Name, Dir: g.Dir}, nil
 	}
-	known := knownOf(g, of)
+	var known []systemd.JournalField
+	if over { // End records the others
+		known = knownOf(g, of)
+	}
 	swept, err := End(g, SweepGrace, dead)
 	if over && swept.Stuck == "" {
 		if s.filter.Unit != "" && err == nil {
