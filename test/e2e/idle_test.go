@@ -539,9 +539,13 @@ func TestIdleServerOfNpx(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(packages.Close)
-	npx := write("npx", "#!/bin/sh\nexec npx --yes --userconfig=/dev/null --no-update-notifier --cache="+dir+"/cache --registry="+
-		packages.URL+` mcp-probe "$@"`+"\n")
-	s := startServer(w, []string{"--group", "--socketpair"}, []string{"--idle-freeze", "20ms"}, npx)
+	npx := "npx --yes --userconfig=/dev/null --no-update-notifier --cache=" + dir + "/cache --registry=" + packages.URL
+	// Into npm's cache first, without a deadline: a busy disk takes its time.
+	if out, err := exec.Command("sh", "-c", npx+" --package=mcp-probe true").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	server := write("npx", "#!/bin/sh\nexec "+npx+` mcp-probe "$@"`+"\n")
+	s := startServer(w, []string{"--group", "--socketpair"}, []string{"--idle-freeze", "20ms"}, server)
 	s.idle(0)
 	if packages.Connections() == 0 {
 		t.Error("npx has no connection to its registry, so this tests nothing")

@@ -337,3 +337,27 @@ func refuseClone3(errno uint32) {
 		check(e)
 	}
 }
+
+// The runtime interrupts its threads by SIGURG. Where a client has blocked that, it would stay pending until the
+// launcher without a runtime reads it, as if the client had sent it.
+func TestHoldLeavesTheRuntimeItsSignal(t *testing.T) {
+	const interrupt = 1 << (unix.SIGURG - 1)
+	masks := make(chan [2]uint64)
+	go func() {
+		runtime.LockOSThread() // it ends with its mask
+		blocked := uint64(interrupt)
+		setMask(&blocked, nil)
+		s := &Signals{}
+		s.Hold()
+		held := uint64(0)
+		setMask(&blocked, &held)
+		masks <- [2]uint64{held, s.Client.Blocked}
+	}()
+	got := <-masks
+	if held := got[0]; held&interrupt != 0 || held&(1<<(unix.SIGTERM-1)) == 0 {
+		t.Errorf("held: %#x, want SIGTERM and not SIGURG", held)
+	}
+	if client := got[1]; client != interrupt {
+		t.Errorf("of the client: %#x, want SIGURG alone", client)
+	}
+}

@@ -74,10 +74,13 @@ const ignored = 1 // SIG_IGN
 // would be lost. So signals are blocked before the runtime starts. Those that are passed on stay so, and the
 // launcher without a runtime reads them.
 
-// Hold blocks signals before there is a Go runtime.
+// Hold blocks signals before there is a Go runtime. The runtime keeps a client's block of SIGURG, by which it
+// interrupts its own threads. One that is pending at the launcher's execve would be passed on to the server.
 func (s *Signals) Hold() {
 	s.block(readSignals &^ ofRuntime)
 	s.held = true
+	interrupt := uint64(1 << (unix.SIGURG - 1))
+	sys(unix.SYS_RT_SIGPROCMASK, unix.SIG_UNBLOCK, uintptr(unsafe.Pointer(&interrupt)), 0, 8, 0)
 }
 
 // unblockedByRuntime are those that a Go runtime unblocks in all its threads.
