@@ -148,12 +148,12 @@ func InspectSessions(sessions []*fleet.Session) (inspections []SessionInspection
 
 func inspectSession(s *fleet.Session) (SessionInspection, error) {
 	servers, err := s.Servers()
-	if err != nil {
-		return SessionInspection{}, err
-	}
 	inside := MeasureAll(servers)
 	for _, l := range servers {
 		l.Close()
+	}
+	if err != nil {
+		return SessionInspection{}, err
 	}
 	v, err := measureSession(s)
 	if err != nil {

@@ -137,9 +137,10 @@ var sessionFiles = []string{
 // Agent lists the processes that are of no server, children below their parents: the agent is the first one.
 func (s *Session) Agent() ([]Member, error) {
 	var all []int
-	for _, dir := range s.besideServers() {
+	beside := s.besideServers()
+	defer closeGroups(beside)
+	for _, dir := range beside {
 		pids, err := dir.Members()
-		_ = dir.Close() // a directory
 		if proc.IgnoreGone(err) != nil {
 			return nil, err
 		}
@@ -163,6 +164,12 @@ func (s *Session) besideServers() (dirs []*cgroup.Group) {
 	return dirs
 }
 
+func closeGroups(dirs []*cgroup.Group) {
+	for _, dir := range dirs {
+		_ = dir.Close() // a directory
+	}
+}
+
 // Servers lists those in the session. The caller closes each.
 func (s *Session) Servers() (inside []*Listed, err error) {
 	all, err := List(s.listable())
@@ -174,6 +181,12 @@ func (s *Session) Servers() (inside []*Listed, err error) {
 		}
 	}
 	return inside, err
+}
+
+func closeListed(servers []*Listed) {
+	for _, l := range servers {
+		l.Close()
+	}
 }
 
 // listable is the choice of users that includes the session's.
@@ -206,14 +219,14 @@ func (s *Session) Freeze() (isChange bool, err error) {
 		return false, nil
 	}
 	servers, err := s.Servers()
+	defer closeListed(servers)
+	if err != nil {
+		return false, err
+	}
 	for _, l := range servers {
-		defer l.Close()
 		if err := l.awaitRoom(); err != nil {
 			return false, err
 		}
-	}
-	if err != nil {
-		return false, err
 	}
 	for deadline := time.Now().Add(frozenWithin); !freeze.Freeze(s.dir); {
 		if time.Now().After(deadline) {
@@ -242,7 +255,9 @@ func (s *Session) Stop(grace time.Duration) error {
 	}
 	_ = s.dir.ThawAlone() // killed all the same
 	var stuck []freeze.Stuck
-	for _, dir := range s.besideServers() {
+	beside := s.besideServers()
+	defer closeGroups(beside)
+	for _, dir := range beside {
 		stop := freeze.Stop{Target: dir, Request: unix.SIGTERM, Grace: AgentGrace}
 		if grace >= 0 { // not as configured, and not infinity
 			stop.Grace = min(grace, AgentGrace)
@@ -251,7 +266,6 @@ func (s *Session) Stop(grace time.Duration) error {
 			stop.Request = 0
 		}
 		left, err := stop.Run()
-		_ = dir.Close() // a directory
 		if proc.IgnoreGone(err) != nil {
 			return err
 		}
@@ -322,11 +336,17 @@ func (s *Session) Limit(l cgroup.Limit) (change string, err error) {
 func (s *Session) preferServers() error {
 	servers, err := s.Servers()
 	errs := []error{err}
+	defer closeListed(servers)
 	for _, l := range servers {
-		defer l.Close()
-		if l.group != nil {
+		if l.group != nil && l.clientRuns() {
 			errs = append(errs, proc.IgnoreGone(l.group.PreferAll(l.Client.PID)))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// clientRuns reports whether the pid of the client is still its own.
+func (s *Listed) clientRuns() bool {
+	started := protocol.Identity{PID: s.Client.PID, Start: s.Client.Start, Namespace: group.PIDNamespace()}
+	return s.Client.PID > 0 && group.Alive(started)
 }

@@ -5,6 +5,8 @@ package group
 import (
 	"errors"
 	"os"
+	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -124,6 +126,43 @@ func TestPark(t *testing.T) {
 	g.Park()
 	if err := g.RemoveWhole(); err != nil {
 		t.Errorf("after its removal: %v", err)
+	}
+}
+
+// A group is entered by pid. A process that has got the pid of one that has ended goes back, but for a child of
+// a member, which has the tag.
+func TestExpel(t *testing.T) {
+	parent := groups.Directory(t)
+	before, err := parent.Mkdir("before", 0o755)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer before.Close()
+	for _, isTagged := range []bool{false, true} {
+		g := newGroup(t, parent, "expels")
+		defer g.Close()
+		stranger := exec.Command("sleep", "600")
+		if err := stranger.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			_ = stranger.Process.Kill() // our child
+			_ = stranger.Wait()
+		}()
+		pid := stranger.Process.Pid
+		if err := g.Take(pid, -1); err != nil {
+			t.Fatal(err)
+		}
+		if isTagged {
+			if err := g.TagMembers(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		g.Expel(pid, before)
+		pids, err := before.Members()
+		if isBack := slices.Contains(pids, pid); err != nil || isBack == isTagged {
+			t.Errorf("tagged %t: it is back: %t, %v", isTagged, isBack, err)
+		}
 	}
 }
 

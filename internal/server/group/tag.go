@@ -50,6 +50,16 @@ func (g *ControlGroup) Take(pid, pidfd int) error {
 	return g.Payload.Take(pid)
 }
 
+// Expel moves a process that is no member to where the one was that has ended: a group is entered by pid. A
+// child of a member, with the same pid by chance, has the tag, and stays.
+func (g *ControlGroup) Expel(pid int, before *cgroup.Group) {
+	pids, _ := g.PIDs() // none, if it was removed
+	if before == nil || !slices.Contains(pids, pid) || TagOf(g.ID).On(pid) {
+		return
+	}
+	_ = before.Take(pid) // a user may not move it into a login session
+}
+
 // TagMembers gives all members the tag of the group.
 func (g *ControlGroup) TagMembers() error {
 	if g.IsTree() {

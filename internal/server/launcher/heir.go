@@ -54,8 +54,8 @@ func (h *Heir) Retake(k page.Kept) (_ *Taken, err error) {
 	if err != nil {
 		return nil, err
 	}
-	wasTaken := p.Directories[0] != 0
-	if wasTaken && !group.Populated(t.server.Group.Members()) {
+	isUntaken := p.Directories[0] != 0 // Take clears them when the process is in the group
+	if isUntaken && !group.Populated(t.server.Group.Members()) {
 		t.Release()
 		return nil, nil
 	}

@@ -5,7 +5,6 @@ package launcher
 import (
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -145,21 +144,38 @@ func (t *Taken) TakeAlso(pid, pidfd int) error {
 	if err != nil && !linux.Ended(pidfd) && !linux.Ended(t.client.PIDFD) {
 		t.server.Note("out of memory the kernel may kill its client first: " + text.JoinLines(err))
 	}
+	before := placeOf(pid)
+	defer before.Close()
 	err = g.Take(pid, pidfd)
 	isRefused := errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM)
 	if isRefused && g.Managed {
 		err = backend.Attach(g, pid) // of a session, whose processes only its manager may move here
 	}
+	if linux.Ended(pidfd) { // its pid may be another process's by now
+		g.Expel(pid, before)
+		return unix.ESRCH
+	}
 	if err != nil {
 		return err
-	}
-	if linux.Ended(pidfd) {
-		return unix.ESRCH // a group is entered by pid, which may be another process's by now
 	}
 	if t.IsProven() { // for a member that leaves the group before Guide
 		_ = group.TagOf(g.ID).Put(pid, pidfd) // without a tag it is found in the group alone
 	}
 	return nil
+}
+
+// placeOf opens the cgroup of a process. It is nil if that has ended, or is in a part that cannot be seen.
+func placeOf(pid int) *cgroup.Group {
+	root, path, err := group.Position(pid)
+	if err != nil {
+		return nil
+	}
+	defer root.Close()
+	dir, err := root.Child("." + path)
+	if err != nil {
+		return nil
+	}
+	return dir
 }
 
 // Prove turns a program with Server.Unproven into a server: from then on it has these limits, and a sweep
@@ -303,13 +319,8 @@ func (t *Taken) GiveBack(client int) {
 	if t.server.Group.IsTree() { // its members are where they were
 		return
 	}
-	root, path, err := group.Position(client)
-	if err != nil {
-		return
-	}
-	defer root.Close()
-	theirs, err := root.Child(strings.TrimPrefix(path, "/"))
-	if err != nil {
+	theirs := placeOf(client)
+	if theirs == nil {
 		return
 	}
 	defer theirs.Close()

@@ -16,14 +16,15 @@ import (
 // that looks like an orphan again, without one. A nil census reads everything anew.
 type Census struct {
 	guards map[string]int // pids by the id of their server
+	hidden bool           // some guard is invisible: see group.GuardsOf
 	read   func() (proc.Locks, error)
 }
 
 // TakeCensus is called after the directory was listed: a guard is forked before its group is made, so the
 // census has the guard of each group in the list.
 func TakeCensus(parent *cgroup.Group) *Census {
-	guards, _ := group.GuardsOf(parent, names.GuardsName) // without a guard the locks count
-	return &Census{guards, sync.OnceValues(proc.ReadLocks)}
+	guards, hidden := group.GuardsOf(parent, names.GuardsName)
+	return &Census{guards, hidden, sync.OnceValues(proc.ReadLocks)}
 }
 
 // GuardOf returns the pid of a group's guard, or 0. hidden: it may be a process that is invisible.
@@ -36,7 +37,7 @@ func (c *Census) GuardOf(g *group.ControlGroup) (pid int, hidden bool) {
 	case g.Managed: // its guard is in the scope
 		return g.GuardInScope()
 	}
-	return 0, false
+	return 0, c.hidden
 }
 
 func (c *Census) locks() (proc.Locks, error) {
