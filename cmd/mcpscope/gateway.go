@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"runtime"
 	"runtime/debug"
 
@@ -67,7 +68,7 @@ func (v *gatewayRun) become(flags, operands []string) int {
 		return v.Fail(cli.ExitOwnFailure, text, "--explain takes a path or fd:N")
 	}
 	g := gateway.Gateway{
-		Name: name.Derive(operands), Path: file, Argv: operands, Env: environment(), NoFile: limit,
+		Name: agentName(operands), Path: file, Argv: operands, Env: environment(), NoFile: limit,
 		Options: options, Explain: explain, Backend: v.Backend, Session: v.session(),
 		Warn: gateway.Warnings{
 			Uncontained: func(why error) { v.warnUncontained(operands[0], why) },
@@ -84,6 +85,17 @@ func (v *gatewayRun) become(flags, operands []string) int {
 		return v.FailCommand(operands, &protocol.CommandError{Command: file, Errno: errno})
 	}
 	return v.fail(operands, err)
+}
+
+// agentName is that of the program behind mcpscope run, which may be in front of an agent to freeze it.
+func agentName(command []string) string {
+	if len(command) > 2 && path.Base(command[0]) == "mcpscope" && command[1] == "run" {
+		behind, _, err := settings.Defaults().FromArguments(settings.Run, command[2:])
+		if err == nil && len(behind) > 0 {
+			return name.Derive(behind)
+		}
+	}
+	return name.Derive(command)
 }
 
 // session is the one that the settings ask for: each of its limits does.

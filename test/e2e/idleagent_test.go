@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -31,6 +32,12 @@ type terminalAgent struct {
 // startAgent starts it, with the command of a server that it may start.
 func startAgent(t *testing.T, server ...string) *terminalAgent {
 	t.Helper()
+	return startAgentBelow(t, nil, server...)
+}
+
+// startAgentBelow starts it below a gateway with these flags, if there are any.
+func startAgentBelow(t *testing.T, gateway []string, server ...string) *terminalAgent {
+	t.Helper()
 	w := newWorld(t)
 	outside, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -38,6 +45,9 @@ func startAgent(t *testing.T, server ...string) *terminalAgent {
 	}
 	t.Cleanup(func() { outside.Close() })
 	line := append([]string{"run", "--name", "agent", "--idle-freeze", agentIdle, "--", binaries.agent, outside.Addr().String()}, server...)
+	if gateway != nil {
+		line = slices.Concat([]string{"gateway"}, gateway, []string{"--", binaries.mcpscope}, line)
+	}
 	cmd := w.mcpscope(line...)
 	a := &terminalAgent{world: w}
 	a.term = transparent.StartTerminal(t, cmd, func() error { return escape.StartIn(w.Unique("client"), cmd) })
@@ -49,9 +59,13 @@ func startAgent(t *testing.T, server ...string) *terminalAgent {
 func (a *terminalAgent) find(launcher int) {
 	a.world.T.Helper()
 	a.term.Expect("ready")
-	a.group = escape.Servers(rootsSlice(a.world.Site), "agent", "*")[0]
+	dir := rootsSlice(a.world.Site)
+	if sessions, _ := filepath.Glob(dir + "/mcp-session_*"); len(sessions) > 0 { // the pattern is valid
+		dir = sessions[0]
+	}
+	a.group = escape.Servers(dir, "agent", "*")[0]
 	var err error
-	_, a.guard, err = escape.FindServer(rootsSlice(a.world.Site), a.group[strings.LastIndex(a.group, "-")+1:])
+	_, a.guard, err = escape.FindServer(dir, a.group[strings.LastIndex(a.group, "-")+1:])
 	if err != nil {
 		a.world.T.Fatal(err)
 	}
@@ -212,16 +226,22 @@ func TestLinesAreNotIdle(t *testing.T) {
 	a.ended()
 }
 
+// namedServer is a program that has the name of a server.
+func namedServer(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "echo-mcp")
+	if err := os.Symlink("/bin/cat", path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 // An agent is frozen with its servers, with a lock that it holds for long, and with an interface to itself. A server
 // that is wrapped has a group of its own, and any name.
 func TestIdleAgentWithServers(t *testing.T) {
 	t.Parallel()
-	named := filepath.Join(t.TempDir(), "echo-mcp")
-	if err := os.Symlink("/bin/cat", named); err != nil {
-		t.Fatal(err)
-	}
 	for name, server := range map[string][]string{
-		"named":   {named},
+		"named":   {namedServer(t)},
 		"wrapped": {binaries.mcpscope, "run", "--name", "wrapped", "--", "cat"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -241,4 +261,19 @@ func TestIdleAgentWithServers(t *testing.T) {
 			a.ended()
 		})
 	}
+}
+
+// A gateway in front bounds the sum, and leaves what mcpscope run contains to that.
+func TestIdleAgentInASession(t *testing.T) {
+	t.Parallel()
+	a := startAgentBelow(t, []string{"--session-group", "--idle-freeze", agentIdle}, namedServer(t))
+	a.does("s", "started")
+	a.does("m", "answer message")
+	for wakes := range 3 {
+		a.idle(wakes)
+		a.does("m", "answer message")
+	}
+	a.idle(3)
+	a.term.HangUp()
+	a.ended()
 }
