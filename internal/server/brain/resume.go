@@ -5,6 +5,7 @@ package brain
 import (
 	"cmp"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -167,12 +168,24 @@ func LoadRunning(p *page.Page, g *page.Guard, env []string, l *loop.Loop) (*Brai
 		Reclaimed:  p.Looks.Reclaimed,
 	}
 	left.Cause, left.Signal = causeOn(p)
-	left.UnreadUntil = fromMonotonic(p.ByGuard.Happened[page.StdinClosed])
-	if !left.UnreadUntil.IsZero() {
-		left.UnreadUntil = left.UnreadUntil.Add(policy.UnreadWait)
-	}
+	left.UnreadUntil = unreadUntil(p)
 	b.actor.life.Resume(left)
 	return b, nil
+}
+
+// unreadUntil bounds the wait for unread input and output, which the first hang-up has begun. It is the zero
+// time if there was none.
+func unreadUntil(p *page.Page) time.Time {
+	happened := &p.ByGuard.Happened
+	since := happened[page.StdinClosed]
+	output := happened[page.StdoutClosed]
+	if since == 0 || output != 0 && output < since {
+		since = output
+	}
+	if since == 0 {
+		return time.Time{}
+	}
+	return fromMonotonic(since).Add(policy.UnreadWait)
 }
 
 // Load makes the brain of a server from its page, for a server whose lifecycle has not begun yet.

@@ -75,7 +75,7 @@ func (t *turn) writeState(now time.Time) {
 	if t.life.State == lifecycle.Doubting { // the next brain gets the event again, and begins a new doubt
 		decided.Handled &^= 1 << page.ClientDied
 	}
-	ends := monotonic(t.life.Due(), now)
+	ends := monotonic(t.life.PhaseEnds(), now)
 	if ends != 0 {
 		decided.PhaseEnds = ends
 	}
@@ -107,7 +107,7 @@ func (t *turn) writeDeadline(deadline, now time.Time) {
 // reactsBy is when this brain has changed the deadline on the page, if it reacts. deadline is when it wakes
 // up. KillWithin is more than any of its steps takes.
 func (t *turn) reactsBy(deadline, now time.Time) time.Time {
-	graceEnds := t.life.Due()
+	graceEnds := t.life.PhaseEnds()
 	switch {
 	case t.life.State >= lifecycle.Killing: // it kills, reports and removes without another deadline
 		return now.Add(protocol.EndWithin(t.server.Config))

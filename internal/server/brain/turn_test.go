@@ -86,6 +86,47 @@ func TestPhaseForTheNextBrain(t *testing.T) {
 	}
 }
 
+// The next brain has the end of the state alone from the page: other deadlines are no end of a grace.
+func TestDeadlineOfTheState(t *testing.T) {
+	start := time.Now()
+	p := policy.Default()
+	p.EOFGrace = -1
+	p.IdleTimeout = time.Minute
+	p.MaxLifetime = time.Hour
+	l := lifecycle.New(p, gone{}, start, start)
+	l.Handle(lifecycle.StdinClosed, start)
+	on := &page.Page{}
+	turn := turn{server: &Server{Config: protocol.NewConfig(), Page: on}, life: l}
+	turn.writeState(start)
+	if lifecycle.State(on.ByBrain.Phase) != lifecycle.InEOFGrace || on.ByBrain.PhaseEnds != 0 {
+		t.Errorf("state %d ends at %d, want an endless EOF grace", on.ByBrain.Phase, on.ByBrain.PhaseEnds)
+	}
+}
+
+// What the next brain waits for begins with the hang-up of either end.
+func TestUnreadUntilForTheNextBrain(t *testing.T) {
+	for name, c := range map[string]struct {
+		stdin, stdout int64
+		from          int64
+	}{
+		"neither": {0, 0, 0},
+		"stdin":   {5e9, 0, 5e9},
+		"stdout":  {0, 6e9, 6e9},
+		"both":    {9e9, 7e9, 7e9},
+	} {
+		p := &page.Page{}
+		p.ByGuard.Happened[page.StdinClosed] = c.stdin
+		p.ByGuard.Happened[page.StdoutClosed] = c.stdout
+		want := fromMonotonic(c.from)
+		if c.from != 0 {
+			want = want.Add(policy.UnreadWait)
+		}
+		if got := unreadUntil(p); got.Sub(want).Abs() > time.Second { // of two readings of the clock
+			t.Errorf("%s: until %v, want %v", name, got, want)
+		}
+	}
+}
+
 // After this time the guard replaces a brain that has changed nothing.
 func TestReactsBy(t *testing.T) {
 	now := time.Unix(100, 0)

@@ -277,6 +277,9 @@ func (l *Lifecycle) Due() (first time.Time) {
 	return first
 }
 
+// PhaseEnds is the end of the present state, the zero time for never. Other deadlines may come first.
+func (l *Lifecycle) PhaseEnds() time.Time { return l.due[graceOver] }
+
 // enter begins a state, which lasts for d; a negative d is for ever. A stop has no other deadline.
 func (l *Lifecycle) enter(s State, now time.Time, d time.Duration) {
 	l.State = s
