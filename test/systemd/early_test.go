@@ -146,6 +146,25 @@ func TestLauncherKilledWhileItAsks(t *testing.T) {
 	c.wantGone("SIGKILL")
 }
 
+// A brain that is killed before the manager answers leaves the request to the next one.
+func TestBrainKilledWhileItAsks(t *testing.T) {
+	y := newEarlyYard(t, host.Tester)
+	awake := y.stopManager(t)
+	c := y.launch(t, y.user.Slice(), "asks-again")
+	c.lives()
+	name := strings.TrimSuffix(c.unit(), ".scope")
+	if !escape.AwaitBrain(name[strings.LastIndex(name, "-")+1:]) {
+		t.Fatal("no brain settles the start")
+	}
+	escape.KillBrainOf(c.guard)
+	awake()
+	c.awaitScope()
+	if pids, err := escape.GroupPids(c.scope); err != nil || len(pids) > 0 {
+		t.Errorf("in the scope's own group: %v, %v", pids, err)
+	}
+	c.ends()
+}
+
 // The manager has other numbers for the processes of another pid namespace: from there it gets no request.
 func TestScopeFromAnotherPidNamespace(t *testing.T) {
 	y := newEarlyYard(t, host.Tester)

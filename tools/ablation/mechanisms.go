@@ -154,7 +154,7 @@ var unnoticed = []mechanism{
 		tests("internal/server/idle", "SecondLook")),
 	without("the thaw by input", one(brain+"looks.go", "\t\ta.loop.Again(int(a.client.Input), loop.TokenInput)\n", ""),
 		tests("test/e2e", "IdleServerAnswers|IdleServerInAMessage")),
-	without("the thaw by a signal", one(brain+"news.go", "\t\tn.forwarded = launched.Forwarded\n\t\tn.actor.report(lifecycle.Woken)\n", "\t\tn.forwarded = launched.Forwarded\n"),
+	without("the thaw by a signal", one(brain+"news.go", "\t\tdecided.ForwardedRead = launched.Forwarded\n\t\tn.actor.report(lifecycle.Woken)\n", "\t\tdecided.ForwardedRead = launched.Forwarded\n"),
 		tests("test/e2e", "IdleServerGetsSignals")),
 	without("the room that a server needs before it is frozen",
 		one(idle+"sleeper.go", "in.Blocked() || in.BlockedErrors()", "false"), tests("test/e2e", "FullOutputIsNotIdle")),

@@ -212,6 +212,9 @@ type Scope struct {
 // ErrRefused: the manager does not have the unit, and will not start it later. After another error it may.
 var ErrRefused = errors.New("refused")
 
+// ErrExists: the manager has a unit of that name.
+var ErrExists = errors.New("it exists")
+
 // Start starts the scope and returns when the process is in it.
 //
 // A scope with a client is started without its dependencies (job mode "ignore-dependencies"). BindsTo=
@@ -241,11 +244,17 @@ func (m *Manager) Start(s Scope) (err error) {
 	var job godbus.ObjectPath
 	call := m.object.Call(manager+".StartTransientUnit", 0,
 		s.Name, mode, s.properties(), []dbus.PropertyCollection{})
-	if err := call.Store(&job); err != nil {
+	err = call.Store(&job)
+	if answer, answered := errors.AsType[godbus.Error](err); answered && answer.Name == unitExists {
+		err = fmt.Errorf("%w: %w", ErrExists, err)
+	}
+	if err != nil {
 		return err
 	}
 	return m.await(job)
 }
+
+const unitExists = "org.freedesktop.systemd1.UnitExists"
 
 // readyFor reports whether the client runs. It starts the slice, which a scope without dependencies does not.
 func (m *Manager) readyFor(s Scope) (bool, error) {

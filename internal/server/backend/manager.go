@@ -99,7 +99,8 @@ func adopt(g *group.ControlGroup, kind systemd.Kind, c *protocol.Config, guard f
 	if !group.Populated(g.Payload) || linux.Ended(guard.PIDFD) { // its pid may be another process's by now
 		return
 	}
-	if err = conn.Start(scope(g.Dir, names.Slice, kind, c, guard.PID)); err == nil {
+	err = conn.Start(scope(g.Dir, names.Slice, kind, c, guard.PID))
+	if err == nil || errors.Is(err, systemd.ErrExists) { // a brain that was killed has requested it
 		err = g.MoveGuard(guard.PID)
 	}
 	switch {

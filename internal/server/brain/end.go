@@ -20,7 +20,7 @@ func (b *Brain) end() {
 	decided := &s.Page.ByBrain
 	mustReport := !decided.Reported && s.Page.ByLauncher.FailedStep == page.StepNone
 	s.noteGuards()
-	if !decided.Settled {
+	if !decided.Start.Begun {
 		b.settleEnded(mustReport)
 	}
 	b.actor.killer.killLeftOvers()

@@ -22,12 +22,16 @@ var eventsOf = [page.Events]lifecycle.Event{
 
 // news are the events, signals and the exit that launcher and guard write to the page for a brain.
 type news struct {
-	actor     *actor
-	forwarded uint32 // Launched.Forwarded, as this brain has read it
+	actor *actor
 }
 
-// begin forgets the signals that were forwarded before this brain: the server has got them.
-func (n *news) begin() { n.forwarded = n.actor.server.Page.ByLauncher.Forwarded }
+// begin forgets the signals that were forwarded before this brain, if the server has run since then.
+func (n *news) begin() {
+	on := n.actor.server.Page
+	if !on.MissedSignal() {
+		on.ByBrain.ForwardedRead = on.ByLauncher.Forwarded
+	}
+}
 
 // read reports what is new on the page, with its time: signals first, and then events in the order of the
 // page.
@@ -53,8 +57,9 @@ func (n *news) performMarked(actions []lifecycle.Action, mainHas bool, mark func
 // readForwarded wakes a server that has got a signal that stops nothing: only one that runs can react.
 func (n *news) readForwarded() {
 	launched := &n.actor.server.Page.ByLauncher
-	if launched.Forwarded != n.forwarded {
-		n.forwarded = launched.Forwarded
+	decided := &n.actor.server.Page.ByBrain
+	if launched.Forwarded != decided.ForwardedRead {
+		decided.ForwardedRead = launched.Forwarded
 		n.actor.report(lifecycle.Woken)
 	}
 }

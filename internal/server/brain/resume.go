@@ -99,7 +99,7 @@ func (b *Brain) takeOverFromGuard() error {
 			s.Note("a stop of the scope does not reach the guard: " + text.JoinLines(err))
 		}
 	}
-	if p.ByBrain.Settled {
+	if p.ByBrain.Start.Done {
 		return nil
 	}
 	b.settling.begin()

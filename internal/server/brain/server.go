@@ -88,14 +88,14 @@ func (s *Server) EndPlainly() {
 	s.noteGuards()
 	k := newKiller(s)
 	if s.Page.ByLauncher.FailedStep == page.StepNone {
-		if !s.Page.ByBrain.Settled {
+		if !s.Page.ByBrain.Start.Begun {
 			s.logStart()
 		}
 		k.stopContainers(s.Config.Policy.TermGrace)
 		cause, signal := k.record.causeSeen()
 		k.record.write(cause, signal, k.leftForPeople())
 	}
-	if !s.Page.ByBrain.Settled {
+	if !s.Page.ByBrain.Start.Begun {
 		sweep.BeginSweep(s.Group.Beside()).Await()
 	}
 	k.publishEnd()

@@ -39,7 +39,10 @@ func (t *settling) begin() {
 	if s.Page.Started.Mark == page.StartedMark {
 		_ = s.Group.Register(s.Config) // it was removed
 	}
-	s.logStart()
+	if !s.Page.ByBrain.Start.Begun { // otherwise a brain that was killed has begun
+		s.logStart()
+		s.Page.ByBrain.Start.Begun = true
+	}
 	guard := freeze.Root{PID: int(s.Page.ByGuard.GuardPID), PIDFD: s.Guard.PIDFD}
 	s.Group.AdoptBy = backend.Adoption(s.Config, guard)
 	s.Group.Adopt()
@@ -48,7 +51,6 @@ func (t *settling) begin() {
 		t.tasks.Go(s.replaceOlder)
 	}
 	t.beginSweep()
-	s.Page.ByBrain.Settled = true
 }
 
 // beginSweep stops the orphans beside the group. To look for them takes the longer the more servers there
@@ -56,10 +58,10 @@ func (t *settling) begin() {
 func (t *settling) beginSweep() {
 	parent, own := t.server.Group.Beside()
 	decided := &t.server.Page.ByBrain
-	decided.Sweeping = true
+	decided.Start.Sweeping = true
 	t.sweeping.Go(func() {
 		sweep.BeginSweepOfMany(parent, own).Await()
-		decided.Sweeping = false
+		decided.Start.Sweeping = false
 	})
 	t.tasks.Go(t.sweeping.Wait)
 }
@@ -83,6 +85,7 @@ func (t *settling) reportTo(l *loop.Loop) error {
 func (t *settling) finish() {
 	_ = unix.Close(t.doneFD) // an eventfd
 	t.isRunning = false
+	t.server.Page.ByBrain.Start.Done = true
 }
 
 // replaceOlder stops older servers of the same client process that are the same server: a client that

@@ -103,7 +103,7 @@ func TestDeadlineOfTheState(t *testing.T) {
 	}
 }
 
-// What the next brain waits for begins with the hang-up of either end.
+// The wait for unread input and output begins with the hang-up of either end.
 func TestUnreadUntilForTheNextBrain(t *testing.T) {
 	for name, c := range map[string]struct {
 		stdin, stdout int64

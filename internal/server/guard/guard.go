@@ -230,7 +230,7 @@ const stopSignal = unix.SIGWINCH
 
 // finish ends the guard when nothing is left, with the brain that there may be.
 func (g *serverGuard) finish() {
-	if !g.page.ByBrain.Sweeping {
+	if !g.page.ByBrain.Start.Sweeping {
 		g.brain.kill(finishedWithin)
 	}
 	g.page.ByGuard.Over = true
@@ -305,6 +305,9 @@ func (g *serverGuard) receiveBrain() {
 		g.brain.deaths = 0
 		if g.page.ByBrain.Phase == page.Idle {
 			sendWord(g.process.launcherSock, page.WordLook) // it polls the input as well
+		}
+		if g.page.MissedSignal() {
+			g.rouse()
 		}
 	case dead:
 		g.brain.forget()

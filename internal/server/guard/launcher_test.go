@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -50,6 +51,7 @@ type config struct {
 	Crowds  bool   // a scope: the guard moves to a leaf
 	Dies    int    // so many brains die at once
 	Hangs   bool   // the first brain stops itself
+	Idles   bool   // a first brain rests when a signal was forwarded
 	NoGrace bool
 	Program string // of a later brain; "": this program
 	Twins   bool   // the launcher forks two guards without a server at a time, and dies
@@ -94,6 +96,9 @@ func (c *config) page() *page.Page {
 	on.FD.Keep = 3 // the log
 	if !c.NoGrace {
 		on.Order.TermGrace = 1e9
+	}
+	if c.Idles {
+		on.ByBrain.CallBrainAt = 1
 	}
 	unix.CloseOnExec(3)
 	program := "/proc/self/exe"
@@ -211,6 +216,7 @@ func supervise(memory, sock string) int {
 	if news(on) == "" {
 		g, err := page.Attach(on, fds[1])
 		check(err)
+		c.idle(on)
 		g.Send(page.WordRest)
 		return 0
 	}
@@ -241,6 +247,23 @@ func supervise(memory, sock string) int {
 	on.ByBrain.Left[0] = '-' // main goes on, and removes the rest
 	g.Send(page.WordDone)
 	return 0
+}
+
+// idle is for a brain that looks after an idle server, and misses a signal just before it rests.
+func (c *config) idle(on *page.Page) {
+	switch {
+	case !c.Idles:
+	case on.ByGuard.Generation == 1:
+		on.ByBrain.CallBrainAt = 0
+		on.ByBrain.Phase = page.Idle
+		c.log(on, "idle")
+		for on.ByLauncher.Forwarded == 0 {
+			time.Sleep(time.Millisecond)
+		}
+	default:
+		on.ByBrain.ForwardedRead = on.ByLauncher.Forwarded
+		c.log(on, "roused: %t", on.ByGuard.Roused)
+	}
 }
 
 // news names the events on the page.
@@ -360,4 +383,18 @@ func TestHoldLeavesTheRuntimeItsSignal(t *testing.T) {
 	if client := got[1]; client != interrupt {
 		t.Errorf("of the client: %#x, want SIGURG alone", client)
 	}
+}
+
+// A signal for an idle server wakes it, also if it comes just before its brain rests.
+func TestSignalBeforeABrainRests(t *testing.T) {
+	r := start(t, "trap '' USR1; echo up; while read -r line; do :; done", func(c *config) { c.Idles = true })
+	r.line()
+	r.wantLog("idle")
+	if err := r.Process.Signal(unix.SIGUSR1); err != nil {
+		t.Fatal(err)
+	}
+	r.wantLog("idle, roused: true")
+	r.stdin.Close()
+	r.status() // it exits, or a brain kills it
+	r.wantNothing()
 }

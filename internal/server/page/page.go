@@ -142,15 +142,22 @@ type Decided struct {
 	CallBrainAt   int64  // when the guard starts a brain; the launcher writes the first one
 	Handled       uint32 // bit n: event n of Seen.Happened; and HandledEnd
 	SignalsRead   uint32
+	ForwardedRead uint32 // of Launched.Forwarded
 	Ender         Ender
 	MembersAsked  bool // they have got the signal of the stop
 	Stuck         bool // a member could not be killed: the launcher returns, and the brain waits for it
 	Reported      bool // the report is written
-	Settled       bool // the tasks that a start leaves for later are done
-	Sweeping      bool // the brain stops orphans of others: not killed when nothing is left
+	Start         Settling
 
 	EndNotes [2048]byte // lines for people, as they are printed
 	Left     [2048]byte // members that could not be ended, a line each
+}
+
+// Settling is how far a brain is with the tasks that a start leaves for later.
+type Settling struct {
+	Begun    bool // and the start is in the journal
+	Done     bool // without it the next brain begins them again
+	Sweeping bool // the brain stops orphans of others: not killed when nothing is left
 }
 
 // HandledEnd is the bit of Handled for BrainEnds.
@@ -420,6 +427,12 @@ func (p *Page) Pending() bool {
 	hasSignals := p.ByLauncher.SignalsGot != p.ByBrain.SignalsRead
 	hasEnd := p.ByLauncher.BrainEnds && p.ByBrain.Handled&HandledEnd == 0
 	return hasSignals || hasEnd
+}
+
+// MissedSignal reports whether an idle server has got a signal that no brain has seen. Its members have to
+// run to react to that.
+func (p *Page) MissedSignal() bool {
+	return p.ByBrain.Phase == Idle && p.ByLauncher.Forwarded != p.ByBrain.ForwardedRead
 }
 
 // NoStep is NextStep while there is no stop, or an endless grace.
