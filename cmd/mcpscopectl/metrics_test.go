@@ -26,11 +26,19 @@ func TestMetricsMistakes(t *testing.T) {
 	})
 }
 
+// metricsOfAll is the command without a note about servers that other users have on this host.
+func metricsOfAll() string {
+	if os.Getuid() == 0 {
+		return "metrics --all-users"
+	}
+	return "metrics"
+}
+
 func TestMetricsThatCannotBeWritten(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	file := filepath.Join(t.TempDir(), "missing", "m.prom")
 	checkSaid(t, map[string]said{
-		"metrics --textfile " + file: failure("write metrics: replace "+file+": no such file or directory", ""),
+		metricsOfAll() + " --textfile " + file: failure("write metrics: replace "+file+": no such file or directory", ""),
 	})
 }
 
@@ -42,19 +50,19 @@ func TestMetricsOnABusyPort(t *testing.T) {
 	defer busy.Close()
 	address := busy.Addr().String()
 	checkSaid(t, map[string]said{
-		"metrics --listen " + address: failure("listen: listen tcp "+address+": bind: address already in use", ""),
+		metricsOfAll() + " --listen " + address: failure("listen: listen tcp "+address+": bind: address already in use", ""),
 	})
 }
 
 // A text file ends without the mark of OpenMetrics, which its collector does not know.
 func TestMetricsTexts(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
-	s := say("metrics")
+	s := say(strings.Fields(metricsOfAll())...)
 	if s.status != cli.ExitOK || !strings.Contains(s.out, "\nmcpscope_servers{state=\"running\"} ") || !strings.HasSuffix(s.out, "\n# EOF\n") {
 		t.Errorf("%+v", s)
 	}
 	file := filepath.Join(t.TempDir(), "m.prom")
-	if s := say("metrics", "--textfile", file); s != (said{}) {
+	if s := say(append(strings.Fields(metricsOfAll()), "--textfile", file)...); s != (said{}) {
 		t.Errorf("%+v", s)
 	}
 	text, err := os.ReadFile(file)

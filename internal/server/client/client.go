@@ -28,7 +28,7 @@ type Side struct {
 	Room   [2]Watch // in stdout and stderr
 	// Terminal is stdin, if that is one whose program is frozen when it is idle. Then Input is its input.
 	Terminal Terminal
-	PIDFD    int // the client, or -1
+	PIDFD    int // the client, or -1 where its death does not matter
 	Main     int // pidfd of the main process, if the client has started it; or -1
 	// Members are the processes of a server that the client has started; otherwise it is nil. Such a server
 	// has no Input and Room, and the members' own descriptors serve instead: a gateway can have hundreds of
@@ -41,13 +41,25 @@ func WatchParent(p policy.Policy) (*Side, error) {
 	in := &Side{PIDFD: -1, Main: -1}
 	in.Where, _ = proc.ReadCgroup(0) // none, without cgroup2
 	err := in.watch(0, 1, 2)
-	if err == nil && (in.Conveyed || p.OnClientDeath == policy.StopOnClientDeath) {
+	if err == nil && in.matters(p.OnClientDeath) {
 		in.PIDFD = openClient()
 	}
 	if err == nil && !in.Conveyed && p.IdleFreeze > 0 {
 		err = in.watchTerminal()
 	}
 	return in, err
+}
+
+// matters reports whether the death of the client can stop the server. Where it can't, no process watches it,
+// so a guard without a brain does not stop the server for it either.
+func (in *Side) matters(death policy.ClientDeath) bool {
+	switch death {
+	case policy.IgnoreClientDeath:
+		return false
+	case policy.StopOnClientDeath:
+		return true
+	}
+	return in.Conveyed
 }
 
 // watchTerminal watches the input of a terminal that is descriptor 0. The kernel reports it to processes of

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/freeze"
+	"github.com/mcpscope/mcpscope/internal/server/policy"
 )
 
 // A pipe or socket is closed when no process has its other end.
@@ -361,5 +362,22 @@ func TestEndInAMessage(t *testing.T) {
 	_ = unix.Close(pair[1])
 	if !in.Stdin.Fired() || !abandoned() {
 		t.Error("a closed end counts")
+	}
+}
+
+// A client whose death is ignored is not watched: a guard without a brain would stop the server for it.
+func TestClientThatMatters(t *testing.T) {
+	for death, want := range map[policy.ClientDeath][2]bool{
+		policy.AutoOnClientDeath: {false, true},
+		policy.StopOnClientDeath: {true, true},
+		policy.IgnoreClientDeath: {false, false},
+	} {
+		for i, conveyed := range []bool{false, true} {
+			in := &Side{}
+			in.Conveyed = conveyed
+			if got := in.matters(death); got != want[i] {
+				t.Errorf("%s, a pipe: %t: %t, want %t", death, conveyed, got, want[i])
+			}
+		}
 	}
 }
