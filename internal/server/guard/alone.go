@@ -9,8 +9,14 @@ import "github.com/mcpscope/mcpscope/internal/server/page"
 // lastResort ends a server whose guard can't be replaced: EOF grace, SIGTERM, term grace, SIGKILL. That makes
 // room for a guard, which reports the end.
 type lastResort struct {
-	since int64 // when the present grace has begun, or 0
-	asked bool  // it is the term grace
+	since       int64 // when the present grace has begun, or 0
+	inTermGrace bool
+}
+
+// clientEnds are facts about the client, as the launcher has seen them.
+type clientEnds struct {
+	hungUp bool // it has closed stdin or stdout
+	isDead bool
 }
 
 // aloneStep is the next step.
@@ -23,28 +29,30 @@ const (
 	killAlone
 )
 
-// next returns the step for this moment, and is called again and again. hungUp: the client has closed stdin
-// or stdout, or is dead.
-func (r *lastResort) next(on *page.Page, hungUp bool, at int64) aloneStep {
+// next returns the step for this moment, and is called again and again.
+func (r *lastResort) next(on *page.Page, client clientEnds, at int64) aloneStep {
 	signalled := on.ByLauncher.SignalsGot > 0 // which the main process has got
+	hasToEnd := client.isDead || on.ByLauncher.BrainEnds
 	switch {
-	case !hungUp && !signalled && !on.ByLauncher.BrainEnds:
+	case !client.hungUp && !signalled && !hasToEnd:
 		return waitAlone
 	case r.since == 0:
 		r.since = at
-		r.asked = signalled || on.ByLauncher.BrainEnds
 		return thawAlone
-	case !r.asked && signalled:
-		r.since = at
-		r.asked = true
-	case !r.asked && isOver(r.since, on.Order.EOFGrace, at):
-		r.since = at
-		r.asked = true
+	case !r.inTermGrace && signalled:
+		r.beginTermGrace(at)
+	case !r.inTermGrace && (hasToEnd || isOver(r.since, on.Order.EOFGrace, at)):
+		r.beginTermGrace(at)
 		return terminateAlone
-	case r.asked && (on.IsRepeated() || isOver(r.since, on.Order.TermGrace, at)):
+	case r.inTermGrace && (on.IsRepeated() || isOver(r.since, on.Order.TermGrace, at)):
 		return killAlone
 	}
 	return waitAlone
+}
+
+func (r *lastResort) beginTermGrace(at int64) {
+	r.since = at
+	r.inTermGrace = true
 }
 
 // isOver reports whether a grace has passed. A negative one does not.

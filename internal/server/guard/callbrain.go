@@ -20,6 +20,7 @@ type brainCall struct {
 	pid       int32
 	deaths    int               // of brains, one after the other
 	callAt    int64             // when a brain is started, or 0
+	retryAt   int64             // no earlier after a failure that the server outlives
 	late      watchdog          // for one that does not react
 	postponed int64             // for how long at the last time: see postpone
 	digits    [numbers][11]byte // arguments
@@ -54,6 +55,12 @@ func (c *brainCall) callBy(at int64) {
 	if c.callAt == 0 || at < c.callAt {
 		c.callAt = at
 	}
+}
+
+// tryAgain has a brain start after that time, and none before.
+func (c *brainCall) tryAgain(on *page.Page, after int64) {
+	c.retryAt = now() + after
+	on.ByBrain.CallBrainAt = c.retryAt
 }
 
 func (c *brainCall) isDue(at int64) bool { return c.callAt != 0 && at >= c.callAt }

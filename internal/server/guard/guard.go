@@ -249,7 +249,7 @@ func (g *serverGuard) react() {
 		return
 	}
 	if g.page.Pending() {
-		g.brain.callBy(neededBy(g.page))
+		g.brain.callBy(max(neededBy(g.page), g.brain.retryAt))
 	}
 	wake := g.page.ByBrain.CallBrainAt
 	if wake != 0 && at >= wake {
@@ -280,7 +280,7 @@ func (g *serverGuard) callBrain() {
 	if g.process.startBrain(&g.brain) {
 		return
 	}
-	if g.page.Pending() || g.page.ByBrain.Phase > page.Idle {
+	if g.needsStop() {
 		g.endWithoutBrain()
 	}
 	// Nothing that the server's end depends on.
@@ -288,7 +288,12 @@ func (g *serverGuard) callBrain() {
 		g.thawIdle()
 		g.page.ByBrain.Phase = page.Running
 	}
-	g.page.ByBrain.CallBrainAt = now() + tryAgainAfter
+	g.brain.tryAgain(g.page, tryAgainAfter)
+}
+
+// needsStop reports whether the guard has to stop the server if no brain can.
+func (g *serverGuard) needsStop() bool {
+	return (g.page.Pending() || g.page.ByBrain.Phase > page.Idle) && !g.page.WaitsForEver()
 }
 
 // tryAgainAfter is for a brain that could not be started, and is not needed yet.
@@ -329,8 +334,8 @@ func (g *serverGuard) brainDied() {
 	// In a stop the members need not run while no brain does.
 	stopping := g.page.ByBrain.Phase >= page.Terminating || g.page.ByGuard.Happened[page.LauncherDied] != 0
 	switch {
-	case isLast && !stopping && !g.page.Pending(): // they looked after an idle server, or settled the start
-		g.page.ByBrain.CallBrainAt = now() + quietAfterDeaths
+	case isLast && !stopping && !g.needsStop(): // they looked after an idle server, or settled the start
+		g.brain.tryAgain(g.page, quietAfterDeaths)
 		g.brain.deaths = 0
 		g.thawIdle() // one of them may have frozen it
 		return

@@ -27,7 +27,7 @@ type Launcher struct {
 	end       End
 	over      bool // main has to report the end
 	leaves    bool // a brain ends the server: this process could not remove the group
-	hungUp    bool // the client has closed stdin or stdout, or is dead
+	client    clientEnds
 	brainName [24]byte
 }
 
@@ -106,7 +106,8 @@ func (l *Launcher) react(e syscall.Errno) {
 	for i := fromClient; i < fromInput; i++ {
 		if l.events.has(i) {
 			l.events.polls[i].Fd = -1
-			l.hungUp = true
+			l.client.isDead = l.client.isDead || i == fromClientItself
+			l.client.hungUp = l.client.hungUp || i != fromClientItself
 			l.keeper.announce()
 		}
 	}
@@ -234,7 +235,7 @@ func (l *Launcher) replaceGuard() {
 
 // endAlone makes the next step of a stop without a guard.
 func (l *Launcher) endAlone() {
-	switch l.alone.next(l.page, l.hungUp, now()) {
+	switch l.alone.next(l.page, l.client, now()) {
 	case waitAlone:
 	case thawAlone:
 		l.group.thaw()

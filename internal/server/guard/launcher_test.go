@@ -53,6 +53,7 @@ type config struct {
 	Hangs   bool   // the first brain stops itself
 	Idles   bool   // a first brain rests when a signal was forwarded
 	NoGrace bool
+	Forever bool   // an endless EOF grace
 	Program string // of a later brain; "": this program
 	Twins   bool   // the launcher forks two guards without a server at a time, and dies
 	UID     int    // whom launcher and server run as
@@ -96,6 +97,9 @@ func (c *config) page() *page.Page {
 	on.FD.Keep = 3 // the log
 	if !c.NoGrace {
 		on.Order.TermGrace = 1e9
+	}
+	if c.Forever {
+		on.Order.EOFGrace = -1
 	}
 	if c.Idles {
 		on.ByBrain.CallBrainAt = 1

@@ -16,9 +16,10 @@ import (
 const (
 	fromGuard = iota
 	fromSignals
-	fromClient                     // stdin, stdout and the client's pidfd, on which the guard has to react
-	fromInput     = fromClient + 3 // while the members are idle
-	launcherPolls = fromInput + 1
+	fromClient       // stdin, stdout and the client's pidfd, on which the guard has to react
+	fromClientItself = fromClient + 2
+	fromInput        = fromClient + 3 // while the members are idle
+	launcherPolls    = fromInput + 1
 )
 
 // launcherEvents are the events that the launcher waits for.

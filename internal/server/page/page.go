@@ -409,9 +409,33 @@ func (p *Page) AddSignal(s Signal) {
 	atomic.AddUint32(&p.ByLauncher.SignalsGot, 1)
 }
 
-// IsRepeated reports whether a client has sent the first signal once more: the server gets no grace then.
+// RepeatAfter is policy.RepeatAfter, in nanoseconds.
+const RepeatAfter = 50e6
+
+// IsRepeated reports whether a client has sent a signal once more: the server gets no grace then. One that
+// comes at once is the same: systemd sends SIGTERM twice at times.
 func (p *Page) IsRepeated() bool {
-	return p.ByLauncher.SignalsGot > 1 && p.ByLauncher.Signals[0].Number == p.ByLauncher.Signals[1].Number
+	got := min(p.ByLauncher.SignalsGot, SignalsMost)
+	for i := range got {
+		again := &p.ByLauncher.Signals[i%SignalsMost]
+		for j := range i {
+			first := &p.ByLauncher.Signals[j%SignalsMost]
+			if first.Number == again.Number && again.At >= first.At+RepeatAfter {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// WaitsForEver reports whether nothing has happened but a hang-up, and the EOF grace is endless: then nothing
+// stops the server yet.
+func (p *Page) WaitsForEver() bool {
+	happened := &p.ByGuard.Happened
+	isHungUp := happened[StdinClosed] != 0 || happened[StdoutClosed] != 0
+	other := happened[ClientDied] | happened[MainExited] | happened[LauncherDied] | happened[StopRequested]
+	isStopped := other != 0 || p.ByLauncher.SignalsGot != 0 || p.ByLauncher.BrainEnds
+	return isHungUp && !isStopped && p.Order.EOFGrace < 0 && p.ByBrain.Phase < Terminating
 }
 
 // Unsettled reports whether no brain has been called yet, for the tasks that a start leaves.

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package guard
+
+import (
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/server/page"
+)
+
+// A launcher without a guard stops a server in these steps, and for these reasons, as a brain does.
+func TestStopWithoutAGuard(t *testing.T) {
+	const second = int64(1e9)
+	const forever = -1
+	signal := func(at int64) func(*page.Page, *clientEnds) {
+		return func(on *page.Page, _ *clientEnds) { on.AddSignal(page.Signal{At: at, Number: 15}) }
+	}
+	hangUp := func(_ *page.Page, client *clientEnds) { client.hungUp = true }
+	dies := func(_ *page.Page, client *clientEnds) { client.isDead = true }
+	mainExits := func(on *page.Page, _ *clientEnds) { on.ByLauncher.BrainEnds = true }
+	type event struct {
+		at int64
+		do func(*page.Page, *clientEnds)
+	}
+	for name, c := range map[string]struct {
+		eofGrace            int64
+		events              []event
+		terminated, stopped int64 // 0 for never
+	}{
+		"nothing":                         {2 * second, nil, 0, 0},
+		"hang-up":                         {2 * second, []event{{second, hangUp}}, 3 * second, 6 * second},
+		"an endless grace":                {forever, []event{{second, hangUp}}, 0, 0},
+		"and then the client dies":        {forever, []event{{second, hangUp}, {4 * second, dies}}, 4 * second, 7 * second},
+		"and then the main process exits": {forever, []event{{second, hangUp}, {4 * second, mainExits}}, 4 * second, 7 * second},
+		"and then a signal":               {forever, []event{{second, hangUp}, {4 * second, signal(4 * second)}}, 0, 7 * second},
+		"the client dies":                 {2 * second, []event{{second, dies}}, second, 4 * second},
+		"a signal":                        {2 * second, []event{{second, signal(second)}}, 0, 4 * second},
+		"the same at once":                {2 * second, []event{{second, signal(second)}, {second, signal(second + 1e6)}}, 0, 4 * second},
+		"the same later":                  {2 * second, []event{{second, signal(second)}, {2 * second, signal(2 * second)}}, 0, 2 * second},
+	} {
+		on := &page.Page{}
+		on.Order.EOFGrace = c.eofGrace
+		on.Order.TermGrace = 3 * second
+		client := clientEnds{}
+		r := lastResort{}
+		var terminated, stopped int64
+		for at := second / 2; at < 20*second && stopped == 0; at += second / 100 {
+			for _, e := range c.events {
+				if e.at >= at && e.at < at+second/100 {
+					e.do(on, &client)
+				}
+			}
+			switch r.next(on, client, at) {
+			case terminateAlone:
+				terminated = at
+			case killAlone:
+				stopped = at
+			}
+		}
+		const late = second / 10 // steps that follow each other
+		if terminated < c.terminated || terminated > c.terminated+late || stopped < c.stopped || stopped > c.stopped+late {
+			t.Errorf("%s: SIGTERM at %d, SIGKILL at %d, want %d and %d", name, terminated, stopped, c.terminated, c.stopped)
+		}
+	}
+}
+
+// While nothing stops the server, a guard goes on to watch it without a brain: another event may come.
+func TestEndlessGraceWithoutABrain(t *testing.T) {
+	r := start(t, "echo up; exec sleep 1000", func(c *config) {
+		c.Dies = deathsMost
+		c.Forever = true
+	})
+	r.line()
+	_ = r.stdin.Close()
+	r.wantLog("brain 1: stdin closed, brain 2: stdin closed, brain 3: stdin closed")
+	r.signal(r.guard(), unix.SIGWINCH)
+	r.status() // the next brain kills it, or the guard ends it, if the third one dies later than that
+	r.wantNothing()
+}
+
+func TestWaitsForEver(t *testing.T) {
+	for name, c := range map[string]struct {
+		changes func(*page.Page)
+		want    bool
+	}{
+		"a hang-up":         {func(*page.Page) {}, true},
+		"of stdout":         {func(on *page.Page) { on.ByGuard.Happened = [8]int64{page.StdoutClosed: 1} }, true},
+		"no hang-up":        {func(on *page.Page) { on.ByGuard.Happened[page.StdinClosed] = 0 }, false},
+		"a grace":           {func(on *page.Page) { on.Order.EOFGrace = 1 }, false},
+		"a stop":            {func(on *page.Page) { on.ByBrain.Phase = page.Terminating }, false},
+		"a request":         {func(on *page.Page) { on.ByGuard.Happened[page.StopRequested] = 1 }, false},
+		"a dead client":     {func(on *page.Page) { on.ByGuard.Happened[page.ClientDied] = 1 }, false},
+		"a signal":          {func(on *page.Page) { on.AddSignal(page.Signal{Number: 1}) }, false},
+		"left-over members": {func(on *page.Page) { on.ByLauncher.BrainEnds = true }, false},
+	} {
+		on := &page.Page{}
+		on.Order.EOFGrace = -1
+		on.ByGuard.Happened[page.StdinClosed] = 1
+		c.changes(on)
+		if got := on.WaitsForEver(); got != c.want {
+			t.Errorf("%s: %t, want %t", name, got, c.want)
+		}
+	}
+}
