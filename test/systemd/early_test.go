@@ -15,6 +15,7 @@ import (
 	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/escape"
 	"github.com/mcpscope/mcpscope/test/host"
+	"github.com/mcpscope/mcpscope/test/pace"
 )
 
 // newEarlyYard is one where servers start before their manager has the scope: the slice is there.
@@ -134,6 +135,51 @@ func TestManagerHangs(t *testing.T) {
 	awake()
 	second.awaitScope()
 	second.ends()
+}
+
+// Launchers that start a scope ask the manager one after the other: its work grows with the square of those that are connected.
+func TestStartsInTurn(t *testing.T) {
+	u := host.Tester
+	y := newEarlyYard(t, u)
+	awake := y.stopManager(t)
+	var directory unix.Stat_t
+	if err := unix.Stat(fmt.Sprintf("/run/user/%d/systemd", u.UID), &directory); err != nil {
+		t.Fatal(err)
+	}
+	var starts []*exec.Cmd
+	for range 3 {
+		cmd := y.host.Command(u, mcpscope, "run", "--backend", backendOf(u), "--", "true")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		starts = append(starts, cmd)
+	}
+	if !pace.Eventually(patience, func() bool { return hasWaitingLock(t, directory.Ino) }) {
+		t.Error("no launcher waits for its turn")
+	}
+	awake()
+	for _, cmd := range starts {
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// hasWaitingLock reports whether a process waits for a lock of the file (proc_locks(5)).
+func hasWaitingLock(t *testing.T, inode uint64) bool {
+	t.Helper()
+	text, err := os.ReadFile("/proc/locks")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const waits, file = "->", 6
+	for line := range strings.Lines(string(text)) {
+		columns := strings.Fields(line)
+		if len(columns) > file && columns[1] == waits && strings.HasSuffix(columns[file], fmt.Sprint(":", inode)) {
+			return true
+		}
+	}
+	return false
 }
 
 // A launcher that is killed before the manager answers leaves no directory: the manager refuses a scope for a process that has ended.

@@ -27,6 +27,7 @@ type Manager struct {
 	conn   *godbus.Conn
 	object godbus.BusObject
 	gone   chan *godbus.Signal // JobRemoved
+	turn   turn
 }
 
 // Kind selects the system manager or the manager of a user.
@@ -61,10 +62,32 @@ func Dial(kind Kind, within time.Duration) (*Manager, error) {
 		_ = conn.Close() // and c
 		return nil, cannotConnect(kind, fmt.Errorf("%s: %w", socketOf(kind), err))
 	}
-	m := &Manager{conn: conn, gone: make(chan *godbus.Signal, 64)}
+	m := &Manager{conn: conn, gone: make(chan *godbus.Signal, 64), turn: noTurn}
 	m.object = conn.Object("org.freedesktop.systemd1", "/org/freedesktop/systemd1")
 	conn.Signal(m.gone)
 	return m, nil
+}
+
+// DialInTurn is Dial for a process that starts a scope. Those of a user connect one after the other. The turn
+// ends when the manager has accepted the start, or with the connection.
+func DialInTurn(kind Kind, within time.Duration) (*Manager, error) {
+	t := noTurn
+	if kind == User {
+		t = awaitTurn(turnDirectory(), turnWithin)
+	}
+	m, err := Dial(kind, within)
+	if err != nil {
+		t.end()
+		return nil, err
+	}
+	m.turn = t
+	return m, nil
+}
+
+// endTurn lets the next process start.
+func (m *Manager) endTurn() {
+	m.turn.end()
+	m.turn = noTurn
 }
 
 // Reach returns why this process can't connect to a manager that is Present. One that hangs can be connected
@@ -121,7 +144,10 @@ func checkPIDs(c net.Conn) error {
 }
 
 // Close closes the connection.
-func (m *Manager) Close() { _ = m.conn.Close() } // no call is pending
+func (m *Manager) Close() {
+	m.endTurn()
+	_ = m.conn.Close() // no call is pending
+}
 
 // Own returns the kind of manager that starts units for this user: root uses the system manager.
 func Own() Kind {
@@ -251,6 +277,7 @@ func (m *Manager) Start(s Scope) (err error) {
 	if err != nil {
 		return err
 	}
+	m.endTurn() // the job may wait for other jobs
 	return m.await(job)
 }
 

@@ -113,7 +113,7 @@ func adopt(g *group.ControlGroup, kind systemd.Kind, c *protocol.Config, guard f
 
 // startScope starts the scope, bound to the client's unit, with the guard in it.
 func (p Place) startScope(w Wanted) (*group.ControlGroup, error) {
-	conn, err := systemd.Dial(p.kind(), busWithin)
+	conn, err := systemd.DialInTurn(p.kind(), busWithin)
 	if err != nil {
 		return nil, err
 	}
