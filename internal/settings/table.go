@@ -47,7 +47,7 @@ var table = [...]Row{
 		Default: "auto",
 		Values:  []string{"auto", "stop", "ignore"}, Only: true,
 		Help: "auto (default): stop when the client dies, if stdin is a pipe or socket " +
-			"that no other process holds open. stop: stop in any case. ignore: never stop",
+			"that no other process holds open. stop: also if stdin is something else. ignore: never stop",
 		parse: func(v *Values, s string) error { return word(&v.Policy.OnClientDeath, s) }},
 	{Name: "replace", For: both, Where: Everywhere,
 		Default: "false",
