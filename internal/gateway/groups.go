@@ -100,26 +100,12 @@ func (g *groups) reportOutside(pid int, argv []string, why error) {
 	g.reporter.reportOutside(pid, argv, g.starters.clientOf(pid).name(), why)
 }
 
-// newGroup puts a program into a group of its own, with all that it has started. A client that has just ended
-// is in no cgroup any more: then the group is made where the program is.
+// newGroup puts a program into a group of its own, with all that it has started.
 func (g *groups) newGroup(s *Server, p *program) (*launcher.Taken, error) {
 	if err := g.servers.checkFiles(); err != nil {
 		return nil, err
 	}
-	t, err := g.tryNewGroup(s, p)
-	if err != nil && p.client.ended() {
-		s.Client = p.pid
-		t, err = g.tryNewGroup(s, p)
-	}
-	return t, err
-}
-
-func (g *groups) tryNewGroup(s *Server, p *program) (*launcher.Taken, error) {
-	pidfd, err := unix.FcntlInt(uintptr(p.pidfd), unix.F_DUPFD_CLOEXEC, 3) // until the server has ended
-	if err != nil {
-		return nil, fmt.Errorf("copy a pidfd: %w", err)
-	}
-	t, err := s.Prepare(client.Child{PID: p.pid, PIDFD: pidfd, ClientPIDFD: p.client.pidfd})
+	t, err := g.prepare(s, p)
 	if err != nil {
 		return nil, err
 	}
@@ -137,6 +123,31 @@ func (g *groups) tryNewGroup(s *Server, p *program) (*launcher.Taken, error) {
 	}
 	g.moveDescendants(t, p.pid, map[int]bool{p.pid: true})
 	return t, nil
+}
+
+// prepare makes a group where the client is. A client that was reaped is in no cgroup, and its pid may be
+// another process's. So if the client has ended by then, the group is made where the program is.
+func (g *groups) prepare(s *Server, p *program) (*launcher.Taken, error) {
+	if p.client.exits() {
+		return g.prepareBeside(p.pid, s, p)
+	}
+	t, err := g.prepareBeside(p.client.PID, s, p)
+	if !p.client.exits() {
+		return t, err
+	}
+	if err == nil { // it may be a tree on a host with cgroups
+		t.Release()
+	}
+	return g.prepareBeside(p.pid, s, p)
+}
+
+func (g *groups) prepareBeside(pid int, s *Server, p *program) (*launcher.Taken, error) {
+	pidfd, err := unix.FcntlInt(uintptr(p.pidfd), unix.F_DUPFD_CLOEXEC, 3) // until the server has ended
+	if err != nil {
+		return nil, fmt.Errorf("copy a pidfd: %w", err)
+	}
+	s.Beside = pid
+	return s.Prepare(client.Child{PID: p.pid, PIDFD: pidfd, ClientPIDFD: p.client.pidfd})
 }
 
 // moveDescendants moves the processes that a member has started. Their later children are born in the group.
@@ -220,7 +231,7 @@ func (g *groups) environmentOf(s *starter) []string {
 func (g *groups) newServer(name string, client *starter) *Server {
 	s := g.configure(g.config.Settings, name)
 	s.Name = name
-	s.Client = client.PID
+	s.Client = client.Identity
 	s.ClientName = client.name()
 	s.Require = g.config.Require
 	s.Messages.Weaker = g.reporter.reportWeaker

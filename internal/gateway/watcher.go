@@ -216,7 +216,7 @@ func (w *watcher) replaceGuard() error {
 func (w *watcher) settle() error {
 	if !w.page.Gateway.MovedOut {
 		s := w.groups.newServer("", w.starters.gateway)
-		s.Client = 0 // we are where the gateway is, or was
+		// We are where the gateway is, or was.
 		if err := s.MoveOut(os.Getpid(), int(w.page.ByGuard.GuardPID)); err != nil {
 			return err
 		}

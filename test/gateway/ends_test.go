@@ -101,6 +101,97 @@ func TestEndIsSeen(t *testing.T) {
 	}
 }
 
+// A server whose gateway has ended and was reaped before the watcher has judged it gets a group all the same,
+// beside the one of the gateway. Its client is the gateway still.
+func TestGatewayIsReapedBeforeTheJudgement(t *testing.T) {
+	for _, backend := range []string{"auto", "cgroup"} {
+		t.Run(backend, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			// its client's end stops it, but does not kill it before it is listed
+			g := w.gateway("--match", "zoo", "--backend", backend, "--term-grace", "1h")
+			w.await(w.watchers)
+			fifo := w.fifo()
+			s := &Server{Members: escape.NewMembers(t), Name: "one"}
+			t.Cleanup(s.Kill)
+			// a program of the shell inherits no other end of its own stdin
+			start := w.script("start", `read line <"$1"; shift; exec "$@"`)
+			g.Tell("quiet one %s %s %s --register %s ignore-both", start, fifo, binaries.Zoo, s.Address)
+			var pid int
+			if _, err := fmt.Sscan(g.Expect("server one"), &pid); err != nil {
+				t.Fatal(err)
+			}
+			thaw := freezeGuards(t, w)
+			if err := os.WriteFile(fifo, []byte("go\n"), 0); err != nil {
+				t.Fatal(err)
+			}
+			if !pace.Eventually(escape.Patience, func() bool { return waitsInExecve(pid) }) {
+				t.Fatal("it executes nothing")
+			}
+			g.Own.Signal(unix.SIGKILL)
+			if _, err := unix.Wait4(g.PID, nil, 0, nil); err != nil {
+				t.Fatal(err)
+			}
+			thaw()
+			taken := w.awaitTaken()
+			if !strings.Contains(taken, "(cgroup)") {
+				t.Errorf("it is no cgroup: %s", taken)
+			}
+			if err := s.UntilReady(escape.Patience); err != nil {
+				t.Fatal(err)
+			}
+			wanted := fmt.Sprintf(`"client":{"pid":%d,`, g.PID)
+			if out := w.run("ls", "--json"); !strings.Contains(strings.Join(strings.Fields(out), ""), wanted) {
+				t.Errorf("its client is not %d: %s", g.PID, out)
+			}
+			s.Main, _ = s.Members.Main()
+			s.Main.Signal(unix.SIGKILL)
+			s.Gone(t)
+			w.clean()
+		})
+	}
+}
+
+// freezeGuards freezes watchers and guards, so that programs wait in their execve.
+func freezeGuards(t *testing.T, w *world) (thaw func()) {
+	t.Helper()
+	dir := filepath.Join(w.slice(), "guards")
+	write := func(text string) {
+		if err := os.WriteFile(filepath.Join(dir, "cgroup.freeze"), []byte(text), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("1")
+	thaw = func() { write("0") }
+	t.Cleanup(thaw)
+	const frozen = "frozen 1"
+	isFrozen := func(text string) bool { return strings.Contains(text, frozen) }
+	if err := escape.AwaitText(filepath.Join(dir, "cgroup.events"), escape.Patience, isFrozen); err != nil {
+		t.Fatal(err)
+	}
+	return thaw
+}
+
+// waitsInExecve reports whether a process is in the call.
+func waitsInExecve(pid int) bool {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/syscall", pid)) // "running", or nothing if it has ended
+	return strings.HasPrefix(string(text), fmt.Sprintf("%d ", unix.SYS_EXECVE))
+}
+
+// awaitTaken returns the explanation of the first server that was taken.
+func (w *world) awaitTaken() (line string) {
+	w.T.Helper()
+	err := escape.AwaitText(w.explain, escape.Patience, func(text string) bool {
+		_, after, isTaken := strings.Cut(text, takenAs)
+		line, _, _ = strings.Cut(after, "\n")
+		return isTaken
+	})
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	return line
+}
+
 // Where a unit is delegated the groups are below it, and so are watcher and guards.
 func TestDelegated(t *testing.T) {
 	t.Parallel()

@@ -144,6 +144,16 @@ func (w *world) script(name, text string) string {
 	return file
 }
 
+// fifo makes a FIFO.
+func (w *world) fifo() string {
+	w.T.Helper()
+	file := filepath.Join(w.T.TempDir(), "fifo")
+	if err := unix.Mkfifo(file, 0o600); err != nil {
+		w.T.Fatal(err)
+	}
+	return file
+}
+
 // A script that starts a server is one server with it, whatever commands of mcpscope it has run before.
 func TestScriptOfAServer(t *testing.T) {
 	for name, text := range map[string]string{
@@ -177,10 +187,7 @@ func TestServerBelowANamedProgram(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	g := w.gateway()
-	fifo := filepath.Join(t.TempDir(), "fifo")
-	if err := unix.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fifo := w.fifo()
 	// the hub writes to its server what a test writes to the FIFO
 	hub := w.script("mcp-hub", `bash -c 'coproc S { exec "$@"; }; cat <"$0" >&${S[1]}' "$@"`)
 	inner := escape.NewMembers(t)

@@ -54,10 +54,7 @@ func newMaking(s *Server) *making {
 	c.Report = s.Report
 	c.Stderr = protocol.StderrInherit
 	c.Quiet = s.Messages.Quiet
-	c.Client.PID = cmp.Or(s.Client, os.Getppid())
-	parent, _ := proc.ReadStat(c.Client.PID) // without a name, if it can't be read
-	c.Client.Start = parent.StartTime
-	c.Client.Name = cmp.Or(s.ClientName, parent.Comm)
+	c.Client = s.identifyClient()
 	c.Path = s.Main.Path
 	c.Engine = protocol.EngineOf(s.Main.Argv)
 	c.Launcher, _ = group.Identify(os.Getpid()) // no backend works without /proc
@@ -65,6 +62,18 @@ func newMaking(s *Server) *making {
 		c.Guard, _ = group.Identify(s.Guard) // as far as it can be seen
 	}
 	return &making{server: &brain.Server{Config: c, Env: s.Env}, wanted: s}
+}
+
+// identifyClient describes the client. One that is not our parent may have ended, and its pid be another's.
+func (s *Server) identifyClient() protocol.ClientFacts {
+	if s.Client.PID != 0 {
+		return protocol.ClientFacts{PID: s.Client.PID, Start: s.Client.Start, Name: s.ClientName}
+	}
+	facts := protocol.ClientFacts{PID: os.Getppid()}
+	parent, _ := proc.ReadStat(facts.PID) // without a name, if it can't be read
+	facts.Start = parent.StartTime
+	facts.Name = cmp.Or(s.ClientName, parent.Comm)
+	return facts
 }
 
 // openPage makes the page.

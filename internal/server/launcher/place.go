@@ -53,7 +53,7 @@ func (s *Server) eachPlaceIn(
 	if err := proc.Ours(); err != nil {
 		return err
 	}
-	root, path, err := group.Position(s.Client)
+	root, path, err := group.Position(s.Beside)
 	hasCgroup := err == nil
 	var missed []error
 	if !hasCgroup && s.Backend != names.Tree { // the only one that needs no cgroup

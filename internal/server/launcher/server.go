@@ -33,10 +33,13 @@ type Server struct {
 	Report     int             // a descriptor, or -1
 	Stderr     protocol.Stderr // one that is taken has its own: see Taken.SetStderr
 	Executable string          // mcpscope itself, for later brains
-	Client     int             // pid of the client where it is not our parent; otherwise 0
 	Guard      int             // pid of that of a gateway, or 0
 	ClientName string          // where its process has another one
 	Origin     protocol.Origin
+	// Client is the client where it is not our parent; otherwise the zero value.
+	Client protocol.Identity
+	// Beside is the process in whose cgroup the place of a group is looked for; 0 for the calling one.
+	Beside int
 	// StrictLimits: the settings do not allow that a limit is missing. Below a gateway the server runs
 	// without it, and its watcher reports that.
 	StrictLimits bool
