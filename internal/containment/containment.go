@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/mcpscope/mcpscope/internal/gateway"
 	"github.com/mcpscope/mcpscope/internal/gateway/early"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/programs"
@@ -190,8 +191,9 @@ func (s *snapshot) add(pid int) {
 		s.guards = append(s.guards, p)
 		return
 	}
-	gateway, _ := strconv.Atoi(argv[2])          // 0 is no process
-	p.GatewayGroup, _ = proc.ReadCgroup(gateway) // "", if the gateway has ended
+	if gateway := gateway.FindGateway(pid, argv[2]); gateway > 0 {
+		p.GatewayGroup, _ = proc.ReadCgroup(gateway) // "", if the gateway has ended
+	}
 	p.ReadOnly = cgroupsAreReadOnly(pid)
 	p.HasTrees = comm == names.WatcherOfTrees
 	s.watchers = append(s.watchers, p)

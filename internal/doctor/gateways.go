@@ -70,7 +70,7 @@ func gatewayLines() []string {
 	for _, g := range gw.List(uid) {
 		running := runningGateway{name: g.Name, pid: g.PID, hasEnded: g.HasEnded()}
 		for _, s := range servers {
-			if g.Starts(s.Client.PID) {
+			if g.IsClient(s.ClientProcess()) {
 				running.servers++
 			}
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/name"
 	"github.com/mcpscope/mcpscope/internal/server/group"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
 // Running is a gateway that has a watcher.
@@ -20,7 +21,11 @@ type Running struct {
 	Name    string
 	PID     int
 	Watcher int
-	Notices Notices // of its watcher
+	// Notices are those of its watcher. They are empty for a gateway in another pid namespace, whose numbers
+	// are other processes' here.
+	Notices Notices
+	// self is the gateway in its own pid namespace.
+	self protocol.Identity
 }
 
 // HasEnded reports whether the gateway itself has: then its watcher waits for its daemons.
@@ -33,6 +38,14 @@ func (r *Running) HasEnded() bool {
 func (r *Running) Starts(pid int) bool {
 	isIt := func(s Starter) bool { return s.Process.PID == pid && group.Alive(s.Process) }
 	return r.PID == pid || slices.ContainsFunc(r.Notices.Starters, isIt)
+}
+
+// IsClient reports whether the client of a server is the gateway, or another starter of its servers.
+func (r *Running) IsClient(c protocol.Identity) bool {
+	if c.Namespace == group.PIDNamespace() {
+		return r.Starts(c.PID)
+	}
+	return c.PID == r.self.PID && c.Namespace == r.self.Namespace
 }
 
 // Gateways are those whose watchers contain the servers of processes below them.
@@ -68,7 +81,7 @@ func (r *Running) Daemons() (texts []string) {
 }
 
 // List finds the gateways of a user, or of group.Everyone, by their watchers' command lines, which that
-// user's processes may have forged.
+// user's processes may have forged. A gateway whose pid can't be found out is left out.
 func List(uid int) (found []Running) {
 	_ = proc.Each(func(pid int) bool { // no process is found without /proc
 		gateway, isWatcher := readWatcher(pid, uid)
@@ -87,15 +100,19 @@ func readWatcher(pid, uid int) (gateway Running, isWatcher bool) {
 	if len(argv) != 6 || argv[0] != "mcpscope" || argv[1] != early.WatchCommand {
 		return Running{}, false
 	}
-	number, err := strconv.Atoi(argv[2])
-	if err != nil || number <= 0 {
-		return Running{}, false
-	}
 	status, err := proc.ReadStatus(pid) // its directory is root's: it keeps tracers off
 	if err != nil || !group.Includes(uid, status.UID[0]) {
 		return Running{}, false
 	}
+	number := FindGateway(pid, argv[2])
+	if number == 0 {
+		return Running{}, false
+	}
 	gateway = Running{Name: nameOf(number, argv[3]), PID: number, Watcher: pid}
+	if status.Nested {
+		gateway.self = identityIn(pid, argv[2])
+		return gateway, true
+	}
 	dir, err := openGroupOf(pid)
 	if err != nil {
 		return gateway, true
@@ -104,6 +121,42 @@ func readWatcher(pid, uid int) (gateway Running, isWatcher bool) {
 	gateway.Notices = readNotices(dir, number)
 	gateway.Name = cmp.Or(gateway.Name, gateway.Notices.Name) // it has ended
 	return gateway, true
+}
+
+// FindGateway returns the pid of a watcher's gateway, 0 for none. written is the number on the watcher's
+// command line, which is of the watcher's pid namespace. For a container it is another process's here: 1 is
+// not our init. A gateway in another namespace is found only while it lives, and if that may be read.
+func FindGateway(watcher int, written string) (pid int) {
+	status, err := proc.ReadStatus(watcher)
+	if err != nil {
+		return 0 // it has ended
+	}
+	wanted := identityIn(watcher, written)
+	if !status.Nested {
+		return wanted.PID
+	}
+	if wanted.PID == 0 || wanted.Namespace == 0 {
+		return 0
+	}
+	_ = proc.Each(func(other int) bool { // no process is found without /proc
+		st, err := proc.ReadStatus(other)
+		isNumber := err == nil && st.Nested && st.Inside == wanted.PID
+		if isNumber && group.PIDNamespaceOf(other) == wanted.Namespace {
+			pid = other
+		}
+		return pid == 0
+	})
+	return pid
+}
+
+// identityIn returns the process with that number in the pid namespace of a watcher. Its pid is 0 for another
+// text.
+func identityIn(watcher int, written string) protocol.Identity {
+	number, err := strconv.Atoi(written)
+	if err != nil || number < 0 {
+		return protocol.Identity{}
+	}
+	return protocol.Identity{PID: number, Namespace: group.PIDNamespaceOf(watcher)}
 }
 
 // nameOf is a gateway's name; an early start gives none of some commands. It is "" in the middle of the exec.

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcpscope/mcpscope/internal/gateway"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/test/escape"
 	"github.com/mcpscope/mcpscope/test/host"
 	"github.com/mcpscope/mcpscope/test/pace"
@@ -67,6 +69,29 @@ func TestContainer(t *testing.T) {
 				t.Errorf("stderr does not have %q: %s", want, text)
 			}
 		})
+	}
+}
+
+// The watcher of a gateway in a container has the number that its gateway has there. Here that number is another
+// process's: a gateway that is process 1 is not the init of this host, below which everything runs.
+func TestGatewayInAContainerIsFoundByItsOwnPID(t *testing.T) {
+	t.Parallel()
+	cmd := host.Poor(t, host.Container, binaries.mcpscope, "gateway", "--match", "*zoo*", "--", binaries.like)
+	g := StartContained(t, cmd)
+	if g.PID != 1 {
+		t.Fatalf("the gateway is %d in the container, want 1", g.PID)
+	}
+	s := g.Server(binaries.Programs, "one", "plain")
+	if outer, found := gateway.Around().Of(os.Getpid()); found {
+		t.Errorf("this test is below %s[%d]", outer.Name, outer.PID)
+	}
+	st, err := proc.ReadStat(s.Main.PID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	outer, found := gateway.Around().Of(s.Main.PID)
+	if !found || outer.PID != st.PPID {
+		t.Errorf("the server is below %s[%d] (%t), want %d", outer.Name, outer.PID, found, st.PPID)
 	}
 }
 

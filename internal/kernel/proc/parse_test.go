@@ -176,7 +176,8 @@ SigCgt:	0000000000000002
 func TestParseStatus(t *testing.T) {
 	got, err := ParseStatus([]byte(statusSample))
 	want := Status{
-		Tgid: 6794, Tracer: 12, UID: [4]int{1000, 1001, 1002, 1003}, Inside: 3, Pending: 1 << 9,
+		Tgid: 6794, Tracer: 12, UID: [4]int{1000, 1001, 1002, 1003}, Inside: 3, Nested: true,
+		Pending: 1 << 9,
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v\nwant %+v", got, err, want)

@@ -499,6 +499,7 @@ type Status struct {
 	Tracer int    // a thread that traces it, or 0
 	UID    [4]int // real, effective, saved, file system
 	Inside int    // the thread in its own pid namespace, 0 without that line
+	Nested bool   // that is another one than that of /proc, below it
 	// Filtered: a seccomp filter judges its system calls.
 	Filtered bool
 	// Pending are signals to the whole process that it has not got: signal n is bit n-1.
@@ -531,6 +532,7 @@ func ParseStatus(b []byte) (s Status, err error) {
 			all := strings.Fields(value)
 			if len(all) > 0 {
 				s.Inside, err = strconv.Atoi(all[len(all)-1])
+				s.Nested = len(all) > 1
 			}
 		}
 		if err != nil {

@@ -23,7 +23,7 @@ func Holders(servers []*Listed) map[string][]proc.Stat {
 	ends := map[string]client.End{}
 	members := map[int]bool{}
 	for _, s := range servers {
-		if s.Client.PID == 0 || group.Alive(clientOf(s)) {
+		if s.Client.PID == 0 || group.Alive(s.ClientProcess()) {
 			continue
 		}
 		pids, _ := s.Processes() // as far as they can be listed
@@ -71,7 +71,7 @@ func stdinOf(pids []int) (end client.End, found bool) {
 	return client.EndOpposite(file, isSocket), true
 }
 
-// clientOf is in the pid namespace of its launcher.
-func clientOf(s *Listed) protocol.Identity {
+// ClientProcess identifies the client, which is in the pid namespace of the launcher.
+func (s *Listed) ClientProcess() protocol.Identity {
 	return protocol.Identity{PID: s.Client.PID, Start: s.Client.Start, Namespace: s.Facts.Launcher.Namespace}
 }

@@ -347,6 +347,6 @@ func (s *Session) preferServers() error {
 
 // clientRuns reports whether the pid of the client is still its own.
 func (s *Listed) clientRuns() bool {
-	started := protocol.Identity{PID: s.Client.PID, Start: s.Client.Start, Namespace: group.PIDNamespace()}
-	return s.Client.PID > 0 && group.Alive(started)
+	client := s.ClientProcess()
+	return client.PID > 0 && client.Namespace == group.PIDNamespace() && group.Alive(client)
 }

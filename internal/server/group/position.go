@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -189,9 +190,15 @@ func InitReaps() bool {
 // PIDNamespace is the inode number of ours, 0 if that can't be read.
 func PIDNamespace() uint64 { return namespace("pid") }
 
-func namespace(kind string) uint64 {
+// PIDNamespaceOf is that of a process, 0 if it can't be read: of another user's, and of one that no other
+// process may trace.
+func PIDNamespaceOf(pid int) uint64 { return namespaceOf(strconv.Itoa(pid), "pid") }
+
+func namespace(kind string) uint64 { return namespaceOf("self", kind) }
+
+func namespaceOf(process, kind string) uint64 {
 	var ns unix.Stat_t
-	if unix.Stat("/proc/self/ns/"+kind, &ns) != nil {
+	if unix.Stat("/proc/"+process+"/ns/"+kind, &ns) != nil {
 		return 0
 	}
 	return ns.Ino
