@@ -76,10 +76,7 @@ func inspect(s *fleet.Listed) (Inspection, error) {
 		found.Stdio = fleet.Stdio(found.Tree[0].PID)
 	}
 	found.count(s)
-	for _, p := range fleet.Ancestry(s.Client.PID) {
-		if p.PID == s.Client.PID {
-			p.Comm = s.Client.Name
-		}
+	for _, p := range s.ClientAncestry() {
 		found.Ancestry = append(found.Ancestry, Process{PID: p.PID, Name: p.Comm})
 	}
 	return found, err

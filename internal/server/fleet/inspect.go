@@ -84,6 +84,23 @@ func Ancestry(pid int) (all []proc.Stat) {
 	return all
 }
 
+// ClientAncestry is that of the client. It is empty for one that has ended, whose pid may be another
+// process's. Of a client in another pid namespace the ancestors are not known.
+func (s *Listed) ClientAncestry() []proc.Stat {
+	client := s.ClientProcess()
+	switch {
+	case client.PID == 0 || !group.Alive(client):
+		return nil
+	case client.Namespace != group.PIDNamespace():
+		return []proc.Stat{{PID: client.PID, Comm: s.Client.Name}}
+	}
+	all := Ancestry(client.PID)
+	if len(all) > 0 {
+		all[0].Comm = s.Client.Name
+	}
+	return all
+}
+
 // Stdio returns the files of a process's stdin, stdout and stderr.
 func Stdio(pid int) map[string]string {
 	all := map[string]string{}
