@@ -12,8 +12,8 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
 )
 
-// Bare is the memory, in bytes, that the processes of configured servers outside any group have each for
-// themselves.
+// Bare is the memory, in bytes, that this user's processes of configured servers outside any group have each
+// for themselves.
 func Bare() (memory uint64) {
 	servers, _ := fleet.List(os.Getuid()) // as far as they can be listed
 	defer selection.Close(servers)
@@ -21,8 +21,9 @@ func Bare() (memory uint64) {
 	// Not those of other projects: wrap does not read them, so a restart of their clients changes nothing.
 	rules, _ := configured(clientconfig.Everywhere()) // as far as they can be read
 	_ = proc.Each(func(pid int) bool {                // no process, without /proc
-		isBare := rules.Server(arguments(pid)) != nil && !slices.Contains(inside, pid)
-		if isBare {
+		status, err := proc.ReadStatus(pid)
+		isOwn := err == nil && status.UID[0] == os.Getuid() // servers of other users are not in the list
+		if isOwn && rules.Server(arguments(pid)) != nil && !slices.Contains(inside, pid) {
 			m := proc.ReadMemory(pid)
 			memory += m.Resident - m.Shared
 		}
