@@ -35,6 +35,21 @@ func (c *candidate) decided() bool {
 	return c.isDecided
 }
 
+// decide ends a candidate, and returns false if another thread has done that.
+//
+// A thread that has decided about a candidate without a group, and holds its mu, may call this for candidates
+// with groups: see groups.moveChild. No thread that holds the mu of one with a group locks another one. So
+// threads can't wait for each other in a circle.
+func (c *candidate) decide() (decided bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.isDecided {
+		return false
+	}
+	c.isDecided = true
+	return true
+}
+
 // setArguments is for a candidate's process that executes another program.
 func (c *candidate) setArguments(argv []string) {
 	c.mu.Lock()
@@ -128,15 +143,6 @@ func (all *candidates) withStdin(stdin file) *candidate {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	return all.byStdin[stdin]
-}
-
-// leaveToGroup ends the candidate that a process is, whose members are moved to another group.
-func (all *candidates) leaveToGroup(pid int) {
-	if found := all.withGroup(pid); found != nil {
-		found.mu.Lock()
-		defer found.mu.Unlock()
-		found.isDecided = true
-	}
 }
 
 // withGroup returns the candidate that a process is and that has a group, or nil.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -160,33 +161,71 @@ func (g *groups) moveDescendants(t *launcher.Taken, parent int, seen map[int]boo
 		}
 		if !seen[pid] {
 			seen[pid] = true
-			if g.moveChild(t, parent, pid, pidfd) {
-				g.moveDescendants(t, pid, seen)
-			}
+			g.moveChild(t, parent, pid, pidfd, seen)
 		}
 		_ = unix.Close(pidfd) // no data can be lost
 	}
 }
 
-// moveChild moves a child of a member, unless it is part of another server.
-func (g *groups) moveChild(t *launcher.Taken, parent, pid, pidfd int) (isMember bool) {
+// moveChild moves a child of a member with its descendants, unless it is part of another server.
+func (g *groups) moveChild(t *launcher.Taken, parent, pid, pidfd int, seen map[int]bool) {
 	st, err := proc.ReadStat(pid) // its pid may be another's, as long as there is no pidfd
 	if err != nil || st.PPID != parent {
-		return false
+		return
 	}
-	membership := g.memberships.of(pid)
-	if membership == memberOfServer || linux.Ended(pidfd) {
-		return false
+	placed := g.candidates.withGroup(pid)
+	if placed != nil && !t.IsProven() {
+		return // both have a group for their names alone, and each is watched by itself
 	}
-	if membership == memberOfUnproven {
-		g.candidates.leaveToGroup(pid)
+	if placed != nil && placed.decide() {
+		defer g.absorb(t, placed.group)
 	}
-	err = t.TakeAlso(pid, pidfd)
+	if g.memberships.of(pid) == memberOfServer || linux.Ended(pidfd) {
+		return
+	}
+	g.moveMember(t, pid, pidfd)
+	g.moveDescendants(t, pid, seen) // also if the child itself can't be moved
+}
+
+// moveMember moves one process. Its pidfd was open before anything was read about it.
+func (g *groups) moveMember(t *launcher.Taken, pid, pidfd int) {
+	err := t.TakeAlso(pid, pidfd)
 	if err != nil && !linux.Ended(pidfd) {
 		why := fmt.Errorf("it can't be moved to the group of %s: %w", t.ID(), err)
 		g.reportOutside(pid, arguments(pid), why)
 	}
-	return true // its children may be movable
+}
+
+// absorbLooks is how often absorb looks for members that were born while others were moved.
+const absorbLooks = 20
+
+// absorb moves the rest of the group of a program that a server has started: a member whose parent has ended
+// is no descendant of the server. Then it gives the group up, for which an execve need not wait.
+func (g *groups) absorb(t, placed *launcher.Taken) {
+	moved := map[int]bool{}
+	for range absorbLooks {
+		pids := slices.DeleteFunc(launcher.ListMembers(placed), func(pid int) bool { return moved[pid] })
+		if len(pids) == 0 {
+			break
+		}
+		for _, pid := range pids {
+			moved[pid] = true
+			g.absorbMember(t, placed, pid)
+		}
+	}
+	g.following.Go(func() { g.servers.release(placed) })
+}
+
+func (g *groups) absorbMember(t, placed *launcher.Taken, pid int) {
+	pidfd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return // it has ended
+	}
+	defer unix.Close(pidfd)
+	isMember := slices.Contains(launcher.ListMembers(placed), pid) // before, its pid may be another's
+	if isMember && !linux.Ended(pidfd) {
+		g.moveMember(t, pid, pidfd)
+	}
 }
 
 // giveJournal replaces the stderr of a program that waits in its execve by a stream to the journal. It

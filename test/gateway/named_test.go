@@ -3,6 +3,7 @@
 package gateway
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/test/escape"
+	"github.com/mcpscope/mcpscope/test/pace"
 )
 
 // A developer of servers runs programs all day that only their names say to be servers: mcp_report.py in a
@@ -198,20 +200,115 @@ func TestServerBelowANamedProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	main, _ := inner.Main()
+	closeInput := w.writeUntil(fifo, func() bool { return w.isExplained(main.PID, takenAs) })
+	closeInput() // the end of the server's stdin
+	inner.WantDead(t)
+}
+
+// writeUntil writes messages to a FIFO until a condition is true. The end of its own side is for the caller.
+func (w *world) writeUntil(fifo string, isTrue func() bool) (closeInput func()) {
+	w.T.Helper()
 	file, err := os.OpenFile(fifo, os.O_WRONLY, 0)
 	if err != nil {
+		w.T.Fatal(err)
+	}
+	closeInput = func() { _ = file.Close() } // once more, at the end of the test
+	w.T.Cleanup(closeInput)
+	const message = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}` + "\n"
+	isWritten := pace.Eventually(escape.Patience, func() bool {
+		if isTrue() {
+			return true
+		}
+		if _, err := file.WriteString(message); err != nil {
+			w.T.Fatal(err)
+		}
+		return false
+	})
+	if !isWritten {
+		w.T.Fatal("nothing comes of the messages")
+	}
+	return closeInput
+}
+
+// hub starts a program of the zoo by pipes, and writes to it what a test writes to a FIFO. prepare is a command of bash
+// that runs in between.
+func (w *world) hub(g *Gateway, fifo, program, prepare string) *escape.Members {
+	w.T.Helper()
+	// bash closes copies of these descriptors when it executes another program
+	const line = `exec bash -c 'fifo=$0; coproc S { exec "$@"; }
+exec 7>/proc/self/fd/${S[1]} 8</proc/self/fd/${S[0]}; %s; cat <"$fifo" >&7' "$@"`
+	inner := escape.NewMembers(w.T)
+	w.T.Cleanup(inner.Kill)
+	g.Tell("quiet hub %s %s %s --register %s ignore-eof",
+		w.script("hub", fmt.Sprintf(line, prepare)), fifo, program, inner.Address)
+	return inner
+}
+
+// A program that a server has started before it was recognized is part of that, also if it has got a group for its
+// name, or if its client writes MCP to it later.
+func TestChildOfAServer(t *testing.T) {
+	for name, isNamed := range map[string]bool{"helper-mcp": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			g := w.gateway()
+			fifo := w.fifo()
+			inner := w.hub(g, fifo, w.named(name), ":")
+			var hub int
+			if _, err := fmt.Sscan(g.Expect("server hub"), &hub); err != nil {
+				t.Fatal(err)
+			}
+			if err := inner.UntilReady(escape.Patience); err != nil {
+				t.Fatal(err)
+			}
+			main, _ := inner.Main()
+			if isNamed {
+				w.explained(main.PID, "placed in")
+			}
+			before := mustPath(t, main.PID)
+			g.Tell("hello hub")
+			w.explained(hub, takenAs)
+			whole := mustPath(t, hub)
+			if isNamed {
+				group := filepath.Join(w.slice(), filepath.Base(before))
+				if err := escape.AwaitRemoval(group, escape.Patience); err != nil {
+					t.Errorf("the group of a part of the server: %v", err)
+				}
+			} else {
+				w.writeUntil(fifo, func() bool { return w.isExplained(main.PID, "") })
+			}
+			if path := mustPath(t, main.PID); path != whole {
+				t.Errorf("it is in %s, and the server that has started it in %s", path, whole)
+			}
+			g.Own.Signal(unix.SIGKILL)
+			inner.WantDead(t)
+			w.clean()
+		})
+	}
+}
+
+// A server is watched by itself below a program that has a group for its name alone, also if it was there before.
+func TestServerBelowAProgramThatIsPlacedLater(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	g := w.gateway()
+	fifo := w.fifo()
+	build := w.script("build-mcp", `cat <"$1" >&7`)
+	prepare := `until grep -q /mcp- /proc/$S_PID/cgroup; do sleep 0.01; done; exec ` + build + ` "$fifo"`
+	inner := w.hub(g, fifo, w.named("helper-mcp"), prepare)
+	var hub int
+	if _, err := fmt.Sscan(g.Expect("server hub"), &hub); err != nil {
 		t.Fatal(err)
 	}
-	defer file.Close()
-	const message = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}` + "\n"
-	for !w.isExplained(main.PID, takenAs) {
-		if _, err := file.WriteString(message); err != nil {
-			t.Fatal(err)
-		}
-		escape.PollFor(escape.Patience >> 10)
+	if err := inner.UntilReady(escape.Patience); err != nil {
+		t.Fatal(err)
 	}
-	_ = file.Close() // the end of the server's stdin
-	inner.WantDead(t)
+	main, _ := inner.Main()
+	w.explained(hub, "placed in")
+	closeInput := w.writeUntil(fifo, func() bool { return w.isExplained(main.PID, takenAs) })
+	closeInput() // the end of the server's stdin
+	main.Signal(unix.SIGKILL)
+	w.clean()
 }
 
 // A program that a tool has put into a cgroup of its own stays there, whatever it is called.

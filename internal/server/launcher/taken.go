@@ -197,6 +197,12 @@ func (t *Taken) IsProven() bool { return !t.server.Page.Order.Unproven }
 // Main is a pidfd of the main process and its pid; the pidfd is -1 if that has ended.
 func (t *Taken) Main() (pid, pidfd int) { return t.Config.Main.PID, t.client.Main }
 
+// ListMembers lists the processes of the group of a server.
+func ListMembers(t *Taken) []int {
+	pids, _ := t.server.Group.PIDs() // none, if it was removed
+	return pids
+}
+
 // HeldIn reports whether a process with these ends can write to the server's stdin.
 func (t *Taken) HeldIn(ends client.Ends) bool { return t.client.HeldIn(ends) }
 
