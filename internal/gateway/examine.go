@@ -190,9 +190,14 @@ func (x *examiner) accept(c *candidate, why string, next *nextExec) {
 		call = next.call
 	}
 	x.candidates.rememberSpoken(c.program.argv)
-	if c.group != nil {
+	switch {
+	case c.group != nil:
 		x.groups.prove(c.group, &c.program, why)
-	} else {
+	case x.groups.memberships.of(c.program.pid) == memberOfServer:
+		// A server has started it, and was recognized before. So it is part of that, as a program is that a
+		// server starts later.
+		x.reporter.explanations.write(c.program.pid, "left", c.program.argv, "it is part of another server")
+	default:
 		x.groups.contain(c.program, call, why)
 	}
 }

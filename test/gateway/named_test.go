@@ -247,7 +247,7 @@ exec 7>/proc/self/fd/${S[1]} 8</proc/self/fd/${S[0]}; %s; cat <"$fifo" >&7' "$@"
 // A program that a server has started before it was recognized is part of that, also if it has got a group for its
 // name, or if its client writes MCP to it later.
 func TestChildOfAServer(t *testing.T) {
-	for name, isNamed := range map[string]bool{"helper-mcp": true} {
+	for name, isNamed := range map[string]bool{"helper-mcp": true, "helper": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
