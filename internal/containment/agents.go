@@ -3,7 +3,6 @@
 package containment
 
 import (
-	"cmp"
 	"fmt"
 	"os"
 	"path"
@@ -19,27 +18,14 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// clientOf returns the client whose configurations an agent reads, "" for another program. Agents start MCP
-// servers and tools in a terminal.
-func clientOf(program string) string {
+// isAgent reports whether a program is an agent, which starts MCP servers and tools in a terminal.
+func isAgent(program string) bool {
 	switch program {
-	case "auggie":
-		return "augment"
-	case "claude":
-		return "claude-code"
-	case "cn":
-		return "continue"
-	case "cursor-agent":
-		return "cursor"
-	case "droid":
-		return "factory"
-	case "qodercli":
-		return "qoder"
-	case "amp", "cline", "codex", "copilot", "crush", "gemini", "goose", "hermes", "kilo", "kimi", "opencode",
-		"qwen":
-		return program
+	case "amp", "auggie", "claude", "cline", "cn", "codex", "copilot", "crush", "cursor-agent", "droid",
+		"gemini", "goose", "hermes", "kilo", "kimi", "opencode", "qodercli", "qwen":
+		return true
 	}
-	return ""
+	return false
 }
 
 // Agent is a running agent.
@@ -68,7 +54,9 @@ func Agents() []Agent {
 		_, isBelowGateway := around.Of(pid)
 		dir, _ := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid)) // "" if it can't be read
 		inside := isBelowGateway || isInGroup(pid)
-		found = append(found, Agent{PID: pid, Name: agent, Client: clientOf(agent), Dir: dir, Inside: inside})
+		found = append(found, Agent{
+			PID: pid, Name: agent, Client: name.ClientOf(agent), Dir: dir, Inside: inside,
+		})
 		return true
 	})
 	return withoutParts(found)
@@ -84,7 +72,7 @@ func agentName(argv []string) string {
 	if program == "node" || program == "bun" {
 		program = name.Derive(argv)
 	}
-	if clientOf(program) == "" {
+	if !isAgent(program) {
 		return ""
 	}
 	return program
@@ -120,9 +108,9 @@ func ClientsInside() map[string]string { return insideOf(Agents(), gateway.List(
 
 func insideOf(agents []Agent, gateways []gateway.Running) map[string]string {
 	inside := map[string]string{}
-	add := func(client, name string, pid int) {
+	add := func(client, program string, pid int) {
 		if inside[client] == "" {
-			inside[client] = cli.OneLine(fmt.Sprintf("%s[%d]", name, pid))
+			inside[client] = cli.OneLine(fmt.Sprintf("%s[%d]", program, pid))
 		}
 	}
 	for _, a := range agents {
@@ -131,8 +119,8 @@ func insideOf(agents []Agent, gateways []gateway.Running) map[string]string {
 		}
 	}
 	for _, g := range gateways {
-		if !g.HasEnded() { // a gateway that is no agent is called as its client
-			add(cmp.Or(clientOf(g.Name), g.Name), g.Name, g.PID)
+		if !g.HasEnded() {
+			add(name.ClientOf(g.Name), g.Name, g.PID)
 		}
 	}
 	for _, a := range agents {

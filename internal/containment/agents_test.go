@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/clientconfig/known"
 	"github.com/mcpscope/mcpscope/internal/gateway"
+	"github.com/mcpscope/mcpscope/internal/name"
 )
 
 // An interpreter may run an agent. Other programs of that interpreter are no agents.
@@ -38,9 +39,10 @@ func TestAgentName(t *testing.T) {
 func TestClientOf(t *testing.T) {
 	for _, agent := range strings.Fields(`amp auggie claude cline cn codex copilot crush cursor-agent droid gemini
 		goose hermes kilo kimi opencode qodercli qwen`) {
-		isIt := func(c known.Client) bool { return c.ID == clientOf(agent) }
-		if !slices.ContainsFunc(known.All(), isIt) {
-			t.Errorf("%s: %q is no client", agent, clientOf(agent))
+		client := name.ClientOf(agent)
+		isIt := func(c known.Client) bool { return c.ID == client }
+		if !isAgent(agent) || !slices.ContainsFunc(known.All(), isIt) {
+			t.Errorf("%s: %q is no client", agent, client)
 		}
 	}
 }
@@ -68,6 +70,7 @@ func TestInside(t *testing.T) {
 	outside := Agent{PID: 9, Name: "claude", Client: "claude-code"}
 	codex := Agent{PID: 10, Name: "codex", Client: "codex", Inside: true}
 	hermes := gateway.Running{PID: os.Getpid(), Name: "hermes"}
+	daemon := gateway.Running{PID: os.Getpid(), Name: "hermes-gateway"}
 	openclaw := gateway.Running{PID: os.Getpid(), Name: "openclaw"}
 	ended := gateway.Running{PID: 1 << 30, Name: "droid"}
 	self := "[" + strconv.Itoa(os.Getpid()) + "]"
@@ -80,6 +83,7 @@ func TestInside(t *testing.T) {
 		{[]Agent{inside, second, codex}, nil, map[string]string{"claude-code": "claude[7]", "codex": "codex[10]"}},
 		{[]Agent{inside, outside, codex}, nil, map[string]string{"codex": "codex[10]"}},
 		{[]Agent{outside}, nil, map[string]string{}},
+		{nil, []gateway.Running{daemon}, map[string]string{"hermes": "hermes-gateway" + self}},
 		{nil, []gateway.Running{hermes, openclaw, ended}, map[string]string{"hermes": "hermes" + self, "openclaw": "openclaw" + self}},
 	} {
 		if got := insideOf(c.agents, c.gateways); !maps.Equal(got, c.want) {

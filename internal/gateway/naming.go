@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"hash/fnv"
 	"maps"
-	"path"
 	"slices"
 	"strings"
 
@@ -73,7 +72,7 @@ func (r Rules) serverName(made recipe, gateway string) string {
 	if len(entries) == 0 { // a client starts a program in a runner's cache by another command line
 		entries = r.namedEntries(func(c *Configured) bool { return name.Derive(c.Argv) == derived })
 	}
-	client := clientOf(gateway)
+	client := name.ClientOf(gateway)
 	isOfClient := func(c *Configured) bool { return c.Client != "" && c.Client == client }
 	isRefuted := func(c *Configured) bool {
 		return len(c.Env) != len(made.variables) || !c.sets(made.variables)
@@ -122,19 +121,4 @@ func mostSpecificName(entries []*Configured) string {
 		}
 	}
 	return found
-}
-
-// clientOf returns the client that a program is, as `mcpscope wrap` calls it.
-func clientOf(program string) string {
-	program = strings.ToLower(path.Base(program))
-	if client, known := clients[program]; known {
-		return client
-	}
-	return program
-}
-
-// clients are those whose programs have other names.
-var clients = map[string]string{
-	"claude": "claude-code", "gemini-cli": "gemini", "qwen-code": "qwen", "cn": "continue", "code": "vscode",
-	"cursor-agent": "cursor", "kiro-cli": "kiro", "hermes-gateway": "hermes", "hermes-agent": "hermes",
 }

@@ -47,6 +47,7 @@ func TestServerName(t *testing.T) {
 		{Name: "omem", Client: "opencode", Argv: memory},
 		{Name: "prod", Client: "cursor", Argv: memory, Env: file("/p")},
 		{Name: "test", Client: "cursor", Argv: memory, Env: file("${HOME}/t")},
+		{Name: "fact", Client: "factory", Argv: memory},
 		{Name: "one", Client: "codex", Argv: []string{"uvx", "some-tool"}},
 		{Name: "two", Client: "codex", Argv: []string{"uvx", "some-tool"}},
 	}}
@@ -57,6 +58,7 @@ func TestServerName(t *testing.T) {
 	}{
 		{"the entry of the gateway's client", "claude", "mcp-server-memory", nil, "late"},
 		{"the same with a variable that the client adds", "claude", "mcp-server-memory", file("/a"), "late"},
+		{"the entry of a client whose program has another name", "droid", "mcp-server-memory", nil, "fact"},
 		{"another client", "opencode", "mcp-server-memory", nil, "omem"},
 		{"the variables decide", "cursor", "mcp-server-memory", file("/p"), "prod"},
 		{"with a variable in their text", "cursor", "mcp-server-memory", file("/home/a/t"), "test"},
