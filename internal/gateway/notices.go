@@ -87,13 +87,21 @@ type reporter struct {
 }
 
 // reportNote reports something about the gateway, once.
-func (r *reporter) reportNote(text string) {
+func (r *reporter) reportNote(text string) { r.reportAs(journal.Note, text) }
+
+// reportNoneContained reports that no server of the gateway is contained.
+func (r *reporter) reportNoneContained(why error) {
+	r.reportAs(journal.Uncontained, "its servers are not contained: "+why.Error())
+}
+
+// reportAs writes a note, which is an event of that kind in the journal.
+func (r *reporter) reportAs(event journal.Event, text string) {
 	r.updateNotices(func(n *Notices) {
 		if slices.Contains(n.Notes, clip(text)) {
 			return
 		}
 		r.explanations.write(r.gateway.PID, "note", nil, text)
-		r.logUncontained(r.gateway.name()+": "+text, "")
+		r.sendJournal(systemd.Warning, event, r.gateway.name()+": "+text, "")
 		n.addNote(clip(text))
 	})
 }
@@ -159,15 +167,10 @@ func (r *reporter) reportOutside(pid int, argv []string, client string, why erro
 		command = argv[0]
 	}
 	message := fmt.Sprintf("%s[%d] of %s is not contained: %s", command, pid, client, text)
-	r.logUncontained(message, command)
+	r.sendJournal(systemd.Warning, journal.Uncontained, message, command)
 	r.updateNotices(func(n *Notices) {
 		n.addOutside(Outside{Process: process, Command: clip(command), Why: clip(text)})
 	})
-}
-
-// logUncontained writes to the journal. server is a command, "" for a note about the gateway.
-func (r *reporter) logUncontained(text, server string) {
-	r.sendJournal(systemd.Warning, journal.Uncontained, text, server)
 }
 
 func (r *reporter) logDaemon(daemon *starter) {
@@ -176,6 +179,8 @@ func (r *reporter) logDaemon(daemon *starter) {
 	r.sendJournal(systemd.Info, journal.Daemon, message, daemon.name())
 }
 
+// sendJournal writes an event to the journal. name is that of a daemon, the command of a server, or "" for
+// the gateway.
 func (r *reporter) sendJournal(level systemd.Priority, event journal.Event, message, name string) {
 	client := r.gateway.name()
 	if client == programs.Tool {

@@ -58,6 +58,6 @@ func (w *watcher) leaveSession() {
 	}
 	if err := launcher.LeaveSession(w.config.Session); err != nil {
 		text := "its session is left, for a sweep: " + err.Error()
-		w.reporter.sendJournal(systemd.Warning, journal.Uncontained, text, "")
+		w.reporter.sendJournal(systemd.Warning, journal.Note, text, "")
 	}
 }

@@ -260,7 +260,7 @@ func (w *watcher) readConfigured() (servers []Configured, err error) {
 func (w *watcher) refuse(why error) {
 	defer w.servers.guard.Send(page.WordDone)
 	if !w.config.Require {
-		w.reporter.reportNote("its servers are not contained: " + why.Error())
+		w.reporter.reportNoneContained(why)
 		return
 	}
 	copy(w.page.Gateway.Refusal[:], why.Error())

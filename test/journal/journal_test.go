@@ -308,6 +308,25 @@ func TestOutOfMemoryBelowAGateway(t *testing.T) {
 	}
 }
 
+// A gateway's server without its limit is contained: that is an event of another kind.
+func TestNoteOfAGateway(t *testing.T) {
+	f := system.events(t, "")
+	program := filepath.Join(t.TempDir(), "unlimited")
+	if err := escape.WriteProgram(program, "#!/bin/sh\n"); err != nil {
+		t.Fatal(err)
+	}
+	flags := []string{"gateway", "--backend", "tree", "--match", program, "--memory-max", "20M"}
+	out := output(t, system.command(t, append(flags, "--", "sh", "-c", `"$0" | cat`, program)...))
+	if out.status != 0 {
+		t.Errorf("the gateway: %+v", out)
+	}
+	const note = ": servers run without a limit: "
+	line := f.until(note, func(line string) bool { return strings.Contains(line, note) })
+	if e := eventIn(t, line); e.Event != "note" {
+		t.Errorf("%+v", e)
+	}
+}
+
 // One user's events are not another's, however they are called.
 func TestUsersSeeTheirOwn(t *testing.T) {
 	for _, b := range []backend{system, user} {
