@@ -6,7 +6,10 @@
 // A watcher beside it holds each program that the gateway executes before it runs (notify/). It reads facts
 // about the program (read.go), judges by them without any input or output (judge.go, rules.go), and acts
 // (act.go): groups.go makes a group, and examine.go reads the unread bytes of a program's stdin until that
-// is decided. A guard starts the watcher, again if that is killed, and continues calls after a second
-// without a watcher. The package never keeps a program from being executed, but the gateway itself
-// (--require): a server that can't be contained runs as it would have.
+// is decided. A guard starts the watcher, and the next one if that is killed. Calls wait for the first
+// watcher for 10 s, and for a later one for a second. Then the guard continues them.
+//
+// The package never keeps a program from being executed: a server that can't be contained runs as it would
+// have. With --require it does not execute the gateway if no server can be contained, and calls wait until
+// there is a watcher.
 package gateway
