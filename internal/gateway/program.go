@@ -4,6 +4,7 @@ package gateway
 
 import (
 	"os"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -11,6 +12,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/gateway/notify"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/client"
+	"github.com/mcpscope/mcpscope/internal/server/launcher"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
@@ -189,4 +191,35 @@ func isAbandoned(pid int) bool {
 		time.Sleep(10 * time.Millisecond)
 	}
 	return false
+}
+
+// isAbandonedInExecve is isAbandoned for a program that waits in its execve. As long as that waits, the
+// program has copies of the gateway's own ends: a client in Go, Rust or Node leaves it to the execve to close
+// them. So they do not count if no other process has one of them.
+func (p *program) isAbandonedInExecve() bool {
+	if isAbandoned(p.pid) {
+		return true
+	}
+	in := p.stdin.opposite()
+	out := p.stdout.opposite()
+	writes, reads, err := client.HasEnds(p.pid, in, out)
+	hasOwn := err == nil && writes && reads && in.IsKnown() && out.IsKnown()
+	return hasOwn && !p.othersMayHave(in, out)
+}
+
+// othersMayHave reports whether another process has one of the ends, or may have it: one that can't be
+// examined counts if it is in the cgroup of the program, as a tool below sudo is.
+func (p *program) othersMayHave(in, out client.End) bool {
+	ours := []int{os.Getpid(), os.Getppid()} // the guard can't be examined
+	found := false
+	err := proc.Each(func(other int) bool {
+		if other == p.pid || slices.Contains(ours, other) {
+			return true
+		}
+		writes, reads, err := client.HasEnds(other, in, out)
+		isHidden := err != nil && !proc.IsGone(err) && launcher.IsBeside(other, p.pid)
+		found = writes || reads || isHidden
+		return !found
+	})
+	return found || err != nil
 }

@@ -130,7 +130,7 @@ func (r *reader) readSurroundings(e *execution, byRules Verdict) {
 	}
 	if p.client.ended() {
 		e.facts.client = clientHasEnded
-		if p.client.hasEndedBefore(p.pid) || !isAbandoned(p.pid) {
+		if p.client.hasEndedBefore(p.pid) || !p.isAbandonedInExecve() {
 			e.facts.client = clientIsAnother
 		}
 		return

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/test/escape"
 	"github.com/mcpscope/mcpscope/test/pace"
 )
@@ -146,6 +147,39 @@ func TestGatewayIsReapedBeforeTheJudgement(t *testing.T) {
 			}
 			s.Main, _ = s.Members.Main()
 			s.Main.Signal(unix.SIGKILL)
+			s.Gone(t)
+			w.clean()
+		})
+	}
+}
+
+// A program that waits in its execve has copies of all descriptors of its gateway, as below a client in Go, Rust or
+// Node: the execve closes them. They are no other client.
+func TestGatewayEndsBeforeTheExecveOfAServer(t *testing.T) {
+	for _, kind := range []string{"pipes", "sockets"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			g := w.gateway("--match", "zoo")
+			g.Uses(kind)
+			w.await(w.watchers)
+			thaw := freezeGuards(t, w)
+			s := &Server{Members: escape.NewMembers(t), Name: "one"}
+			t.Cleanup(s.Kill)
+			g.Tell("quiet one %s --register %s ignore-both", binaries.Zoo, s.Address)
+			isHeld := func() bool {
+				children, _ := proc.Children(g.PID) // none yet
+				return slices.ContainsFunc(children, waitsInExecve)
+			}
+			if !pace.Eventually(escape.Patience, isHeld) {
+				t.Fatal("it executes nothing")
+			}
+			g.Own.Signal(unix.SIGKILL)
+			if !g.Own.Ended(escape.Patience) {
+				t.Fatal("it outlived SIGKILL")
+			}
+			thaw()
+			w.awaitTaken()
 			s.Gone(t)
 			w.clean()
 		})
