@@ -79,6 +79,24 @@ func TestWatcherIsReplaced(t *testing.T) {
 	w.clean()
 }
 
+// A member may lower the limits of the watcher of its user. The next watcher has those of the guard.
+func TestWatcherWithoutDescriptors(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	g := w.gateway("--match", "zoo")
+	one := g.Server(binaries.Programs, "one", "double-fork")
+	watcher := w.await(w.watchers)
+	if err := unix.Prlimit(watcher.PID, unix.RLIMIT_NOFILE, &unix.Rlimit{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	g.Tell("close one")
+	one.Gone(t)
+	two := g.Server(binaries.Programs, "two", "double-fork")
+	g.Own.Signal(unix.SIGKILL)
+	two.Gone(t)
+	w.clean()
+}
+
 // A sweep outside of a container spares the servers of a gateway in it, also when its watcher was killed.
 func TestSweepOutside(t *testing.T) {
 	t.Parallel()

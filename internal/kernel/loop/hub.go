@@ -3,7 +3,9 @@
 package loop
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -219,7 +221,13 @@ func (h *Hub) await() {
 		}
 	}
 	h.mu.Unlock()
-	if _, err := unix.Ppoll(fds, nil, nil); err != nil {
+	_, err := unix.Ppoll(fds, nil, nil)
+	if errors.Is(err, unix.EINVAL) {
+		// ppoll(2): there are more than RLIMIT_NOFILE, which a member has lowered. The guard starts another
+		// watcher, which has the guard's limit.
+		os.Exit(1)
+	}
+	if err != nil {
 		return // it was interrupted
 	}
 	var count [8]byte

@@ -29,6 +29,7 @@ func (b *Brain) end() {
 	}
 	decided.Reported = true
 	b.actor.killer.publishEnd()
+	s.closeReport()
 	b.actor.killer.awaitStuck()
 	_ = s.Group.Remove() // a sweep removes what can't be removed now
 	if s.Config.Taken {

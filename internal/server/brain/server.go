@@ -102,6 +102,16 @@ func (s *Server) EndPlainly() {
 	_ = s.Group.Remove() // a sweep removes what can't be removed now
 }
 
+// closeReport closes the file of the report: its reader waits for the end of a pipe, and this process may
+// sweep for some time. A watcher has the file for all its servers.
+func (s *Server) closeReport() {
+	if s.Config.Taken || s.Config.Report < 0 {
+		return
+	}
+	_ = unix.Close(s.Config.Report) // the report was written, or could not be
+	s.Config.Report = -1
+}
+
 func (s *Server) logStart() {
 	if systemd.JournalExists() {
 		report.LogStart(s.Config)

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/mcpscope/mcpscope/internal/server/causes"
 	"github.com/mcpscope/mcpscope/internal/server/lifecycle"
 	"github.com/mcpscope/mcpscope/internal/server/page"
@@ -152,6 +154,29 @@ func TestReactsBy(t *testing.T) {
 		turn := turn{server: s, life: l}
 		if got := turn.reactsBy(c.deadline, now); !got.Equal(c.want) {
 			t.Errorf("a brain that %s reacts by %v, want %v", c.text, got, c.want)
+		}
+	}
+}
+
+// The reader of a report does not wait for a brain that sweeps on. A watcher keeps the file for other servers.
+func TestCloseReport(t *testing.T) {
+	for _, taken := range []bool{false, true} {
+		var ends [2]int
+		if err := unix.Pipe2(ends[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
+			t.Fatal(err)
+		}
+		s := &Server{Config: protocol.NewConfig()}
+		s.Config.Taken = taken
+		s.Config.Report = ends[1]
+		s.closeReport()
+		n, err := unix.Read(ends[0], make([]byte, 1))
+		hasEnded := n == 0 && err == nil
+		if hasEnded == taken {
+			t.Errorf("of a gateway: %t: the pipe has ended: %t (%v)", taken, hasEnded, err)
+		}
+		_ = unix.Close(ends[0])
+		if taken {
+			_ = unix.Close(ends[1])
 		}
 	}
 }

@@ -32,6 +32,7 @@ const (
 // it has written. A reader reads the word before the page. These system calls order the memory: a reader sees
 // all that was written before the last word.
 type Page struct {
+	Layout     uint32 // LayoutNow of the program that has made it
 	FD         Inherited
 	Order      Order
 	ByLauncher Launched
@@ -46,6 +47,13 @@ type Page struct {
 	Memory      int32  // the memory file
 	size        uint32 // of the configuration
 }
+
+// LayoutNow is raised with each change of a page: after an upgrade, a command meets the pages of servers that
+// the program before has started. Launcher, guard and brains of a server are always one program.
+const LayoutNow = 1
+
+// ErrLayout: the page is another version's.
+var ErrLayout = errors.New("another version of mcpscope has started this server: restart its client")
 
 // Inherited are the descriptors that guard and brains inherit from the launcher, which writes them before it
 // forks the guard.
@@ -300,6 +308,7 @@ func New() (p *Page, errno unix.Errno) {
 	if errno != 0 {
 		return nil, errno
 	}
+	p.Layout = LayoutNow
 	p.Memory = int32(fd)
 	p.ByGuard.Payload = -1
 	p.Gateway.Listener = -1
@@ -341,6 +350,14 @@ const FileName = "mcpscope"
 // RequestStop is for another process of the user of a gateway's server that is a tree. Its watcher reads it
 // when it gets names.StopSignal.
 func RequestStop(fd int) error {
+	layout := uint32(0)
+	head := unsafe.Slice((*byte)(unsafe.Pointer(&layout)), unsafe.Sizeof(layout))
+	if err := readAt(fd, head, 0); err != nil {
+		return err
+	}
+	if layout != LayoutNow {
+		return ErrLayout
+	}
 	at := unsafe.Offsetof(Page{}.Order) + unsafe.Offsetof(Order{}.StopAsked)
 	if _, err := unix.Pwrite(fd, []byte{1}, int64(at)); err != nil {
 		return fmt.Errorf("write to the page: %w", err)
@@ -363,6 +380,9 @@ func Read(fd int) (Inspected, error) {
 		return Inspected{}, err
 	}
 	p := (*Page)(unsafe.Pointer(&head[0]))
+	if p.Layout != LayoutNow {
+		return Inspected{}, ErrLayout
+	}
 	p.Memory = int32(fd)
 	config, err := p.Config()
 	return Inspected{
