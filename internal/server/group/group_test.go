@@ -188,7 +188,7 @@ func TestMakeGroupBesideASweepThatRemoves(t *testing.T) {
 	var removed atomic.Int32
 	const enough = 50
 	var sweep sync.WaitGroup
-	sweep.Go(func() { // what removeNewborn does, to groups of any age
+	sweep.Go(func() { // what removeNeverArmed of a sweep does, to groups of any age
 		for removed.Load() < enough {
 			dirs, _ := parent.Children()
 			for _, dir := range dirs {

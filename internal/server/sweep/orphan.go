@@ -23,77 +23,151 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/policy"
 )
 
-// findOrphan opens the group of dir, and locks it if possible; nil if it is no orphan. It removes an old
-// group that was never armed.
-func findOrphan(
-	parent *cgroup.Group, dir string, doubt time.Duration, seen *orphan.Census,
-) (*group.ControlGroup, error) {
-	g, err := group.Open(parent, dir)
-	found := false
-	switch {
-	case err == nil:
-		found, err = isOrphan(g, parent, doubt, seen)
-	case g.Top != nil && errors.Is(err, unix.ENOENT):
-		err = removeNewborn(g)
+// condition is the state of a group in the eyes of a sweep.
+type condition int
+
+const (
+	// foreign: another program has made it, or a gateway has released it.
+	foreign condition = iota
+	// neverArmed: it has no member, and a launcher has not armed it, or not yet.
+	neverArmed
+	inUse
+	// launcherAlone: it is in use if its launcher runs.
+	launcherAlone
+	// unclear: it is an orphan if that lasts.
+	unclear
+	orphaned
+)
+
+// isSuspect reports whether a group is an orphan, or becomes one by staying as it is.
+func (c condition) isSuspect() bool { return c == orphaned || c == unclear }
+
+// classify changes nothing. how is the lock that it attempts: see orphan.Judge.
+func classify(
+	g *group.ControlGroup, parent *cgroup.Group, seen *orphan.Census, how int,
+) (condition, error) {
+	isOurs, err := wasArmed(g)
+	if err != nil {
+		return foreign, err
 	}
-	if !found || err != nil {
+	if !isOurs && group.Populated(g.Top) {
+		return foreign, nil
+	}
+	if !isOurs {
+		return neverArmed, nil
+	}
+	verdict, err := orphan.Judge(g, parent, seen, how)
+	if err != nil {
+		return foreign, err
+	}
+	found := conditionOf(verdict)
+	if !found.isSuspect() {
+		return found, nil
+	}
+	// A gateway disarms a group before it unlocks it.
+	isOurs, err = wasArmed(g)
+	if err != nil || !isOurs {
+		return foreign, err
+	}
+	return found, nil
+}
+
+func conditionOf(verdict orphan.Verdict) condition {
+	switch verdict {
+	case orphan.Orphan:
+		return orphaned
+	case orphan.Unclear:
+		return unclear
+	case orphan.LauncherAlone:
+		return launcherAlone
+	}
+	return inUse
+}
+
+// wasArmed is false for a directory of another program, which can have such a name. An unarmed group with
+// members counts if a member carries its tag: the owner can remove the attribute.
+func wasArmed(g *group.ControlGroup) (bool, error) {
+	if g.Payload == nil {
+		return false, nil
+	}
+	_, armed, err := g.Payload.Attr(group.AttrArmed)
+	if armed || err != nil || !group.Populated(g.Top) {
+		return armed, err
+	}
+	pids, err := g.Top.Members()
+	return slices.ContainsFunc(pids, group.TagOf(g.ID).On), err
+}
+
+// openGroup returns nil if the group was removed. A scope may have no payload.
+func openGroup(parent *cgroup.Group, dir string) (*group.ControlGroup, error) {
+	g, err := group.Open(parent, dir)
+	lacksPayload := g.Top != nil && errors.Is(err, unix.ENOENT)
+	if err == nil || lacksPayload {
+		return g, nil
+	}
+	g.Close()
+	return nil, proc.IgnoreGone(err)
+}
+
+// classifyAndTend classifies a group. Unless the sweep is a dry run, it removes one that was never armed, and
+// wakes a launcher that is alone and stopped: until that has forked a guard the group is unclear.
+func (s *sweeper) classifyAndTend(
+	g *group.ControlGroup, parent *cgroup.Group, seen *orphan.Census,
+) (condition, error) {
+	if s.filter.DryRun { // with the lock of a list: see orphan.Judge
+		return classify(g, parent, seen, unix.LOCK_SH)
+	}
+	found, err := classify(g, parent, seen, unix.LOCK_EX)
+	if err != nil {
+		return found, err
+	}
+	switch found {
+	case neverArmed:
+		return found, removeNeverArmed(g)
+	case launcherAlone:
+		if wakeLauncher(g.Facts().Launcher, g.Owner()) {
+			return unclear, nil
+		}
+	}
+	return found, nil
+}
+
+// mayBeOrphan is a first look. The census may be out of date, and an unclear group may become clear: only
+// confirmOrphan decides.
+func (s *sweeper) mayBeOrphan(parent *cgroup.Group, dir string, seen *orphan.Census) (bool, error) {
+	g, err := openGroup(parent, dir)
+	if g == nil {
+		return false, err
+	}
+	defer g.Close()
+	found, err := s.classifyAndTend(g, parent, seen)
+	return found.isSuspect(), proc.IgnoreGone(err)
+}
+
+// confirmOrphan opens an orphan, and locks it if possible. It is nil for any other group. It reads everything
+// anew, and waits while the group is unclear. One that stays unclear for the time of doubt is an orphan.
+func (s *sweeper) confirmOrphan(parent *cgroup.Group, dir string) (*group.ControlGroup, error) {
+	g, err := openGroup(parent, dir)
+	if g == nil {
+		return nil, err
+	}
+	until := time.Now().Add(policy.DoubtMost)
+	found, err := s.classifyAndTend(g, parent, nil)
+	for found == unclear && err == nil && time.Now().Before(until) {
+		time.Sleep(pause)
+		found, err = s.classifyAndTend(g, parent, nil)
+	}
+	if err != nil || !found.isSuspect() {
 		g.Close()
 		return nil, proc.IgnoreGone(err)
 	}
 	return g, nil
 }
 
-// isOrphan waits while a group is unclear. One that stays unclear for the time of doubt is an orphan.
-func isOrphan(
-	g *group.ControlGroup, parent *cgroup.Group, doubt time.Duration, seen *orphan.Census,
-) (bool, error) {
-	if ours, err := wasArmedOrRemove(g); !ours || err != nil {
-		return false, err
-	}
-	verdict, err := judgeAndContinue(g, parent, seen)
-	for until := time.Now().Add(doubt); verdict == orphan.Unclear && err == nil && time.Now().Before(until); {
-		time.Sleep(pause)
-		verdict, err = judgeAndContinue(g, parent, seen)
-	}
-	if err != nil || verdict == orphan.InUse {
-		return false, err
-	}
-	return wasArmedOrRemove(g) // a gateway may have released it
-}
-
-// judgeAndContinue judges a group, and continues a launcher without a guard that a member has stopped. The
-// verdict is unclear until that has forked another guard.
-func judgeAndContinue(
-	g *group.ControlGroup, parent *cgroup.Group, seen *orphan.Census,
-) (orphan.Verdict, error) {
-	verdict, err := orphan.Judge(g, parent, seen, unix.LOCK_EX)
-	if verdict != orphan.LauncherAlone {
-		return verdict, err
-	}
-	if continueLauncher(g.Facts().Launcher, g.Owner(), anyStop) {
-		return orphan.Unclear, nil
-	}
-	return orphan.InUse, nil
-}
-
-// wasArmedOrRemove reports whether the group was armed, and removes an old one that was not and has no
-// members. A directory of another program can have such a name. An unarmed group with members counts if a
-// member carries its tag: the owner can remove the attribute.
-func wasArmedOrRemove(g *group.ControlGroup) (bool, error) {
-	_, armed, err := g.Payload.Attr(group.AttrArmed)
-	if armed || err != nil {
-		return armed, err
-	}
-	if !group.Populated(g.Top) {
-		return false, removeNewborn(g)
-	}
-	pids, err := g.Top.Members()
-	return slices.ContainsFunc(pids, group.TagOf(g.ID).On), err
-}
-
-// removeNewborn removes a group whose launcher died before it armed it, or the rest of a group that was
-// busy. A launcher that is only slow finds its group removed, or the lock taken, and takes the next backend.
-func removeNewborn(g *group.ControlGroup) error {
+// removeNeverArmed removes an old group whose launcher died before it armed it, or the rest of a group that
+// was busy. A launcher that is only slow finds its group removed, or the lock taken, and takes the next
+// backend.
+func removeNeverArmed(g *group.ControlGroup) error {
 	var st unix.Stat_t
 	_ = unix.Fstat(g.Top.FD(), &st) // it can't fail: the directory is open
 	if time.Since(time.Unix(st.Mtim.Unix())) < policy.NewbornAge {

@@ -57,7 +57,7 @@ func TestSweepEndsALauncherThatIsStoppedAgainAndAgain(t *testing.T) {
 		}
 	}()
 
-	if !continueLauncher(identity, os.Getuid(), askedToEnd) {
+	if !wakeOrKillAskedLauncher(identity, os.Getuid()) {
 		t.Error("no stopped launcher was seen")
 	}
 	if !linux.AwaitWithin(pidfd, unix.POLLIN, time.Second) {

@@ -201,13 +201,13 @@ func suspectsIn(parent *cgroup.Group, except string) suspects {
 	found := suspects{parent: parent}
 	dirs := group.OwnIn(parent)
 	seen := orphan.TakeCensus(parent)
+	s := &sweeper{}
 	for _, dir := range dirs {
 		if dir == except {
 			continue
 		}
-		if g, _ := findOrphan(parent, dir, 0, seen); g != nil { // nil, if it can't be opened
+		if isSuspect, _ := s.mayBeOrphan(parent, dir, seen); isSuspect { // false, if it can't be opened
 			found.dirs = append(found.dirs, dir)
-			g.Close()
 		}
 	}
 	return found
@@ -227,8 +227,9 @@ func (s *sweeper) sweepAll(uid int) {
 	until := time.Now().Add(aloneWithin)
 	visit := group.Visit{UID: uid}
 	visit.Groups = func(_ string, parent *cgroup.Group, dirs []string) error {
-		// another sweep may be killed before its orphans are; the caller closes parent, which unlocks it
-		for parent.TryLock(unix.LOCK_EX) != nil && time.Until(until) > 0 {
+		// Another sweep may be killed before its orphans are. A dry run keeps no sweep from acting. The
+		// caller closes parent, which unlocks it.
+		for !s.filter.DryRun && parent.TryLock(unix.LOCK_EX) != nil && time.Until(until) > 0 {
 			time.Sleep(pause)
 		}
 		s.sweep(parent, dirs, func() {})
@@ -272,13 +273,14 @@ func (s *sweeper) sweep(parent *cgroup.Group, dirs []string, dead func()) {
 func (s *sweeper) one(
 	parent *cgroup.Group, dir string, seen *orphan.Census, dead func(),
 ) (Swept, error) {
-	suspect, err := findOrphan(parent, dir, 0, seen)
-	if suspect == nil {
-		continueAsked(parent, dir)
+	isSuspect, err := s.mayBeOrphan(parent, dir, seen)
+	if !isSuspect && !s.filter.DryRun {
+		wakeOrKillAskedLauncherOf(parent, dir)
+	}
+	if !isSuspect || err != nil {
 		return Swept{}, err
 	}
-	suspect.Close()
-	g, err := findOrphan(parent, dir, policy.DoubtMost, nil)
+	g, err := s.confirmOrphan(parent, dir)
 	if g == nil {
 		return Swept{}, err
 	}
@@ -375,7 +377,7 @@ func (s *sweeper) sweepTrees(uid int) {
 			return
 		}
 		if !s.filter.DryRun {
-			continueLauncher(t.Config.Launcher, t.UID, askedToEnd)
+			wakeOrKillAskedLauncher(t.Config.Launcher, t.UID)
 		}
 		abandoned := t.Abandoned()
 		others := t.UID != os.Getuid() && time.Now().After(until)
