@@ -244,6 +244,38 @@ func TestLsOfSweptServers(t *testing.T) {
 	}
 }
 
+// A stop kills a server whose launcher and guard do not act. They live, and the journal does not say otherwise.
+func TestStopWithoutLauncherAndGuard(t *testing.T) {
+	for _, b := range []backend{system, user} {
+		s := b.start(t, "halted", nil, stubborn)
+		id := strings.TrimSpace(b.succeed(t, "ls", "--format", "{{if eq .Name \"halted\"}}{{.ID}}{{end}}"))
+		group, guard, err := escape.FindServer(b.user.Slice(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer guard.Close()
+		escape.AwaitSettled(guard)
+		if err := s.Cmd.Process.Signal(unix.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		guards := filepath.Join(group, "guards")
+		isFrozen := func(events string) bool { return strings.Contains(events, "frozen 1") }
+		if err := errors.Join(bed.Write(guards+"/cgroup.freeze", "1"),
+			escape.AwaitText(guards+"/cgroup.events", escape.Patience, isFrozen)); err != nil {
+			t.Fatal(err)
+		}
+		b.succeed(t, "stop", "--grace", "0s", id)
+		e := b.events(t, "halted").event("swept")
+		if !strings.Contains(e.Message, "request to stop") || strings.Contains(e.Message, "guard") {
+			t.Errorf("%s: the journal has %q", b.name, e.Message)
+		}
+		if err := s.Cmd.Process.Signal(unix.SIGCONT); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			t.Error(err)
+		}
+		_ = s.Wait() // the journal shows how it ends
+	}
+}
+
 // doctor starts servers to see what works. A user who looks for the own ones does not find those, not even with --all.
 func TestServersOfDoctor(t *testing.T) {
 	for _, b := range []backend{system, user} {

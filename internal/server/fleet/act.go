@@ -40,7 +40,7 @@ func (s *Listed) Stop(grace time.Duration) error {
 		if grace < 0 { // as configured, or infinity
 			grace = sweep.SweepGrace
 		}
-		return s.sweep(grace)
+		return s.sweep(sweep.Abandoned, grace)
 	}
 	if err := s.RequestStop(); err != nil {
 		return err
@@ -73,14 +73,14 @@ func (s *Listed) Stop(grace time.Duration) error {
 	if s.group == nil {
 		return stuckError(group.DescribeStuck(left))
 	}
-	return s.sweep(0)
+	return s.sweep(sweep.NotStopped, 0)
 }
 
 func stuckError(left string) error { return fmt.Errorf("not all has ended: %s", left) }
 
 // sweep stops a group whose launcher and guard are dead, or did not stop it in time.
-func (s *Listed) sweep(grace time.Duration) error {
-	swept, err := sweep.End(s.group, grace, func() {})
+func (s *Listed) sweep(why sweep.Reason, grace time.Duration) error {
+	swept, err := sweep.End(s.group, why, grace, func() {})
 	if err == nil && swept.Stuck != "" {
 		return stuckError(swept.Stuck)
 	}

@@ -198,11 +198,21 @@ func removeNeverArmed(g *group.ControlGroup) error {
 	return err
 }
 
-// End stops an orphan, calls dead, and removes its group. It calls a container engine as the calling user.
+// Reason is the reason for which a server is stopped here, and not by its guard: a text for the journal.
+type Reason string
+
+const (
+	// Abandoned: launcher and guard of an orphan are dead or halted, and a member can keep them so.
+	Abandoned Reason = "neither its launcher nor a guard looked after it"
+	// NotStopped: they may live, and have not acted.
+	NotStopped Reason = "it had not ended in time after a request to stop"
+)
+
+// End stops a server, calls dead, and removes its group. It calls a container engine as the calling user.
 //
 // The kernel delays the notification of an empty group for 10 ms, and much longer on a busy machine. A
 // removal drops it, and systemd keeps the scope. So systemd gets the time to remove the scope itself.
-func End(g *group.ControlGroup, grace time.Duration, dead func()) (Swept, error) {
+func End(g *group.ControlGroup, why Reason, grace time.Duration, dead func()) (Swept, error) {
 	of := g.Facts()
 	engine := g.Engine()
 	empty := !group.Populated(g.Top)
@@ -221,7 +231,7 @@ func End(g *group.ControlGroup, grace time.Duration, dead func()) (Swept, error)
 		}
 	}
 	if !empty && err == nil {
-		text := "swept: its launcher and guard were gone"
+		text := "swept: " + string(why)
 		priority := systemd.Notice
 		if s.Stuck != "" {
 			text = "swept, but for " + s.Stuck

@@ -301,7 +301,7 @@ func (s *sweeper) one(
 	if over { // End records the others
 		known = knownOf(g, of)
 	}
-	swept, err := End(g, SweepGrace, dead)
+	swept, err := End(g, Abandoned, SweepGrace, dead)
 	if over && swept.Stuck == "" {
 		if s.filter.Unit != "" && err == nil {
 			logEndWithUnit(g, of, known)
