@@ -141,6 +141,34 @@ func TestSet(t *testing.T) {
 	}, "memory", "pids")
 }
 
+// A limit that the kernel refuses changes nothing: out of memory, one member of the server would be killed as before.
+func TestRefusedLimitChangesNothing(t *testing.T) {
+	onEach(t, func(t *testing.T, b backend) {
+		name := "unchanged-" + b.name
+		s := b.start(t, name, nil, group+`echo ready; while read -r file; do echo $(cat $g/$file); done`)
+		s.Hear("ready")
+		ofWhole := func(want string) {
+			t.Helper()
+			s.Tell("memory.oom.group")
+			s.Hear(want)
+		}
+		refused := func() {
+			t.Helper()
+			out, _, status := b.result(t, "set", name, "memory.nope=5")
+			if status != 1 || out != "" {
+				t.Errorf("a limit that no kernel has: status %d, %q", status, out)
+			}
+		}
+		refused()
+		ofWhole("0")
+		b.succeed(t, "set", name, "memory.max=100M")
+		ofWhole("1")
+		refused()
+		ofWhole("1")
+		s.end()
+	}, "memory")
+}
+
 // hungry takes 20 MB and prints what its group has.
 const hungry = group + `v=$(head -c 20000000 /dev/zero | tr '\0' x); echo $(cat $g/memory.current 2>/dev/null || echo ready); read -r line`
 

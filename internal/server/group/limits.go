@@ -24,27 +24,42 @@ var ErrNoGroup = &protocol.LimitError{
 const limitStep = "mcpscope doctor"
 
 // Limit sets a limit, and records that its file has one. The first memory limit makes the kernel kill the
-// whole server when it is out of memory.
+// whole server when it is out of memory. A limit that fails leaves that as it was.
 func (g *ControlGroup) Limit(l cgroup.Limit) (now string, err error) {
 	if g.tree != nil {
 		return "", ErrNoGroup
 	}
-	owned := g.OwnedAbove()
 	limited := g.limitedFiles()
-	first := !slices.ContainsFunc(limited, cgroup.OfMemory)
-	if first && cgroup.OfMemory(l.File) && l.File != cgroup.OOMGroup {
-		_, err = cgroup.SetLimit(g.Payload, cgroup.Limit{File: cgroup.OOMGroup, Value: "1"}, owned)
+	isFirst := !slices.ContainsFunc(limited, cgroup.OfMemory)
+	needsWhole := isFirst && cgroup.OfMemory(l.File) && l.File != cgroup.OOMGroup
+	undo := func() {}
+	if needsWhole { // before the limit, which may kill a member at once
+		undo, err = g.killWholeUntilUndone()
 	}
 	if err == nil {
-		now, err = cgroup.SetLimit(g.Payload, l, owned)
+		now, err = cgroup.SetLimit(g.Payload, l, g.OwnedAbove())
 	}
 	if err != nil {
+		undo()
 		return "", LimitError(l, err)
 	}
 	if !slices.Contains(limited, l.File) {
 		g.record(attrLimits, strings.Join(append(limited, l.File), " "))
 	}
 	return now, nil
+}
+
+// killWholeUntilUndone has the kernel kill the whole server when it is out of memory. undo is never nil.
+func (g *ControlGroup) killWholeUntilUndone() (undo func(), err error) {
+	before, _ := cgroup.ReadLimit(g.Payload, cgroup.OOMGroup) // "" before the controller is enabled
+	wasWhole := before == wholeGroup.Value                    // by a session with a limit
+	_, err = cgroup.SetLimit(g.Payload, wholeGroup, g.OwnedAbove())
+	if err != nil || wasWhole {
+		return func() {}, err
+	}
+	return func() {
+		_ = g.Payload.Write(cgroup.OOMGroup, "0") // the error of the limit matters more
+	}, nil
 }
 
 // LimitError returns the error of a limit with its cause and next step in words.

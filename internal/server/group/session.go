@@ -61,10 +61,12 @@ func (g *ControlGroup) KillWholeInSession() error {
 	return g.killWhole()
 }
 
+// wholeGroup makes the kernel kill all members together.
+var wholeGroup = cgroup.Limit{File: cgroup.OOMGroup, Value: "1"}
+
 func (g *ControlGroup) killWhole() error {
-	whole := cgroup.Limit{File: cgroup.OOMGroup, Value: "1"}
-	if _, err := cgroup.SetLimit(g.Payload, whole, g.OwnedAbove()); err != nil {
-		return LimitError(whole, err)
+	if _, err := cgroup.SetLimit(g.Payload, wholeGroup, g.OwnedAbove()); err != nil {
+		return LimitError(wholeGroup, err)
 	}
 	return nil
 }
