@@ -19,6 +19,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/names"
+	"github.com/mcpscope/mcpscope/internal/server/policy"
 )
 
 // Session is the directory, or the slice of a manager, with the groups of an agent and of all its servers.
@@ -73,6 +74,10 @@ func sliceOf(s *Session) string {
 	return path.Base(s.Path)
 }
 
+// AttrClaimed is set on a session after its maker has locked it. As soon as the lock is free, the agent has
+// entered the session or its maker has ended.
+const AttrClaimed = "user.mcpscope.claimed"
+
 // NewSession makes a session with limits, and moves the calling process, which becomes the agent, to it.
 // After an error nothing of it is left, or only what a sweep removes.
 func (p Place) NewSession(gateway string, limits []cgroup.Limit) (Session, error) {
@@ -88,7 +93,7 @@ func (p Place) NewSession(gateway string, limits []cgroup.Limit) (Session, error
 		return Session{}, err
 	}
 	defer made.Close() // which unlocks it
-	if err := lockSession(made); err != nil {
+	if err := claimSession(made); err != nil {
 		return Session{}, err
 	}
 	if err := p.fillSession(made, limits); err != nil {
@@ -96,6 +101,25 @@ func (p Place) NewSession(gateway string, limits []cgroup.Limit) (Session, error
 		return Session{}, err
 	}
 	return Session{Backend: p.Backend, Path: strings.TrimPrefix(made.Path(), p.Root.Path())}, nil
+}
+
+// claimSession keeps a sweep from removing a session that its agent has not entered yet. Before, the age of
+// the directory does: see isNewborn.
+func claimSession(dir *cgroup.Group) error {
+	if err := lockSession(dir); err != nil {
+		return err
+	}
+	_ = dir.SetAttr(AttrClaimed, "1") // without it an empty session is removed later
+	return nil
+}
+
+// isNewborn reports whether the maker of a session may not have locked it yet.
+func isNewborn(session *cgroup.Group) bool {
+	_, isClaimed, err := session.Attr(AttrClaimed)
+	if isClaimed && err == nil {
+		return false
+	}
+	return group.Age(session) < policy.NewbornAge
 }
 
 // lockSession keeps a sweep from removing a session that its agent has not entered yet. It waits for a sweep
@@ -168,7 +192,7 @@ func (p Place) newSlice(name, gateway string, limits []cgroup.Limit) (s Session,
 		return s, err
 	}
 	defer dir.Close() // which unlocks it
-	if err := lockSession(dir); err != nil {
+	if err := claimSession(dir); err != nil {
 		return s, err
 	}
 	for _, l := range limits {
@@ -242,6 +266,9 @@ func RemoveSession(above string, parent *cgroup.Group, dir string) error {
 	}
 	defer session.Close()
 	if session.TryLock(unix.LOCK_EX) != nil { // its agent is about to enter it
+		return nil
+	}
+	if isNewborn(session) {
 		return nil
 	}
 	return removeLocked(session, above, parent, dir)

@@ -461,6 +461,13 @@ func ErrOthers() error {
 	return fmt.Errorf("only root may look at the servers of other users: %w", unix.EPERM)
 }
 
+// Age is the time since a directory was made, or since one in it was made or removed.
+func Age(dir *cgroup.Group) time.Duration {
+	var st unix.Stat_t
+	_ = unix.Fstat(dir.FD(), &st) // it can't fail: the directory is open
+	return time.Since(time.Unix(st.Mtim.Unix()))
+}
+
 // Populated takes an unreadable state for populated: a member that does not exist costs time, and the
 // opposite mistake leaves a process alive.
 func Populated(g freeze.Target) bool {

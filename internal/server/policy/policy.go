@@ -85,7 +85,7 @@ const (
 	DoubtMost       = 5 * time.Second        // until an unclear group is an orphan
 	ReactWithin     = 5 * time.Second        // for a guard that was asked for a stop, and for the status
 	EndsWithin      = 5 * time.Millisecond   // for a server that ends before a scope is worth asking for
-	NewbornAge      = 10 * time.Second       // before an unarmed group may be removed
+	NewbornAge      = 10 * time.Second       // before an unarmed group or an unclaimed session may go
 	ForgottenAfter  = 2 * time.Second        // before an empty scope is removed that systemd leaves
 	EngineWithin    = 20 * time.Second       // beyond the grace, for a container engine to end what it runs
 )

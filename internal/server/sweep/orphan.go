@@ -168,11 +168,11 @@ func (s *sweeper) confirmOrphan(parent *cgroup.Group, dir string) (*group.Contro
 // was busy. A launcher that is only slow finds its group removed, or the lock taken, and takes the next
 // backend.
 func removeNeverArmed(g *group.ControlGroup) error {
-	var st unix.Stat_t
-	_ = unix.Fstat(g.Top.FD(), &st) // it can't fail: the directory is open
-	if time.Since(time.Unix(st.Mtim.Unix())) < policy.NewbornAge {
+	if group.Age(g.Top) < policy.NewbornAge {
 		return nil
 	}
+	var st unix.Stat_t
+	_ = unix.Fstat(g.Top.FD(), &st) // it can't fail: the directory is open
 	if g.Payload != nil && g.Payload.TryLock(unix.LOCK_EX) != nil {
 		return nil // a launcher is arming it
 	}

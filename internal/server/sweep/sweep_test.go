@@ -371,7 +371,14 @@ func TestSessions(t *testing.T) {
 		t.Parallel()
 		parent := groups.Directory(t)
 		empty := newSession(t, parent)
+		makeOld(t, empty)
+		left := newSession(t, parent) // just now, by an agent that had locked it
+		if err := left.SetAttr(backend.AttrClaimed, "1"); err != nil {
+			t.Fatal(err)
+		}
+		newborn := newSession(t, parent) // its maker has not locked it yet
 		held := newSession(t, parent)
+		makeOld(t, held)
 		if err := held.TryLock(unix.LOCK_EX); err != nil {
 			t.Fatal(err)
 		}
@@ -379,14 +386,15 @@ func TestSessions(t *testing.T) {
 		g := newGroup(t, used, "used")
 		defer g.Close()
 		member(t, g, g.Payload)
-		for _, s := range []*cgroup.Group{empty, held, used} {
+		for _, s := range []*cgroup.Group{empty, left, newborn, held, used} {
 			if err := backend.RemoveSession("/somewhere", parent, filepath.Base(s.Path())); err != nil {
 				t.Error(err)
 			}
 		}
-		left, err := parent.Children()
-		if err != nil || len(left) != 2 || slices.Contains(left, filepath.Base(empty.Path())) {
-			t.Errorf("left: %q (%v)", left, err)
+		for s, stays := range map[*cgroup.Group]bool{empty: false, left: false, newborn: true, held: true, used: true} {
+			if _, err := os.Stat(s.Path()); (err == nil) != stays {
+				t.Errorf("%s stays: %v, want %v", s.Path(), !stays, stays)
+			}
 		}
 	})
 }
