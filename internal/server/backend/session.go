@@ -123,8 +123,8 @@ func isNewborn(session *cgroup.Group) bool {
 }
 
 // lockSession keeps a sweep from removing a session that its agent has not entered yet. It waits for a sweep
-// that has locked it: that of a start in the session, for up to 0.9 s (sweep.BeginSweepOfMany), or one that
-// stops orphans in it.
+// in the session, which has locked it until the orphans there are stopped. A start that waits before its
+// sweep has locked another file (sweep.BeginSweepOfMany).
 func lockSession(dir *cgroup.Group) error {
 	until := time.Now().Add(lockWithin)
 	for {
