@@ -103,14 +103,14 @@ func (p Place) NewSession(gateway string, limits []cgroup.Limit) (Session, error
 	return Session{Backend: p.Backend, Path: strings.TrimPrefix(made.Path(), p.Root.Path())}, nil
 }
 
-// claimSession keeps a sweep from removing a session that its agent has not entered yet. Before, the age of
-// the directory does: see isNewborn.
+// claimSession keeps a sweep from removing a session that its agent has not entered yet. Before, and if
+// another user has locked the directory, its age does: see isNewborn.
 func claimSession(dir *cgroup.Group) error {
-	if err := lockSession(dir); err != nil {
-		return err
+	isLocked, err := lockSession(dir)
+	if isLocked {
+		_ = dir.SetAttr(AttrClaimed, "1") // without it an empty session is removed later
 	}
-	_ = dir.SetAttr(AttrClaimed, "1") // without it an empty session is removed later
-	return nil
+	return err
 }
 
 // isNewborn reports whether the maker of a session may not have locked it yet.
@@ -124,16 +124,16 @@ func isNewborn(session *cgroup.Group) bool {
 
 // lockSession keeps a sweep from removing a session that its agent has not entered yet. It waits for a sweep
 // in the session, which has locked it until the orphans there are stopped. A start that waits before its
-// sweep has locked another file (sweep.BeginSweepOfMany).
-func lockSession(dir *cgroup.Group) error {
+// sweep has locked another file (sweep.BeginSweepOfMany). It does not wait for another user's lock.
+func lockSession(dir *cgroup.Group) (isLocked bool, err error) {
 	until := time.Now().Add(lockWithin)
 	for {
-		err := dir.TryLock(unix.LOCK_EX)
+		isLocked, err = group.LockUnlessForeign(dir, os.Getuid())
 		if err == nil {
 			_, err = dir.Read("cgroup.type") // a sweep may have removed it: that can be locked, too
 		}
 		if !errors.Is(err, unix.EWOULDBLOCK) || time.Now().After(until) {
-			return err
+			return isLocked && err == nil, err
 		}
 		time.Sleep(time.Millisecond)
 	}
@@ -265,7 +265,10 @@ func RemoveSession(above string, parent *cgroup.Group, dir string) error {
 		return proc.IgnoreGone(err)
 	}
 	defer session.Close()
-	if session.TryLock(unix.LOCK_EX) != nil { // its agent is about to enter it
+	var st unix.Stat_t
+	_ = unix.Fstat(session.FD(), &st) // it can't fail: the directory is open
+	_, err = group.LockUnlessForeign(session, int(st.Uid))
+	if err != nil { // its agent is about to enter it
 		return nil
 	}
 	if isNewborn(session) {
@@ -274,7 +277,7 @@ func RemoveSession(above string, parent *cgroup.Group, dir string) error {
 	return removeLocked(session, above, parent, dir)
 }
 
-// removeLocked is RemoveSession for one that the caller has locked.
+// removeLocked is RemoveSession for one that the caller has locked, unless another user has.
 func removeLocked(session *cgroup.Group, above string, parent *cgroup.Group, dir string) error {
 	if group.Populated(session) {
 		return nil
@@ -381,7 +384,7 @@ func LeaveSession(at string, until time.Time) error {
 	if _, err := freeze.AwaitEmpty(session, until); err != nil {
 		return proc.IgnoreGone(err)
 	}
-	if err := lockSession(session); err != nil { // a sweep still stops orphans in it
+	if _, err := lockSession(session); err != nil { // a sweep still stops orphans in it
 		return proc.IgnoreGone(err)
 	}
 	return removeLocked(session, path.Dir(at), parent, path.Base(at))

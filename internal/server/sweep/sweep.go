@@ -130,23 +130,25 @@ func BeginSweepOfMany(parent *cgroup.Group, except string) *Begun {
 }
 
 // takeTurn locks a file of a directory, and not the directory: a server that has ended sweeps there at once,
-// for nested servers.
+// for nested servers. Beside a lock of another user it is always our turn.
 func takeTurn(parent *cgroup.Group) (fd int, isOurs bool) {
 	fd, err := unix.Openat(parent.FD(), "cgroup.procs", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return -1, true // it was removed
 	}
-	return fd, unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) == nil
+	err = unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
+	isForeign := errors.Is(err, unix.EWOULDBLOCK) && group.IsLockForeign(fd, os.Getuid())
+	return fd, err == nil || isForeign
 }
 
-// lockForSweep returns the directory of a start, and those of sessions, in which no other process sweeps. It
-// closes all others.
+// lockForSweep returns the directory of a start, and those of sessions, in which no other process of the user
+// or of root sweeps. It closes all others.
 func lockForSweep(parent *cgroup.Group) []*cgroup.Group {
 	if parent == nil {
 		return nil
 	}
 	return slices.DeleteFunc(withSessions(parent), func(dir *cgroup.Group) bool {
-		if dir.TryLock(unix.LOCK_EX) == nil {
+		if _, err := group.LockUnlessForeign(dir, os.Getuid()); err == nil {
 			return false
 		}
 		_ = dir.Close() // a directory
@@ -154,7 +156,7 @@ func lockForSweep(parent *cgroup.Group) []*cgroup.Group {
 	})
 }
 
-// beginSweep stops the orphans of directories that are locked, and closes these.
+// beginSweep stops the orphans of directories that lockForSweep has returned, and closes these.
 func beginSweep(locked []*cgroup.Group, except string) *Begun {
 	b := &Begun{dead: make(chan struct{}), removed: make(chan struct{})}
 	var found []suspects

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sweep
+
+import (
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/mcpscope/mcpscope/cgroup"
+	"github.com/mcpscope/mcpscope/internal/server/backend"
+	"github.com/mcpscope/mcpscope/internal/server/group"
+	"github.com/mcpscope/mcpscope/test/groups"
+)
+
+// stranger is a user without any process of ours.
+const stranger = 65534
+
+// Any user can lock a directory that a manager has made, and the files in it. That keeps no start from sweeping.
+func TestSweepBesideTheLockOfAnotherUser(t *testing.T) {
+	for name, files := range map[string][]string{
+		"directory": {"."},
+		"turn":      {"cgroup.procs"},
+		"both":      {".", "cgroup.procs"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			parent := publicDirectory(t)
+			orphan := newGroup(t, parent, "orphan")
+			orphan.Close() // its lock is free now
+			for _, file := range files {
+				lockAs(t, stranger, filepath.Join(parent.Path(), file))
+			}
+			BeginSweepOfMany(again(t, parent), "").Await()
+			if left := group.OwnIn(parent); len(left) > 0 {
+				t.Errorf("left: %q", left)
+			}
+		})
+	}
+}
+
+// A process of the own user can be another sweep, or the maker of a session.
+func TestSweepBesideTheLockOfTheSameUser(t *testing.T) {
+	parent := publicDirectory(t)
+	orphan := newGroup(t, parent, "orphan")
+	orphan.Close() // its lock is free now
+	session := newSession(t, parent)
+	makeOld(t, session)
+	lockAs(t, os.Getuid(), parent.Path())
+	lockAs(t, os.Getuid(), session.Path())
+	BeginSweepOfMany(again(t, parent), "").Await()
+	if left := group.OwnIn(parent); len(left) != 1 {
+		t.Errorf("a start has swept beside another sweep; left: %q", left)
+	}
+	if err := backend.RemoveSession("/somewhere", parent, filepath.Base(session.Path())); err != nil {
+		t.Error(err)
+	}
+	if isRemoved(session)() {
+		t.Error("a session is removed that its agent is about to enter")
+	}
+}
+
+// Another user's lock neither keeps a session from being removed nor makes its end fail.
+func TestSessionsThatAnotherUserLocks(t *testing.T) {
+	parent := publicDirectory(t)
+	swept := newSession(t, parent)
+	left := newSession(t, parent)
+	for _, session := range []*cgroup.Group{swept, left} {
+		makeOld(t, session)
+		publish(t, session)
+		lockAs(t, stranger, session.Path())
+	}
+	if err := backend.RemoveSession("/somewhere", parent, filepath.Base(swept.Path())); err != nil {
+		t.Error(err)
+	}
+	root, _, err := group.Position(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	at := strings.TrimPrefix(left.Path(), root.Path())
+	if err := backend.LeaveSession(at, time.Now().Add(time.Minute)); err != nil {
+		t.Error(err)
+	}
+	for _, session := range []*cgroup.Group{swept, left} {
+		if !isRemoved(session)() {
+			t.Errorf("%s is left", session.Path())
+		}
+	}
+}
+
+// publicDirectory has the mode of a manager's directories.
+func publicDirectory(t *testing.T) *cgroup.Group {
+	t.Helper()
+	parent := groups.Directory(t)
+	publish(t, parent)
+	return parent
+}
+
+func publish(t *testing.T, dir *cgroup.Group) {
+	t.Helper()
+	if err := os.Chmod(dir.Path(), 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// lockAs has a process of a user lock a file until the test ends. The path to it need not be open to that user.
+func lockAs(t *testing.T, uid int, path string) {
+	t.Helper()
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	// It opens the file again, so the lock is not that of our descriptor.
+	cmd := exec.Command("flock", "/proc/self/fd/3", "cat")
+	cmd.ExtraFiles = []*os.File{file}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = stdin.Close()
+		_ = cmd.Wait()
+	})
+	if _, err := io.WriteString(stdin, "locked\n"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stdout.Read(make([]byte, 1)); err != nil {
+		t.Fatalf("user %d does not lock %s: %v", uid, path, err)
+	}
+}
