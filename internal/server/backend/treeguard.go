@@ -110,16 +110,19 @@ func (t *TreeGuard) Close() {
 
 // openPages opens the memory files that are named as pages.
 func (s *treeSearch) openPages(pid, uid int, isWatcher bool) (fds []int) {
+	filesMost := guardFilesMost
+	if isWatcher {
+		filesMost = s.watchersFiles
+	}
+	if filesMost <= 0 { // Readdirnames would read all
+		return nil
+	}
 	dir := fmt.Sprintf("/proc/%d/fd", pid)
 	entries, err := os.Open(dir)
 	if err != nil {
 		return nil
 	}
 	defer entries.Close()
-	filesMost := guardFilesMost
-	if isWatcher {
-		filesMost = max(s.watchersFiles, 1)
-	}
 	numbers, _ := entries.Readdirnames(filesMost) // none, if it has ended
 	if isWatcher {
 		s.watchersFiles -= len(numbers)
