@@ -545,7 +545,9 @@ func TestIdleServerOfNpx(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	server := write("npx", "#!/bin/sh\nexec "+npx+` mcp-probe "$@"`+"\n")
-	s := startServer(w, []string{"--group", "--socketpair"}, []string{"--idle-freeze", "20ms"}, server)
+	s := launchServer(w, []string{"--group", "--socketpair"}, []string{"--idle-freeze", "20ms"}, server)
+	s.Tell("write initialize") // as each client does: until it is read, npx is not frozen while it waits for a disk
+	s.ready()
 	s.idle(0)
 	if packages.Connections() == 0 {
 		t.Error("npx has no connection to its registry, so this tests nothing")

@@ -24,15 +24,29 @@ type server struct {
 // flags, below a client with the options, and waits until it is ready.
 func startServer(w *world, options, flags []string, command ...string) *server {
 	w.T.Helper()
+	s := launchServer(w, options, flags, command...)
+	s.ready()
+	return s
+}
+
+// launchServer is startServer without the wait: ready has to follow.
+func launchServer(w *world, options, flags []string, command ...string) *server {
+	w.T.Helper()
 	s := &server{world: w, members: escape.NewMembers(w.T)}
 	line := append([]string{binaries.mcpscope, "run", "--name", "server"}, flags...)
 	line = append(append(line, "--"), command[0], "--register", s.members.Address)
 	s.Client = w.NewClient(w.Unique("client"), options, append(line, command[1:]...))
+	return s
+}
+
+// ready waits until all members are up.
+func (s *server) ready() {
+	w := s.world
+	w.T.Helper()
 	if err := s.members.UntilReady(escape.Patience); err != nil {
 		w.T.Fatalf("%v; client: %q; stderr: %s", err, s.Client.Lines(), escape.Contents(s.Stderr))
 	}
 	s.group, s.guard = w.find(s.members)
-	return s
 }
 
 // startProbe is startServer for a probe in a new world.
