@@ -30,7 +30,6 @@ var large = map[string]string{
 	"internal/server/group.ControlGroup":  "the same for a server's group, with its attributes and limits",
 	"internal/server/lifecycle.Lifecycle": "a table of states and events: each method is a step of it",
 	"internal/server/guard.Launcher":      "a process: its loop, how it continues after an exec, and how it exits",
-	"internal/server/page.Looks":          "memory of a brain for the next one, field by field as idle.Policy",
 	"internal/server/page.Started":        "an attribute of a group, in the layout that other versions have written",
 	"internal/server/protocol.Config":     "the configuration as it is written for a brain",
 	"internal/server/report.Report":       "a row of JSON",

@@ -22,55 +22,64 @@ func (a *actor) saveLooks() {
 	looks := &a.server.Page.Looks
 	now := time.Now()
 	if a.sleeper != nil {
-		a.sleeper.Policy.Save(looks, func(t time.Time) int64 { return monotonic(t, now) })
+		a.sleeper.Policy.Save(&looks.Policy, func(t time.Time) int64 { return monotonic(t, now) })
 	}
 	check := a.life.IdleProgress()
-	looks.CheckAt = monotonic(check.NextCheck, now)
-	looks.CheckCPU = int64(check.CPU)
-	looks.CheckRead = check.Traffic.Read
-	looks.CheckWritten = check.Traffic.Written
-	looks.CheckMembers = check.Traffic.Members
-	looks.CheckAsked = monotonic(check.CallSince, now)
-	looks.Kept = true
+	looks.Check = page.IdleCheck{
+		NextCheck: monotonic(check.NextCheck, now),
+		CallSince: monotonic(check.CallSince, now),
+		CPU:       int64(check.CPU),
+		Read:      check.Traffic.Read,
+		Written:   check.Traffic.Written,
+		Members:   check.Traffic.Members,
+	}
+	looks.Saved = true
 }
 
-// resumeLooks goes on with the looks of the brain before, if that has saved them.
+// resumeLooks goes on with the looks of the brain before, if that has saved them. Otherwise it was killed,
+// and may have frozen the members without a word about it.
+//
+//	looks      guard           state     members
+//	saved      has not thawed  any       are as they were left
+//	saved      has thawed      Idle      the event Woken counts that as a wake
+//	saved      has thawed      Running   the guard has set that, as no brain could start: a wake, too
+//	not saved  any             any       are thawed
 func (a *actor) resumeLooks() {
 	p := a.server.Page
-	isSaved := p.Looks.Kept
-	p.Looks.Kept = false
+	isSaved := p.Looks.Saved
+	p.Looks.Saved = false
 	a.beginLooks(isSaved)
 	if isSaved {
-		a.life.ResumeIdle(checkOn(&p.Looks))
+		a.life.ResumeIdle(checkOn(&p.Looks.Check))
 	}
 	hasThawed := p.ByGuard.Roused
 	p.ByGuard.Roused = false
 	hasInput := p.ByGuard.InputCame
 	p.ByGuard.InputCame = false
-	switch {
-	case isSaved && !hasThawed: // the members are as the brain before has left them
+	if isSaved && !hasThawed {
 		return
-	case a.sleeper == nil: // they are never frozen
-	case a.life.State == lifecycle.Idle: // the event below thaws them, and counts that
-	case isSaved: // no brain could start: the guard has thawed them, and has set the state to Running
+	}
+	isFreezable := a.sleeper != nil && a.life.State != lifecycle.Idle
+	switch {
+	case isFreezable && isSaved:
 		a.sleeper.Wake(time.Now(), hasInput)
-	default: // the brain before was killed: it may have frozen them, and not have written that
+	case isFreezable:
 		a.sleeper.Thaw()
 	}
 	a.report(lifecycle.Woken)
 }
 
 // checkOn is the check of an idle timeout that the brain before has saved.
-func checkOn(looks *page.Looks) lifecycle.IdleProgress {
+func checkOn(saved *page.IdleCheck) lifecycle.IdleProgress {
 	return lifecycle.IdleProgress{
-		NextCheck: fromMonotonic(looks.CheckAt),
-		CPU:       time.Duration(looks.CheckCPU),
+		NextCheck: fromMonotonic(saved.NextCheck),
+		CPU:       time.Duration(saved.CPU),
 		Traffic: lifecycle.Traffic{
-			Read:    looks.CheckRead,
-			Written: looks.CheckWritten,
-			Members: looks.CheckMembers,
+			Read:    saved.Read,
+			Written: saved.Written,
+			Members: saved.Members,
 		},
-		CallSince: fromMonotonic(looks.CheckAsked),
+		CallSince: fromMonotonic(saved.CallSince),
 	}
 }
 
@@ -100,7 +109,7 @@ func (a *actor) newSleeper(after time.Duration, isSaved bool) *idle.Sleeper {
 	}
 	rule := idle.New(after, time.Now())
 	if isSaved {
-		rule = idle.Restore(after, &s.Page.Looks, fromMonotonic)
+		rule = idle.Restore(after, &s.Page.Looks.Policy, fromMonotonic)
 	}
 	rule.IsAgent = a.client.Terminal >= 0
 	sleeper := idle.NewSleeper(rule, s.Group, a.client)

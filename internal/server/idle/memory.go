@@ -10,39 +10,59 @@ import (
 )
 
 // Save writes what the next brain goes on with. clock converts a time to that of the page.
-func (p *Policy) Save(to *page.Looks, clock func(time.Time) int64) {
-	*to = page.Looks{
-		Due: clock(p.Due), At: clock(p.lastAt), Worked: clock(p.lastWorkedAt), Read: clock(p.lastReadAt),
-		Marked: clock(p.lastMarkedAt), Marks: page.Marks(p.last.Marks),
-		CPU: int64(p.last.CPU), Own: int64(p.last.Own),
-		ReadBytes: p.last.Read, WrittenBytes: p.last.Written, Active: p.last.Active,
-		Frozen: p.frozen, NextIsBreath: p.thaw.nextIsBreath, WasBreath: p.thaw.wasBreath, Used: p.Used,
-		Trial: uint8(p.thaw.trial), Times: uint32(p.refusal.times),
-		WasForInput: p.thaw.wasForInput, IsUncounted: p.isUncounted,
-		Reclaimed: to.Reclaimed, // written when it happened
+func (p *Policy) Save(to *page.IdlePolicy, clock func(time.Time) int64) {
+	*to = page.IdlePolicy{
+		Due:          clock(p.Due),
+		LastAt:       clock(p.lastAt),
+		LastWorkedAt: clock(p.lastWorkedAt),
+		LastReadAt:   clock(p.lastReadAt),
+		LastMarkedAt: clock(p.lastMarkedAt),
+		Last: page.IdleUsage{
+			CPU:     int64(p.last.CPU),
+			Own:     int64(p.last.Own),
+			Read:    p.last.Read,
+			Written: p.last.Written,
+			Active:  p.last.Active,
+			Marks:   page.Marks(p.last.Marks),
+		},
+		Used:         p.Used,
+		Frozen:       p.frozen,
+		NextIsBreath: p.thaw.nextIsBreath,
+		WasForInput:  p.thaw.wasForInput,
+		IsUncounted:  p.isUncounted,
+		Probation:    uint8(p.thaw.probation),
+		RefusedTimes: uint32(p.refusal.times),
 	}
-	copy(to.Refused[:len(to.Refused)-1], p.refusal.reason)
+	copy(to.RefusedFor[:len(to.RefusedFor)-1], p.refusal.reason)
 }
 
 // Restore is the policy that Save has written, for the same server.
-func Restore(after time.Duration, from *page.Looks, clock func(int64) time.Time) *Policy {
-	refused, _, _ := bytes.Cut(from.Refused[:], []byte{0})
+func Restore(after time.Duration, from *page.IdlePolicy, clock func(int64) time.Time) *Policy {
+	reason, _, _ := bytes.Cut(from.RefusedFor[:], []byte{0})
 	p := &Policy{
-		Due: clock(from.Due), Used: from.Used, after: after,
-		lastAt: clock(from.At), lastWorkedAt: clock(from.Worked), lastReadAt: clock(from.Read),
-		lastMarkedAt: clock(from.Marked),
+		after:        after,
+		Due:          clock(from.Due),
+		lastAt:       clock(from.LastAt),
+		lastWorkedAt: clock(from.LastWorkedAt),
+		lastReadAt:   clock(from.LastReadAt),
+		lastMarkedAt: clock(from.LastMarkedAt),
 		last: Usage{
-			CPU: time.Duration(from.CPU), Own: time.Duration(from.Own),
-			Read: from.ReadBytes, Written: from.WrittenBytes,
-			Active: from.Active, Marks: Marks(from.Marks),
+			CPU:     time.Duration(from.Last.CPU),
+			Own:     time.Duration(from.Last.Own),
+			Read:    from.Last.Read,
+			Written: from.Last.Written,
+			Active:  from.Last.Active,
+			Marks:   Marks(from.Last.Marks),
 		},
+		Used:   from.Used,
 		frozen: from.Frozen,
 		thaw: thaw{
-			nextIsBreath: from.NextIsBreath, wasBreath: from.WasBreath,
-			wasForInput: from.WasForInput, trial: trial(from.Trial),
+			nextIsBreath: from.NextIsBreath,
+			wasForInput:  from.WasForInput,
+			probation:    probation(from.Probation),
 		},
 		isUncounted: from.IsUncounted,
-		refusal:     refusal{reason: string(refused), times: int(from.Times)},
+		refusal:     refusal{reason: string(reason), times: int(from.RefusedTimes)},
 	}
 	p.writeNote()
 	return p

@@ -103,9 +103,8 @@ type Policy struct {
 // thaw is about the last thaw, and the next one.
 type thaw struct {
 	nextIsBreath bool
-	wasBreath    bool
 	wasForInput  bool
-	trial        trial // after the last one
+	probation    probation // after the last one
 }
 
 // refusal is the last reason to leave a server alone.
@@ -114,21 +113,26 @@ type refusal struct {
 	times  int // in a row
 }
 
-// trial is why a server runs for a moment, after which it may be frozen again.
-type trial uint8
+// probation is the first interval after a thaw. A server that did almost nothing in it is frozen again at
+// once.
+type probation uint8
 
 const (
-	noTrial trial = iota
+	noProbation probation = iota
 	afterWake
 	afterBreath
 )
 
-// passes reports whether a server has done nothing but to answer a ping, or nothing at all.
-func (t trial) passes(used Usage) bool {
-	if t == afterBreath {
+// isQuiet reports whether the server used so little that it stays as idle as it was before the interval.
+func (p probation) isQuiet(used Usage, interval time.Duration) bool {
+	switch p {
+	case afterBreath: // it has written no message
 		return used.CPU <= breathCPU && used.Written >= 0 && used.Written < message
+	case afterWake:
+		hasAnsweredPing := used.Read > 0 && used.Written >= message && used.Written <= pong
+		return hasAnsweredPing
 	}
-	return used.Read > 0 && used.Written >= message && used.Written <= pong
+	return used.CPU < most(interval, cpuRate, cpuLeast)
 }
 
 // New is the policy of a server that starts now, and is idle when it has done nothing for that time.
@@ -153,11 +157,13 @@ func (p *Policy) Look(s Server, now time.Time) Act {
 	}
 	if p.IsAgent {
 		if reason := p.agentsReason(s, err); reason != "" {
-			return p.keepAwake(reason, now)
+			p.beginAgain(reason, now)
+			return None
 		}
 	}
 	if err != nil {
-		return p.refuse(unexamined)
+		p.refuse(unexamined)
+		return None
 	}
 	if now.Sub(p.lastWorkedAt) < p.after {
 		return None
@@ -170,7 +176,8 @@ func (p *Policy) Look(s Server, now time.Time) Act {
 		return None
 	}
 	if reason := p.reasonAgainst(s); reason != "" {
-		return p.refuse(reason)
+		p.refuse(reason)
+		return None
 	}
 	p.refusal.times = 0
 	return p.tryFreeze(s, now)
@@ -185,14 +192,13 @@ func (p *Policy) agentsReason(s Server, failed error) string {
 	return p.reasonAgainst(s)
 }
 
-// keepAwake begins the idle time again. It counts as a refusal if the terminal was silent for that long.
-func (p *Policy) keepAwake(reason string, now time.Time) Act {
+// beginAgain begins the idle time again. It counts as a refusal if the terminal was silent for that long.
+func (p *Policy) beginAgain(reason string, now time.Time) {
 	p.lastWorkedAt = now
 	p.Used = true
-	if now.Sub(p.lastMarkedAt) < p.after {
-		return None
+	if now.Sub(p.lastMarkedAt) >= p.after {
+		p.refuse(reason)
 	}
-	return p.refuse(reason)
 }
 
 // lookAtFrozen reclaims memory, and then lets the server breathe now and then.
@@ -218,8 +224,7 @@ func (p *Policy) noteVanishedInput(s Server, usage Usage) {
 	p.thaw.wasForInput = false
 }
 
-// noteUse records the use since the last look. A call may take long, and need no processor: so a message that
-// was read is use, and its answer may be missing until there was silence.
+// noteUse records the use since the last look, in which the server may have begun to be idle.
 func (p *Policy) noteUse(usage Usage, now time.Time) {
 	interval := now.Sub(p.lastAt)
 	used := Usage{
@@ -237,20 +242,28 @@ func (p *Policy) noteUse(usage Usage, now time.Time) {
 	}
 	p.last = usage
 	p.lastAt = now
-	isQuiet := used.CPU < most(interval, cpuRate, cpuLeast)
-	if p.thaw.trial != noTrial {
-		isQuiet = p.thaw.trial.passes(used)
-	}
-	computes := used.Own >= most(interval, ownRate, ownLeast)
-	if !isQuiet || computes || used.Active || used.Read > ping {
+	hasWorked := !p.thaw.probation.isQuiet(used, interval) || used.Active || used.Read > ping
+	agentHasWorked := used.Own >= most(interval, ownRate, ownLeast)
+	if hasWorked || agentHasWorked {
 		p.lastWorkedAt = now
 		p.Used = true
 	}
-	mayBeUnanswered := used.Read != 0 && p.thaw.trial == noTrial || used.Read >= message && p.thaw.wasBreath
-	if mayBeUnanswered {
+	if p.mayHaveOpenCall(used) {
 		p.lastReadAt = now
 	}
-	p.thaw.trial = noTrial
+	p.thaw.probation = noProbation
+}
+
+// mayHaveOpenCall reports whether the server has read something that it may not have answered. A call may
+// take long, and need no processor. So it is not frozen before there was silence.
+func (p *Policy) mayHaveOpenCall(used Usage) bool {
+	switch p.thaw.probation {
+	case afterBreath:
+		return used.Read >= message
+	case afterWake: // it has answered the ping that woke it, or has worked
+		return false
+	}
+	return used.Read != 0
 }
 
 // most is a CPU time in an interval.
@@ -288,13 +301,12 @@ func (p *Policy) tryFreeze(s Server, now time.Time) Act {
 	return None
 }
 
-func (p *Policy) refuse(reason string) Act {
+func (p *Policy) refuse(reason string) {
 	if reason != p.refusal.reason {
 		p.refusal = refusal{reason: reason}
 	}
 	p.refusal.times++
 	p.writeNote()
-	return None
 }
 
 func (p *Policy) writeNote() {
@@ -307,12 +319,11 @@ func (p *Policy) writeNote() {
 func (p *Policy) Thawed(now time.Time, forInput bool) {
 	p.thaw.wasForInput = forInput
 	p.Due = now.Add(min(answerIn, p.after))
-	p.thaw.trial = afterWake
+	p.thaw.probation = afterWake
 	if p.thaw.nextIsBreath {
 		p.Due = now.Add(breathFor)
-		p.thaw.trial = afterBreath
+		p.thaw.probation = afterBreath
 	}
-	p.thaw.wasBreath = p.thaw.nextIsBreath
 	p.thaw.nextIsBreath = false
 	p.frozen = false
 }

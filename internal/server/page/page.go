@@ -171,33 +171,43 @@ type Settling struct {
 // HandledEnd is the bit of Handled for BrainEnds.
 const HandledEnd = 1 << Events
 
-// Looks are the observations of a server that may be idle, from one brain for the next: see idle.Policy.
+// Looks are the observations of a server that may be idle, from one brain for the next.
 type Looks struct {
-	Kept                    bool // a brain has left in order; the next one takes it, and forgets it
-	Active                  bool
-	Frozen                  bool
-	NextIsBreath            bool
-	WasBreath               bool
-	Used                    bool
-	Trial                   uint8
-	WasForInput             bool
-	IsUncounted             bool
-	Times                   uint32
-	Due                     int64
-	At                      int64
-	Worked                  int64
-	Read                    int64
-	Marked                  int64 // of an agent on a terminal
-	Marks                   Marks
-	CPU, Own                int64 // nanoseconds
-	ReadBytes, WrittenBytes int64
-	Refused                 [96]byte
-	CheckAt                 int64 // of an idle timeout
-	CheckCPU                int64 // nanoseconds
-	CheckRead, CheckWritten int64 // bytes
-	CheckMembers            uint64
-	CheckAsked              int64
-	Reclaimed               bool // the server has lost memory to a reclaim, so graces after a thaw are longer
+	Saved     bool // a brain has left in order; the next one takes them, and forgets that
+	Reclaimed bool // the server has lost memory to a reclaim, so graces after a thaw are longer
+	Policy    IdlePolicy
+	Check     IdleCheck
+}
+
+// IdlePolicy has the fields of an idle.Policy.
+type IdlePolicy struct {
+	Due, LastAt, LastWorkedAt, LastReadAt, LastMarkedAt int64
+
+	Last         IdleUsage
+	Used         bool
+	Frozen       bool
+	NextIsBreath bool
+	WasForInput  bool
+	IsUncounted  bool
+	Probation    uint8
+	RefusedTimes uint32
+	RefusedFor   [96]byte // the reason
+}
+
+// IdleUsage is an idle.Usage.
+type IdleUsage struct {
+	CPU, Own      int64 // nanoseconds
+	Read, Written int64 // bytes
+	Active        bool
+	Marks         Marks
+}
+
+// IdleCheck is a lifecycle.IdleProgress.
+type IdleCheck struct {
+	NextCheck, CallSince int64
+	CPU                  int64 // nanoseconds
+	Read, Written        int64 // bytes
+	Members              uint64
 }
 
 // Marks are idle.Marks.
