@@ -46,7 +46,7 @@ func (c *gatewayCheck) print() {
 // printCommand describes the command: as a server if a rule makes it one, otherwise as the client of others.
 func (c *gatewayCheck) printCommand() {
 	f := c.rules.ForeseeCommand(c.command)
-	if f.Verdict != gateway.Candidate {
+	if f.Verdict != gateway.MayBeServer {
 		c.printHeading("this command, if a gateway starts it with pipes:")
 		c.printForeseen(f, c.command)
 		return
@@ -143,18 +143,18 @@ func (c *gatewayCheck) printRules() {
 func (c *gatewayCheck) printForeseen(f gateway.Foreseen, argv []string) {
 	c.printLine(f.Name, clientconfig.WithoutArguments(argv)+" is "+verdictText(f))
 	text := c.settingsOf(f.Name)
-	if text != "" && f.Verdict != gateway.Left {
+	if text != "" && f.Verdict != gateway.NotServer {
 		c.printLine("", "with "+text)
 	}
 }
 
 func verdictText(f gateway.Foreseen) string {
 	switch f.Verdict {
-	case gateway.Taken:
+	case gateway.IsServer:
 		return "a server: " + f.Why
-	case gateway.Named:
+	case gateway.NamedLikeServer:
 		return "contained from its start, and a server once its client writes MCP: " + f.Why
-	case gateway.Candidate:
+	case gateway.MayBeServer:
 		return "unknown until its client writes MCP"
 	}
 	return "left alone: " + f.Why

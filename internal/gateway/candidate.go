@@ -17,8 +17,8 @@ import (
 
 // candidate is a program that may be a server.
 type candidate struct {
-	program program         // its argv is guarded by mu
-	group   *launcher.Taken // of one that is known by its name alone, see examiner.place; or nil
+	program program               // its argv is guarded by mu
+	group   *launcher.TakenServer // of one that is known by its name alone, see examiner.place; or nil
 	holder  holder
 
 	hasInput      atomic.Bool  // some was seen

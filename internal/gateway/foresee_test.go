@@ -23,13 +23,13 @@ func TestForesee(t *testing.T) {
 		why     string
 		name    string
 	}{
-		{"npx -y foo-mcp", Named, `its name is "foo-mcp"`, "foo-mcp"},
-		{"node build/index.js", Candidate, "", "index"},
-		{"python my.py", Taken, `match "python my.py"`, "my"},
-		{"github-mcp-server stdio", Left, `except "git*"`, "github-mcp-server"},
-		{"/usr/bin/uvx mcp-server-time", Taken, `configured as "time" in f`, "time"},
-		{"mcpscope run -- npx x", Left, "mcpscope run contains it", "mcpscope"},
-		{"mcpscope gateway -- x", Candidate, "", "mcpscope"},
+		{"npx -y foo-mcp", NamedLikeServer, `its name is "foo-mcp"`, "foo-mcp"},
+		{"node build/index.js", MayBeServer, "", "index"},
+		{"python my.py", IsServer, `match "python my.py"`, "my"},
+		{"github-mcp-server stdio", NotServer, `except "git*"`, "github-mcp-server"},
+		{"/usr/bin/uvx mcp-server-time", IsServer, `configured as "time" in f`, "time"},
+		{"mcpscope run -- npx x", NotServer, "mcpscope run contains it", "mcpscope"},
+		{"mcpscope gateway -- x", MayBeServer, "", "mcpscope"},
 	} {
 		if got := rules.ForeseeCommand(line(c.command)); got != (Foreseen{c.want, c.why, c.name}) {
 			t.Errorf("%s: %+v, want %+v", c.command, got, c)

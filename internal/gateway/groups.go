@@ -63,7 +63,7 @@ func (g *groups) contain(p program, call *heldCall, why string) {
 }
 
 // prove makes a program a server that has the group t already.
-func (g *groups) prove(t *launcher.Taken, p *program, why string) {
+func (g *groups) prove(t *launcher.TakenServer, p *program, why string) {
 	s := g.newServer(t.Name(), p.client)
 	if err := t.Prove(s.Limits, "a server: "+why); err != nil {
 		g.reportOutside(p.pid, p.argv, err)
@@ -81,7 +81,7 @@ func (g *groups) prove(t *launcher.Taken, p *program, why string) {
 
 // follow watches a server until it has ended. The server need not wait for that. clientStderr is a descriptor
 // to close then, or -1.
-func (g *groups) follow(t *launcher.Taken, p *program, why string, clientStderr int) {
+func (g *groups) follow(t *launcher.TakenServer, p *program, why string, clientStderr int) {
 	pid := p.pid
 	argv := p.argv
 	g.following.Go(func() {
@@ -102,7 +102,7 @@ func (g *groups) reportOutside(pid int, argv []string, why error) {
 }
 
 // newGroup puts a program into a group of its own, with all that it has started.
-func (g *groups) newGroup(s *Server, p *program) (*launcher.Taken, error) {
+func (g *groups) newGroup(s *Server, p *program) (*launcher.TakenServer, error) {
 	if err := g.servers.checkFiles(); err != nil {
 		return nil, err
 	}
@@ -128,7 +128,7 @@ func (g *groups) newGroup(s *Server, p *program) (*launcher.Taken, error) {
 
 // prepare makes a group where the client is. A client that was reaped is in no cgroup, and its pid may be
 // another process's. So if the client has ended by then, the group is made where the program is.
-func (g *groups) prepare(s *Server, p *program) (*launcher.Taken, error) {
+func (g *groups) prepare(s *Server, p *program) (*launcher.TakenServer, error) {
 	if p.client.exits() {
 		return g.prepareBeside(p.pid, s, p)
 	}
@@ -142,7 +142,7 @@ func (g *groups) prepare(s *Server, p *program) (*launcher.Taken, error) {
 	return g.prepareBeside(p.pid, s, p)
 }
 
-func (g *groups) prepareBeside(pid int, s *Server, p *program) (*launcher.Taken, error) {
+func (g *groups) prepareBeside(pid int, s *Server, p *program) (*launcher.TakenServer, error) {
 	pidfd, err := unix.FcntlInt(uintptr(p.pidfd), unix.F_DUPFD_CLOEXEC, 3) // until the server has ended
 	if err != nil {
 		return nil, fmt.Errorf("copy a pidfd: %w", err)
@@ -152,7 +152,7 @@ func (g *groups) prepareBeside(pid int, s *Server, p *program) (*launcher.Taken,
 }
 
 // moveDescendants moves the processes that a member has started. Their later children are born in the group.
-func (g *groups) moveDescendants(t *launcher.Taken, parent int, seen map[int]bool) {
+func (g *groups) moveDescendants(t *launcher.TakenServer, parent int, seen map[int]bool) {
 	children, _ := proc.Children(parent) // none, if it has ended
 	for _, pid := range children {
 		pidfd, err := unix.PidfdOpen(pid, 0)
@@ -168,7 +168,7 @@ func (g *groups) moveDescendants(t *launcher.Taken, parent int, seen map[int]boo
 }
 
 // moveChild moves a child of a member with its descendants, unless it is part of another server.
-func (g *groups) moveChild(t *launcher.Taken, parent, pid, pidfd int, seen map[int]bool) {
+func (g *groups) moveChild(t *launcher.TakenServer, parent, pid, pidfd int, seen map[int]bool) {
 	st, err := proc.ReadStat(pid) // its pid may be another's, as long as there is no pidfd
 	if err != nil || st.PPID != parent {
 		return
@@ -188,7 +188,7 @@ func (g *groups) moveChild(t *launcher.Taken, parent, pid, pidfd int, seen map[i
 }
 
 // moveMember moves one process. Its pidfd was open before anything was read about it.
-func (g *groups) moveMember(t *launcher.Taken, pid, pidfd int) {
+func (g *groups) moveMember(t *launcher.TakenServer, pid, pidfd int) {
 	err := t.TakeAlso(pid, pidfd)
 	if err != nil && !linux.Ended(pidfd) {
 		why := fmt.Errorf("it can't be moved to the group of %s: %w", t.ID(), err)
@@ -201,7 +201,7 @@ const absorbLooks = 20
 
 // absorb moves the rest of the group of a program that a server has started: a member whose parent has ended
 // is no descendant of the server. Then it gives the group up, for which an execve need not wait.
-func (g *groups) absorb(t, placed *launcher.Taken) {
+func (g *groups) absorb(t, placed *launcher.TakenServer) {
 	moved := map[int]bool{}
 	for range absorbLooks {
 		pids := slices.DeleteFunc(launcher.ListMembers(placed), func(pid int) bool { return moved[pid] })
@@ -216,7 +216,7 @@ func (g *groups) absorb(t, placed *launcher.Taken) {
 	g.following.Go(func() { g.servers.release(placed) })
 }
 
-func (g *groups) absorbMember(t, placed *launcher.Taken, pid int) {
+func (g *groups) absorbMember(t, placed *launcher.TakenServer, pid int) {
 	pidfd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return // it has ended

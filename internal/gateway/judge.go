@@ -94,11 +94,11 @@ type decision struct {
 // judgeCommand decides by the rules, and by commands that were servers before.
 func (r Rules) judgeCommand(f *facts) decision {
 	if f.ignored != notIgnored {
-		return decision{verdict: Left}
+		return decision{verdict: NotServer}
 	}
 	verdict, why := r.Decide(f.Caller)
-	if verdict == Candidate && f.hasSpoken {
-		return decision{verdict: Named, why: "its client wrote MCP to the same command before"}
+	if verdict == MayBeServer && f.hasSpoken {
+		return decision{verdict: NamedLikeServer, why: "its client wrote MCP to the same command before"}
 	}
 	return decision{verdict: verdict, why: why}
 }
@@ -110,7 +110,7 @@ func judge(f *facts, byCommand decision) judgement {
 	}
 	d := judgeClient(f.client, byCommand)
 	shared := judgeCandidate(f, d.verdict)
-	if shared.goesWithIt {
+	if shared.stopsHere {
 		return judgement{candidate: shared.step, why: d.why}
 	}
 	process := judgeProcess(f, d)
@@ -120,50 +120,51 @@ func judge(f *facts, byCommand decision) judgement {
 
 // judgeClient decides again where the client has ended.
 func judgeClient(client clientState, d decision) decision {
-	if d.verdict == Left || client == clientLives {
+	if d.verdict == NotServer || client == clientLives {
 		return d
 	}
 	if client == clientIsAnother {
-		return decision{verdict: Left, why: "the gateway has ended"}
+		return decision{verdict: NotServer, why: "the gateway has ended"}
 	}
-	if d.verdict == Candidate { // its unread input shows it
+	if d.verdict == MayBeServer { // its unread input shows it
 		return d
 	}
-	return decision{verdict: Taken, why: d.why} // the gateway held its stdin until it ended
+	return decision{verdict: IsServer, why: d.why} // the gateway held its stdin until it ended
 }
 
 // sharedStdin follows from a stdin that a process has in common with a candidate.
 type sharedStdin struct {
-	step       candidateStep
-	goesWithIt bool // nothing else is done: the process is part of the candidate
+	step      candidateStep
+	stopsHere bool // nothing else is done: the process is part of the candidate
 }
 
 // ofSharedStdin is the table of that. A candidate without a group is left alone once the rules know its next
 // program. One with a group keeps it, and the processes that share its stdin, until it is proven or refuted.
 var ofSharedStdin = [kinships]map[Verdict]sharedStdin{
+	noCandidate: {}, // keepCandidate
 	isCandidate: {
-		Left:      {step: dismissCandidate},
-		Taken:     {step: dismissCandidate},
-		Candidate: {step: examineNextExec, goesWithIt: true},
-		Named:     {step: dismissCandidate},
+		NotServer:       {step: dismissCandidate},
+		IsServer:        {step: dismissCandidate},
+		MayBeServer:     {step: examineNextExec, stopsHere: true},
+		NamedLikeServer: {step: dismissCandidate},
 	},
 	sharesCandidate: {
-		Left:      {step: examineCandidate},
-		Taken:     {step: replaceCandidate},
-		Candidate: {step: examineCandidate, goesWithIt: true},
-		Named:     {step: replaceCandidate},
+		NotServer:       {step: examineCandidate},
+		IsServer:        {step: replaceCandidate},
+		MayBeServer:     {step: examineCandidate, stopsHere: true},
+		NamedLikeServer: {step: replaceCandidate},
 	},
 	isPlaced: {
-		Left:      {step: dismissCandidate},
-		Taken:     {step: acceptCandidate, goesWithIt: true},
-		Candidate: {step: examineNextExec, goesWithIt: true},
-		Named:     {step: examineNextExec, goesWithIt: true},
+		NotServer:       {step: dismissCandidate},
+		IsServer:        {step: acceptCandidate, stopsHere: true},
+		MayBeServer:     {step: examineNextExec, stopsHere: true},
+		NamedLikeServer: {step: examineNextExec, stopsHere: true},
 	},
 	sharesPlaced: {
-		Left:      {step: examineCandidate},
-		Taken:     {step: acceptCandidate, goesWithIt: true},
-		Candidate: {step: examineCandidate, goesWithIt: true},
-		Named:     {step: examineCandidate, goesWithIt: true},
+		NotServer:       {step: examineCandidate},
+		IsServer:        {step: acceptCandidate, stopsHere: true},
+		MayBeServer:     {step: examineCandidate, stopsHere: true},
+		NamedLikeServer: {step: examineCandidate, stopsHere: true},
 	},
 }
 
@@ -177,14 +178,14 @@ func judgeCandidate(f *facts, verdict Verdict) sharedStdin {
 // judgeProcess returns the step for a process that is no part of a candidate.
 func judgeProcess(f *facts, d decision) judgement {
 	switch d.verdict {
-	case Left:
+	case NotServer:
 		if !f.Stdio { // what a tool runs may be a lot
 			return judgement{process: ignoreProcess}
 		}
 		return judgement{process: leaveProcess, why: d.why}
-	case Taken:
+	case IsServer:
 		return judgement{process: containProcess, why: d.why}
-	case Candidate:
+	case MayBeServer:
 		return judgement{process: attendProcess}
 	}
 	if !f.isBesideClient { // it is in the group of its parent, or where a tool has put it on purpose

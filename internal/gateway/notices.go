@@ -108,7 +108,7 @@ func (r *reporter) reportAs(event journal.Event, text string) {
 
 // reportUnlimited reports limits that a server was to have and has not. Where the settings say best-effort,
 // they are only a note of the server.
-func (r *reporter) reportUnlimited(t *launcher.Taken, s *Server) {
+func (r *reporter) reportUnlimited(t *launcher.TakenServer, s *Server) {
 	if !s.StrictLimits {
 		return
 	}

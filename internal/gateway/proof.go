@@ -34,7 +34,7 @@ func (x *examiner) place(p program, call *heldCall, why string) {
 }
 
 // resume goes on with a program that the watcher before has placed.
-func (x *examiner) resume(t *launcher.Taken) {
+func (x *examiner) resume(t *launcher.TakenServer) {
 	pid, main := t.Main()
 	pidfd, err := unix.FcntlInt(uintptr(main), unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil { // it has ended
@@ -48,7 +48,7 @@ func (x *examiner) resume(t *launcher.Taken) {
 }
 
 // awaitProof waits for the proof that a program with a group is a server.
-func (x *examiner) awaitProof(p program, t *launcher.Taken) {
+func (x *examiner) awaitProof(p program, t *launcher.TakenServer) {
 	c := &candidate{program: p, group: t}
 	x.candidates.addGroup(t.ID())
 	c.lookForHolder()

@@ -135,7 +135,7 @@ func (r *reader) readSurroundings(e *execution, byRules Verdict) {
 		}
 		return
 	}
-	if byRules != Named || e.facts.candidate.hasGroup() {
+	if byRules != NamedLikeServer || e.facts.candidate.hasGroup() {
 		return
 	}
 	e.facts.isBesideClient = launcher.IsBeside(p.pid, p.client.PID)

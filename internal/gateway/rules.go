@@ -26,15 +26,15 @@ type Caller struct {
 type Verdict int
 
 const (
-	// Left is a program that is no server.
-	Left Verdict = iota
-	// Taken is a server.
-	Taken
-	// Candidate is a program whose input shows whether it is a server.
-	Candidate
-	// Named is a program that only its name shows to be a server. It is contained at once, and nothing stops
-	// it before its client wrote MCP: tools of people who develop servers have such names, too.
-	Named
+	// NotServer runs on as it would have.
+	NotServer Verdict = iota
+	// IsServer gets a group.
+	IsServer
+	// MayBeServer is a program whose input shows whether it is a server.
+	MayBeServer
+	// NamedLikeServer is a program that only its name shows to be a server. It is contained at once, and
+	// nothing stops it before its client wrote MCP: tools of people who develop servers have such names, too.
+	NamedLikeServer
 )
 
 // Rules say which program is a server.
@@ -52,29 +52,29 @@ type Rules struct {
 // which must not happen to processes that a tool leaves running on purpose.
 func (r Rules) Decide(c Caller) (v Verdict, why string) {
 	if isMcpscope(c.Argv) {
-		return Left, "mcpscope run contains it"
+		return NotServer, "mcpscope run contains it"
 	}
 	if pattern := glob.Find(r.Except, c.Argv); pattern != "" {
-		return Left, fmt.Sprintf("except %q", pattern)
+		return NotServer, fmt.Sprintf("except %q", pattern)
 	}
 	if known := r.Server(c.Argv); known != nil && (c.Stdio || known.Listens) {
-		return Taken, fmt.Sprintf("configured as %q in %s", known.Name, known.File)
+		return IsServer, fmt.Sprintf("configured as %q in %s", known.Name, known.File)
 	}
 	if pattern := glob.Find(r.Match, c.Argv); pattern != "" {
-		return Taken, fmt.Sprintf("match %q", pattern)
+		return IsServer, fmt.Sprintf("match %q", pattern)
 	}
 	switch {
 	case !c.Stdio:
-		return Left, "its stdin or stdout is neither a pipe nor a socket"
+		return NotServer, "its stdin or stdout is neither a pipe nor a socket"
 	case readsProgram(c.Argv):
-		return Left, "its stdin is the program that it runs"
+		return NotServer, "its stdin is the program that it runs"
 	case c.Inherited:
-		return Left, "its stdin is the gateway's own"
+		return NotServer, "its stdin is the gateway's own"
 	}
 	if called := name.MCP(c.Argv); called != "" {
-		return Named, fmt.Sprintf("its name is %q", called)
+		return NamedLikeServer, fmt.Sprintf("its name is %q", called)
 	}
-	return Candidate, ""
+	return MayBeServer, ""
 }
 
 // readsProgram reports whether a shell or an interpreter reads its program from stdin: then a message of MCP

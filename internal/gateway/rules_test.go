@@ -42,9 +42,9 @@ func TestConfigured(t *testing.T) {
 		stdio bool
 		want  Verdict
 	}{
-		{"a shell that is configured", rules, true, Taken},
-		{"without pipes, but it listens", Rules{Configured: []Configured{{Argv: shell.Argv, Listens: true}}}, false, Taken},
-		{"an exception", Rules{Except: []string{"bash"}, Configured: rules.Configured}, true, Left},
+		{"a shell that is configured", rules, true, IsServer},
+		{"without pipes, but it listens", Rules{Configured: []Configured{{Argv: shell.Argv, Listens: true}}}, false, IsServer},
+		{"an exception", Rules{Except: []string{"bash"}, Configured: rules.Configured}, true, NotServer},
 	} {
 		shell.Stdio = c.stdio
 		if got, why := c.rules.Decide(shell); got != c.want {
@@ -76,18 +76,18 @@ func TestDecide(t *testing.T) {
 		of    Caller
 		want  Verdict
 	}{
-		{"a program with pipes", Rules{}, piped("/opt/x"), Candidate},
-		{"the gateway's own stdin", Rules{}, Caller{Stdio: true, Inherited: true, Argv: []string{"node", "worker.js"}}, Left},
-		{"no pipes", Rules{}, alone("npx mcp-x"), Left},
-		{"wrapped", Rules{}, piped("/usr/local/bin/mcpscope run -- npx x"), Left},
-		{"a gateway within", Rules{Match: []string{"*"}}, piped("mcpscope gateway -- x"), Taken},
-		{"an exception", Rules{Except: []string{"node"}}, piped("/usr/bin/node tool.js"), Left},
-		{"a match by name", Rules{Match: []string{"ba?h"}}, alone("/bin/bash -c npx"), Taken},
-		{"a match by line", Rules{Match: []string{"*bash -c *server*"}}, alone("/bin/bash -c my/server x"), Taken},
-		{"no match", Rules{Match: []string{"uvx"}}, piped("npx x"), Candidate},
-		{"a match and an exception", Rules{Match: []string{"*"}, Except: []string{"npx"}}, piped("npx x"), Left},
+		{"a program with pipes", Rules{}, piped("/opt/x"), MayBeServer},
+		{"the gateway's own stdin", Rules{}, Caller{Stdio: true, Inherited: true, Argv: []string{"node", "worker.js"}}, NotServer},
+		{"no pipes", Rules{}, alone("npx mcp-x"), NotServer},
+		{"wrapped", Rules{}, piped("/usr/local/bin/mcpscope run -- npx x"), NotServer},
+		{"a gateway within", Rules{Match: []string{"*"}}, piped("mcpscope gateway -- x"), IsServer},
+		{"an exception", Rules{Except: []string{"node"}}, piped("/usr/bin/node tool.js"), NotServer},
+		{"a match by name", Rules{Match: []string{"ba?h"}}, alone("/bin/bash -c npx"), IsServer},
+		{"a match by line", Rules{Match: []string{"*bash -c *server*"}}, alone("/bin/bash -c my/server x"), IsServer},
+		{"no match", Rules{Match: []string{"uvx"}}, piped("npx x"), MayBeServer},
+		{"a match and an exception", Rules{Match: []string{"*"}, Except: []string{"npx"}}, piped("npx x"), NotServer},
 	} {
-		if got, why := c.rules.Decide(c.of); got != c.want || (why == "") != (got == Candidate) {
+		if got, why := c.rules.Decide(c.of); got != c.want || (why == "") != (got == MayBeServer) {
 			t.Errorf("%s: %v (%s), want %v", c.what, got, why, c.want)
 		}
 	}
@@ -113,17 +113,17 @@ func TestReadsProgram(t *testing.T) {
 // Programs that run servers also run workers of a gateway, and tools.
 func TestNamed(t *testing.T) {
 	for line, want := range map[string]Verdict{
-		"uvx mcp-server-time": Named, "/opt/github-mcp-server stdio": Named, "node /opt/my-mcp/dist/index.js": Named,
-		"node /x/node_modules/@scope/mcp-files/dist/index.js": Named, "python3 -m mcp_server_git": Named, "bash /opt/run-mcp.sh": Named,
-		"npx -y @modelcontextprotocol/server-memory@1": Named, "node /x/@modelcontextprotocol/server-memory/dist/index.js": Named,
-		"node /x/worker.js": Candidate, "python3 tool.py": Candidate, "sh -c ls": Candidate, "git status": Candidate, "/usr/bin/tomcpal": Candidate,
-		"npx -y x": Candidate, "docker run -i x": Candidate, "": Candidate, "grep -r @modelcontextprotocol/server-memory .": Candidate,
-		"node /x/node_modules/@github/copilot/npm-loader.js --headless":     Candidate,
-		"node /x/node_modules/@modelcontextprotocol/inspector/cli/index.js": Candidate,
-		"claude --mcp-config x.json --input-format stream-json":             Candidate,
+		"uvx mcp-server-time": NamedLikeServer, "/opt/github-mcp-server stdio": NamedLikeServer, "node /opt/my-mcp/dist/index.js": NamedLikeServer,
+		"node /x/node_modules/@scope/mcp-files/dist/index.js": NamedLikeServer, "python3 -m mcp_server_git": NamedLikeServer, "bash /opt/run-mcp.sh": NamedLikeServer,
+		"npx -y @modelcontextprotocol/server-memory@1": NamedLikeServer, "node /x/@modelcontextprotocol/server-memory/dist/index.js": NamedLikeServer,
+		"node /x/worker.js": MayBeServer, "python3 tool.py": MayBeServer, "sh -c ls": MayBeServer, "git status": MayBeServer, "/usr/bin/tomcpal": MayBeServer,
+		"npx -y x": MayBeServer, "docker run -i x": MayBeServer, "": MayBeServer, "grep -r @modelcontextprotocol/server-memory .": MayBeServer,
+		"node /x/node_modules/@github/copilot/npm-loader.js --headless":     MayBeServer,
+		"node /x/node_modules/@modelcontextprotocol/inspector/cli/index.js": MayBeServer,
+		"claude --mcp-config x.json --input-format stream-json":             MayBeServer,
 	} {
 		got, why := Rules{}.Decide(Caller{Stdio: true, Argv: strings.Fields(line)})
-		if got != want || (why == "") != (got == Candidate) {
+		if got != want || (why == "") != (got == MayBeServer) {
 			t.Errorf("%q: %v (%s), want %v", line, got, why, want)
 		}
 	}

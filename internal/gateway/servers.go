@@ -33,7 +33,7 @@ type servers struct {
 	hub        *loop.Hub
 
 	mu        sync.Mutex
-	byNumber  map[int]*launcher.Taken
+	byNumber  map[int]*launcher.TakenServer
 	numbers   numbers
 	unwatched []page.Kept // servers that this watcher failed to go on with
 }
@@ -86,7 +86,7 @@ func (s *servers) count() int {
 
 // keep has the guard keep a server for the next watcher. It fails if the guard has no descriptors for it, and
 // not if that was killed: see replaceGuard.
-func (s *servers) keep(t *launcher.Taken) error {
+func (s *servers) keep(t *launcher.TakenServer) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t.Number = s.numbers.reserve()
@@ -106,7 +106,7 @@ func (s *servers) drop(number int) {
 	}
 }
 
-func (s *servers) remove(t *launcher.Taken) {
+func (s *servers) remove(t *launcher.TakenServer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.drop(t.Number)
@@ -122,21 +122,21 @@ func (s *servers) passOnRequests() {
 }
 
 // followUntilEnd stops a server when it has to end.
-func (s *servers) followUntilEnd(t *launcher.Taken) {
+func (s *servers) followUntilEnd(t *launcher.TakenServer) {
 	t.Live()
 	s.remove(t)
 	go t.Close() // it may wait for a manager that hangs
 }
 
 // release leaves a program alone that is no server, or that can't be followed.
-func (s *servers) release(t *launcher.Taken) {
+func (s *servers) release(t *launcher.TakenServer) {
 	s.remove(t)
 	t.Release()
 }
 
 // retaken are the servers of the watcher before.
 type retaken struct {
-	running []*launcher.Taken
+	running []*launcher.TakenServer
 	ended   []int // their numbers
 }
 
@@ -256,7 +256,7 @@ func (s *servers) giveServers(next *page.Guard) error {
 }
 
 // abandon is for a server that the next watcher can't have: it must not pass for an orphan.
-func (s *servers) abandon(t *launcher.Taken, why error) {
+func (s *servers) abandon(t *launcher.TakenServer, why error) {
 	t.Leave()
 	pid := t.Config.Main.PID
 	s.reporter.reportOutside(pid, t.Config.Argv, s.starters.clientOf(pid).name(), why)

@@ -141,7 +141,7 @@ func newWatcher(line watcherLine, by Watching) (*watcher, error) {
 	w.servers = &servers{
 		page: shared, listenerFD: w.listenerFD, starters: w.starters, reporter: w.reporter, hub: hub,
 		guarding: guarding{gateway: gateway.PID, name: gateway.given, env: env, require: c.Require},
-		byNumber: map[int]*launcher.Taken{},
+		byNumber: map[int]*launcher.TakenServer{},
 	}
 	w.groups = &groups{
 		config: c, configure: by.Configure, env: env, starters: w.starters, servers: w.servers,
@@ -411,7 +411,7 @@ func (w *watcher) consider(call *heldCall, stdin file, stdio bool) {
 	e := w.reader.readCommand(call, stdin, stdio)
 	defer e.close()
 	byCommand := w.config.judgeCommand(&e.facts)
-	if byCommand.verdict != Left {
+	if byCommand.verdict != NotServer {
 		w.reader.readSurroundings(e, byCommand.verdict)
 	}
 	w.actor.act(e, judge(&e.facts, byCommand))

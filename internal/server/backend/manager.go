@@ -174,7 +174,7 @@ func enterScope(conn *systemd.Manager, wanted systemd.Scope, guard int) (where s
 
 func scope(name, slice string, kind systemd.Kind, c *protocol.Config, pids ...int) systemd.Scope {
 	signal := names.StopSignal // to the guard
-	if c.Taken {
+	if c.StartedByClient {
 		signal = unix.SIGTERM // to the members: the scope has no guard
 	}
 	return systemd.Scope{

@@ -106,7 +106,7 @@ func (p Place) Group(w Wanted) (g *group.ControlGroup, err error) {
 		g, err = p.makeGroup(w)
 	case p.kind() != "":
 		g, err = p.startScope(w)
-	case w.Taken:
+	case w.StartedByClient:
 		return group.NewTaggedTree(w.Config.Group.ID), nil
 	default:
 		id := w.Config.Group.ID
@@ -115,7 +115,7 @@ func (p Place) Group(w Wanted) (g *group.ControlGroup, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if !w.Taken { // a server that its client has started has memory already
+	if !w.StartedByClient { // a server that its client has started has memory already
 		g.CountMemory()
 	}
 	return g, nil

@@ -149,7 +149,7 @@ func (t *TreeGuard) readPage(id string) bool {
 	}
 	t.Cause = causes.Of(found.Cause)
 	c := &t.Config
-	if c.Group.Backend != names.Tree || c.Taken != t.IsWatcher || group.TagOf(c.Group.ID) == 0 {
+	if c.Group.Backend != names.Tree || c.StartedByClient != t.IsWatcher || group.TagOf(c.Group.ID) == 0 {
 		return false
 	}
 	if t.IsWatcher {

@@ -116,7 +116,7 @@ func (a *actor) performAs(actions []lifecycle.Action, mainHas bool) {
 // leaveClient is for a stop: no event of the client matters any more, and descriptors may be few. A watcher
 // has the client's side of other servers as well.
 func (a *actor) leaveClient() {
-	if !a.server.Config.Taken && a.client != nil {
+	if !a.server.Config.StartedByClient && a.client != nil {
 		a.client.Close()
 	}
 }
@@ -145,7 +145,7 @@ func (a *actor) killMembers() {
 	}
 	a.leaveClient()
 	a.killer.killAll(s.Group.Members(), noteLeft)
-	if !s.Config.Taken && len(a.killer.stuck) == 0 && s.mayBePopulated() {
+	if !s.Config.StartedByClient && len(a.killer.stuck) == 0 && s.mayBePopulated() {
 		a.helpless = true
 		a.turn.isLeft = true // the guard ends the server, or starts another brain
 		return

@@ -47,7 +47,7 @@ func (b *Brain) Begin() error {
 		b.actor.killer.record.measure()
 	}
 	b.Events = s.Group.Events()
-	if !s.Config.Taken { // the guard of such a server is not for long
+	if !s.Config.StartedByClient { // the guard of such a server is not for long
 		if err := b.Loop.Add(s.Guard.Sock, loop.TokenGuard); err != nil {
 			return err
 		}
@@ -58,7 +58,7 @@ func (b *Brain) Begin() error {
 // Live returns when the group is empty, when there is nothing to decide, or when another process decides.
 func (b *Brain) Live() {
 	b.lookForRequest() // one that was made before the loop had the events of the group
-	if !b.Server.Config.Taken {
+	if !b.Server.Config.StartedByClient {
 		b.news.read()
 	}
 	for b.actor.life.State != lifecycle.Emptied && !b.actor.turn.isOver() {
@@ -82,7 +82,7 @@ func (b *Brain) Live() {
 // canRest reports whether the guard can do without a brain until something happens, or the next look is due.
 func (b *Brain) canRest() bool {
 	isDeciding := b.actor.life.State > lifecycle.Idle || b.Server.Page.Pending()
-	if b.Server.Config.Taken || isDeciding || b.settling.isRunning {
+	if b.Server.Config.StartedByClient || isDeciding || b.settling.isRunning {
 		return false
 	}
 	next := b.actor.deadline()
@@ -161,7 +161,7 @@ func (b *Brain) loseGuard() {
 // lookForRequest is the other side of ControlGroup.AskToStop.
 func (b *Brain) lookForRequest() {
 	s := b.Server
-	if s.Config.Taken && (s.Page.Order.StopAsked || s.Group.Cause() == causes.StopRequested) {
+	if s.Config.StartedByClient && (s.Page.Order.StopAsked || s.Group.Cause() == causes.StopRequested) {
 		b.actor.report(lifecycle.StopRequested)
 	}
 }

@@ -32,7 +32,7 @@ func (b *Brain) end() {
 	s.closeReport()
 	b.actor.killer.awaitStuck()
 	_ = s.Group.Remove() // a sweep removes what can't be removed now
-	if s.Config.Taken {
+	if s.Config.StartedByClient {
 		s.Group.Nudge() // the scope's first process has ended long before
 	}
 	s.Guard.Send(page.WordDone)
@@ -44,7 +44,7 @@ func (b *Brain) end() {
 
 // settleEnded makes up for tasks of the start, of a server that has ended before they were done.
 func (b *Brain) settleEnded(mustReport bool) {
-	if mustReport && !b.Server.Config.Taken {
+	if mustReport && !b.Server.Config.StartedByClient {
 		b.Server.logStart()
 	}
 	if b.Server.Page.ByLauncher.Returned { // otherwise killLeftOvers sweeps

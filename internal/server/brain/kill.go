@@ -68,7 +68,7 @@ const (
 // of them.
 func (k *killer) killLeftOvers() {
 	s := k.server
-	if s.Config.Taken { // no member descends from the watcher
+	if s.Config.StartedByClient { // no member descends from the watcher
 		k.killAll(s.Group.Tagged(), noteElsewhere)
 		return
 	}
@@ -93,7 +93,7 @@ func (k *killer) killLeftOvers() {
 func (k *killer) stopContainers(grace time.Duration) {
 	s := k.server
 	c := s.Config
-	if c.Engine == "" || c.Taken {
+	if c.Engine == "" || c.StartedByClient {
 		return
 	}
 	err := container.End(c.Group.ID, c.Argv, s.Env, grace)

@@ -40,7 +40,7 @@ type readings struct {
 
 // measureEarly is for the steps of a stop. The guard of any other server holds the scope until the end.
 func (r *record) measureEarly() {
-	if r.server.Config.Taken {
+	if r.server.Config.StartedByClient {
 		r.measure()
 	}
 }
@@ -69,7 +69,7 @@ func (r *record) measure() readings {
 // main process. Of a server that its client has started only the client has the status.
 func (r *record) killedForMemory() bool {
 	s := r.server
-	killed := s.Config.Taken || unix.WaitStatus(s.Page.Status()).Signal() == unix.SIGKILL
+	killed := s.Config.StartedByClient || unix.WaitStatus(s.Page.Status()).Signal() == unix.SIGKILL
 	return killed && r.measure().Exhausted()
 }
 
@@ -116,7 +116,7 @@ func (r *record) recordOthers() {
 	}
 	r.hasOthers = true
 	main := int(s.Page.ByLauncher.MainPID)
-	if s.Config.Taken {
+	if s.Config.StartedByClient {
 		main = s.Config.Main.PID
 	}
 	pids, _ := s.Group.PIDs() // a partial list is better than none

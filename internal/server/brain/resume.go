@@ -207,7 +207,7 @@ func LoadServer(p *page.Page, g *page.Guard, payload int, env []string) (*Server
 	if p.Started.Mark == page.StartedMark {
 		s.completeConfig()
 	}
-	if c.Group.Backend == names.Tree && c.Taken {
+	if c.Group.Backend == names.Tree && c.StartedByClient {
 		s.Group = group.NewTaggedTree(c.Group.ID)
 		return s, nil
 	}

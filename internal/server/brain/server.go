@@ -105,7 +105,7 @@ func (s *Server) EndPlainly() {
 // closeReport closes the file of the report: its reader waits for the end of a pipe, and this process may
 // sweep for some time. A watcher has the file for all its servers.
 func (s *Server) closeReport() {
-	if s.Config.Taken || s.Config.Report < 0 {
+	if s.Config.StartedByClient || s.Config.Report < 0 {
 		return
 	}
 	_ = unix.Close(s.Config.Report) // the report was written, or could not be

@@ -128,11 +128,11 @@ func compareStarts(a, b *protocol.Facts) int {
 // stopAsOlder requests the stop of this server, since a newer one replaces it.
 func (s *Server) stopAsOlder() {
 	switch {
-	case s.Config.Taken && s.Group.IsTree():
+	case s.Config.StartedByClient && s.Group.IsTree():
 		s.Page.Order.StopAsked = true
 		_ = unix.Kill(os.Getpid(), names.StopSignal) // of this watcher, which reads that then
 		return
-	case s.Config.Taken:
+	case s.Config.StartedByClient:
 		_ = s.Group.AskToStop() // without it this server stays, as the newer one does
 		return
 	}

@@ -79,7 +79,7 @@ func (t *turn) writeState(now time.Time) {
 	if ends != 0 {
 		decided.PhaseEnds = ends
 	}
-	decided.Phase = uint32(phase(t.life.State, t.server.Config.Taken))
+	decided.Phase = uint32(phase(t.life.State, t.server.Config.StartedByClient))
 	decided.PhaseEnds = ends
 }
 

@@ -166,7 +166,7 @@ func TestCloseReport(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := &Server{Config: protocol.NewConfig()}
-		s.Config.Taken = taken
+		s.Config.StartedByClient = taken
 		s.Config.Report = ends[1]
 		s.closeReport()
 		n, err := unix.Read(ends[0], make([]byte, 1))

@@ -27,7 +27,7 @@ type Heir struct {
 
 // Retake continues with a server of the watcher before. It returns nil for one that was released, or not
 // taken yet, or that has ended meanwhile. After an error k is still open: the next watcher may try again.
-func (h *Heir) Retake(k page.Kept) (_ *Taken, err error) {
+func (h *Heir) Retake(k page.Kept) (_ *TakenServer, err error) {
 	for _, fd := range k.FDs() {
 		unix.CloseOnExec(int(fd)) // EBADF for -1
 	}
@@ -40,7 +40,7 @@ func (h *Heir) Retake(k page.Kept) (_ *Taken, err error) {
 		closeKept(k)
 		return nil, nil
 	}
-	var t *Taken
+	var t *TakenServer
 	waits := h.Hub.Loop()
 	defer func() {
 		if err != nil {
@@ -83,7 +83,7 @@ func renumber(p *page.Page, k page.Kept) {
 
 // load makes a brain from the page of a server of the watcher before. The lifecycle of an unproven server has
 // not begun.
-func (h *Heir) load(p *page.Page, k page.Kept, waits *loop.Loop) (*Taken, error) {
+func (h *Heir) load(p *page.Page, k page.Kept, waits *loop.Loop) (*TakenServer, error) {
 	load := brain.LoadRunning
 	if p.Order.Unproven {
 		load = brain.Load
@@ -109,7 +109,7 @@ func (h *Heir) load(p *page.Page, k page.Kept, waits *loop.Loop) (*Taken, error)
 
 // watchAgain watches the main process and the client's side again. Guide does the rest for an unproven
 // server.
-func (h *Heir) watchAgain(t *Taken) error {
+func (h *Heir) watchAgain(t *TakenServer) error {
 	main, err := openProcess(t.Config.Main)
 	t.client.Main = main
 	if err != nil {

@@ -151,7 +151,7 @@ func (m *making) acquire() error {
 	if c.Group.Backend == names.Tree && len(broken) > 0 && s.Messages.Weaker != nil {
 		s.Messages.Weaker(errors.Join(broken...))
 	}
-	if c.Taken && c.Group.Backend == names.Tree {
+	if c.StartedByClient && c.Group.Backend == names.Tree {
 		m.server.Page.Order.Tag = uint64(group.TagOf(c.Group.ID))
 	}
 	if s.Unproven {

@@ -31,7 +31,7 @@ type Server struct {
 	Recipe     uint64          // of a server of a gateway: see protocol.Facts
 	Notes      []string        // the caller's own, for the report
 	Report     int             // a descriptor, or -1
-	Stderr     protocol.Stderr // one that is taken has its own: see Taken.SetStderr
+	Stderr     protocol.Stderr // one that is taken has its own: see TakenServer.SetStderr
 	Executable string          // mcpscope itself, for later brains
 	Guard      int             // pid of that of a gateway, or 0
 	ClientName string          // where its process has another one
@@ -44,7 +44,7 @@ type Server struct {
 	// without it, and its watcher reports that.
 	StrictLimits bool
 	// Unproven is for a program that a gateway has started and that only its name says to be a server. It
-	// gets a group, but no limits, and nothing stops it, before Taken.Prove.
+	// gets a group, but no limits, and nothing stops it, before TakenServer.Prove.
 	Unproven bool
 	Hub      *loop.Hub // of a gateway's servers, or nil
 }

@@ -24,12 +24,11 @@ import (
 	"github.com/mcpscope/mcpscope/internal/text"
 )
 
-// Taken is a server that is taken over: its client has executed it without a launcher, and this process moves
-// it to a group of its own. Other comments call it a server that its client has started. This process is its
-// brain, as it is of others. Its own guard is there for the start alone: it removes the group if this process
-// is killed then, and a manager makes the scope of it. Afterwards the client's guard has what the next
-// process needs.
-type Taken struct {
+// TakenServer is a server that its client has executed without a launcher: this process has moved it to a
+// group of its own, and is its brain, as it is of others. Its own guard is there for the start alone: it
+// removes the group if this process is killed then, and a manager makes the scope of it. Afterwards the
+// client's guard has what the next process needs.
+type TakenServer struct {
 	Config *protocol.Config
 	Number int // under which the client's guard keeps it
 
@@ -44,8 +43,8 @@ type Taken struct {
 	hasRequest bool // see PassOnRequest
 }
 
-func newTaken(b *brain.Brain) *Taken {
-	return &Taken{Config: b.Server.Config, server: b.Server, brain: b}
+func newTaken(b *brain.Brain) *TakenServer {
+	return &TakenServer{Config: b.Server.Config, server: b.Server, brain: b}
 }
 
 // noGuard is the guard of a server for its brain, where that is not to write to one.
@@ -53,9 +52,9 @@ func noGuard(p *page.Page) *page.Guard { return &page.Guard{Page: p, Sock: -1, P
 
 // Prepare makes a group for a process. Take or Release has to follow. The pidfd of the process is closed with
 // the server.
-func (s *Server) Prepare(r client.Child) (*Taken, error) {
+func (s *Server) Prepare(r client.Child) (*TakenServer, error) {
 	m := newMaking(s)
-	m.server.Config.Taken = true
+	m.server.Config.StartedByClient = true
 	t := newTaken(brain.New(m.server, s.Hub.Loop()))
 	t.wanted = s
 	held, err := m.prepareChild(r)
@@ -107,7 +106,7 @@ func membersOf(s *brain.Server) func() []int {
 }
 
 // Take puts the process into the group, when the client's guard keeps that. Guide or Release has to follow.
-func (t *Taken) Take(pid int) error {
+func (t *TakenServer) Take(pid int) error {
 	if err := t.TakeAlso(pid, t.client.Main); err != nil {
 		return err
 	}
@@ -115,7 +114,7 @@ func (t *Taken) Take(pid int) error {
 }
 
 // Kept is for the client's guard.
-func (t *Taken) Kept() page.Kept {
+func (t *TakenServer) Kept() page.Kept {
 	return page.Kept{
 		Payload: int32(t.server.Group.Payload.FD()), Memory: t.server.Page.Memory,
 		Stdin: int32(t.client.Stdin), Stdout: int32(t.client.Stdout),
@@ -129,7 +128,7 @@ func showLife(events int) {
 }
 
 // GuardedBy records the client's guard.
-func (t *Taken) GuardedBy(pid int) {
+func (t *TakenServer) GuardedBy(pid int) {
 	t.Config.Guard, _ = group.Identify(pid) // as far as it can be seen
 	if t.IsProven() {
 		_ = t.server.Group.Register(t.Config) // it was removed
@@ -138,7 +137,7 @@ func (t *Taken) GuardedBy(pid int) {
 
 // TakeAlso puts another process into the same group, which the first one has started. It may be there
 // already.
-func (t *Taken) TakeAlso(pid, pidfd int) error {
+func (t *TakenServer) TakeAlso(pid, pidfd int) error {
 	g := t.server.Group
 	err := g.PreferInSession(pid, pidfd, t.Config.Client.PID) // before it forks
 	if err != nil && !linux.Ended(pidfd) && !linux.Ended(t.client.PIDFD) {
@@ -180,7 +179,7 @@ func placeOf(pid int) *cgroup.Group {
 
 // Prove turns a program with Server.Unproven into a server: from then on it has these limits, and a sweep
 // stops it if it is an orphan. Guide has to follow.
-func (t *Taken) Prove(limits cgroup.Limits, why string) error {
+func (t *TakenServer) Prove(limits cgroup.Limits, why string) error {
 	t.server.Note(why)
 	unlimited, err := limit(t.server, limits)
 	t.Unlimited = append(t.Unlimited, unlimited...)
@@ -192,22 +191,22 @@ func (t *Taken) Prove(limits cgroup.Limits, why string) error {
 }
 
 // IsProven is false for a program with Server.Unproven, before Prove.
-func (t *Taken) IsProven() bool { return !t.server.Page.Order.Unproven }
+func (t *TakenServer) IsProven() bool { return !t.server.Page.Order.Unproven }
 
 // Main is a pidfd of the main process and its pid; the pidfd is -1 if that has ended.
-func (t *Taken) Main() (pid, pidfd int) { return t.Config.Main.PID, t.client.Main }
+func (t *TakenServer) Main() (pid, pidfd int) { return t.Config.Main.PID, t.client.Main }
 
 // ListMembers lists the processes of the group of a server.
-func ListMembers(t *Taken) []int {
+func ListMembers(t *TakenServer) []int {
 	pids, _ := t.server.Group.PIDs() // none, if it was removed
 	return pids
 }
 
 // HeldIn reports whether a process with these ends can write to the server's stdin.
-func (t *Taken) HeldIn(ends client.Ends) bool { return t.client.HeldIn(ends) }
+func (t *TakenServer) HeldIn(ends client.Ends) bool { return t.client.HeldIn(ends) }
 
 // Guide begins to watch the server. Live has to follow.
-func (t *Taken) Guide() error {
+func (t *TakenServer) Guide() error {
 	g := t.server.Group
 	if err := g.TagMembers(); err != nil {
 		t.server.Note("a member that moves to another cgroup is not found: " + text.JoinLines(err))
@@ -234,10 +233,10 @@ func (t *Taken) Guide() error {
 }
 
 // Live stops the server when it has to end, and returns afterwards. Close has to follow.
-func (t *Taken) Live() { t.brain.Live() }
+func (t *TakenServer) Live() { t.brain.Live() }
 
 // PassOnRequest has the server stopped if that was requested on its page.
-func (t *Taken) PassOnRequest() {
+func (t *TakenServer) PassOnRequest() {
 	if t.server.Page.Order.StopAsked && !t.hasRequest {
 		t.hasRequest = true
 		t.brain.Loop.Report(loop.TokenEvents)
@@ -245,10 +244,10 @@ func (t *Taken) PassOnRequest() {
 }
 
 // MeasureSoon has the figures of a server read, in time for those that a manager removes.
-func MeasureSoon(t *Taken) { t.brain.Loop.ReportMemory() }
+func MeasureSoon(t *TakenServer) { t.brain.Loop.ReportMemory() }
 
 // endStartGuard ends our own guard, and closes the descriptors that were for it alone.
-func (t *Taken) endStartGuard() {
+func (t *TakenServer) endStartGuard() {
 	if t.startGuard == nil {
 		return
 	}
@@ -282,16 +281,16 @@ func closeGuard(g *page.Guard) {
 }
 
 // ID is the id of the server's group.
-func (t *Taken) ID() string { return t.Config.Group.ID }
+func (t *TakenServer) ID() string { return t.Config.Group.ID }
 
 // Name is the name of the server.
-func (t *Taken) Name() string { return t.Config.Name }
+func (t *TakenServer) Name() string { return t.Config.Name }
 
 // Backend is where the group of the server comes from.
-func (t *Taken) Backend() names.Backend { return t.Config.Group.Backend }
+func (t *TakenServer) Backend() names.Backend { return t.Config.Group.Backend }
 
 // Release leaves the process alone, in a group that no sweep ends.
-func (t *Taken) Release() {
+func (t *TakenServer) Release() {
 	s := t.server
 	if s.Page != nil {
 		s.Page.Order.Released = true
@@ -321,7 +320,7 @@ func removeSoon(g *group.ControlGroup) error {
 
 // GiveBack moves what is in the group to where its client is, so that the end of the client's unit reaches it
 // as it would have. What can't be moved stays: a user may not move a process into a login session.
-func (t *Taken) GiveBack(client int) {
+func (t *TakenServer) GiveBack(client int) {
 	if t.server.Group.IsTree() { // its members are where they were
 		return
 	}
@@ -347,7 +346,7 @@ func (t *Taken) GiveBack(client int) {
 const giveBackTries = 20
 
 // Leave has no sweep end the group.
-func (t *Taken) Leave() {
+func (t *TakenServer) Leave() {
 	_ = t.server.Group.Disarm() // it was removed
 	untag(t.server.Group)
 }
@@ -371,7 +370,7 @@ func untag(g *group.ControlGroup) {
 const untagTries = 100
 
 // Close closes what this process has of a server that has ended, or was released.
-func (t *Taken) Close() {
+func (t *TakenServer) Close() {
 	t.brain.AwaitSettled()
 	t.brain.Loop.Close()
 	if g := t.server.Group; g != nil {
@@ -390,7 +389,7 @@ func (t *Taken) Close() {
 
 // closeWatched closes the descriptors that this process has opened itself, to watch the members. t may be
 // nil.
-func closeWatched(t *Taken) {
+func closeWatched(t *TakenServer) {
 	if t == nil {
 		return
 	}
@@ -405,7 +404,7 @@ func closeWatched(t *Taken) {
 
 // SetStderr records where the server's stderr goes, with a note or "". Call it before Guide; without a call
 // it is the client's.
-func (t *Taken) SetStderr(where protocol.Stderr, note string) {
+func (t *TakenServer) SetStderr(where protocol.Stderr, note string) {
 	t.Config.Stderr = where
 	t.server.Note(note)
 }

@@ -65,11 +65,11 @@ type Config struct {
 
 	Replace bool
 
-	Foreign  bool // the launcher had children before: see group.SpareForeign
-	Taken    bool // the client has started it, without a launcher: see launcher.Taken
-	Side     ClientSide
-	Position string   // of the client in the hierarchy of cgroups
-	Main     Identity // of one that is taken
+	Foreign         bool // the launcher had children before: see group.SpareForeign
+	StartedByClient bool // without a launcher: see launcher.TakenServer
+	Side            ClientSide
+	Position        string   // of the client in the hierarchy of cgroups
+	Main            Identity // of one that is taken
 }
 
 // ClientSide is the client's side of a server, as a brain has it.
