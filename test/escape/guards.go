@@ -48,15 +48,24 @@ func AwaitSettled(guard *Process) bool {
 	})
 }
 
-// AwaitBrain waits until a server has a brain.
-func AwaitBrain(id string) bool {
+// AwaitRequest waits until a server has a brain that has connected to a manager: it has a socket beside that of its
+// guard. A brain that reads of the end of its client before that requests nothing.
+func AwaitRequest(id string) bool {
 	return pace.Eventually(Patience, func() bool {
 		brain := named("brain-" + id)
 		if brain == nil {
 			return false
 		}
-		brain.Close()
-		return true
+		defer brain.Close()
+		links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", brain.PID)) // the pattern is valid
+		sockets := 0
+		for _, link := range links {
+			target, _ := os.Readlink(link) // none, if it was closed
+			if strings.HasPrefix(target, "socket:") {
+				sockets++
+			}
+		}
+		return sockets >= 2
 	})
 }
 

@@ -115,8 +115,8 @@ func TestGatewayIsReapedBeforeTheJudgement(t *testing.T) {
 			fifo := w.fifo()
 			s := &Server{Members: escape.NewMembers(t), Name: "one"}
 			t.Cleanup(s.Kill)
-			// a program of the shell inherits no other end of its own stdin
-			start := w.script("start", `read line <"$1"; shift; exec "$@"`)
+			// A program of the shell inherits no other end of its own stdin. SIGTERM may come before it runs.
+			start := w.script("start", `trap '' TERM; read line <"$1"; shift; exec "$@"`)
 			g.Tell("quiet one %s %s %s --register %s ignore-both", start, fifo, binaries.Zoo, s.Address)
 			var pid int
 			if _, err := fmt.Sscan(g.Expect("server one"), &pid); err != nil {

@@ -199,8 +199,8 @@ func TestBrainKilledWhileItAsks(t *testing.T) {
 	c := y.launch(t, y.user.Slice(), "asks-again")
 	c.lives()
 	name := strings.TrimSuffix(c.unit(), ".scope")
-	if !escape.AwaitBrain(name[strings.LastIndex(name, "-")+1:]) {
-		t.Fatal("no brain settles the start")
+	if !escape.AwaitRequest(name[strings.LastIndex(name, "-")+1:]) {
+		t.Fatal("no brain asks for a scope")
 	}
 	escape.KillBrainOf(c.guard)
 	awake()

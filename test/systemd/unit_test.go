@@ -129,7 +129,7 @@ func TestScopeIsAskedForAfterTheCrash(t *testing.T) {
 	awake := y.stopManager(t)
 	client.Tell("write go")
 	c := awaitServer(t, client, m, u.Slice())
-	if _, id := m.Main(); !escape.AwaitBrain(id) {
+	if _, id := m.Main(); !escape.AwaitRequest(id) {
 		t.Error("no brain asks for a scope")
 	}
 	client.Own.Signal(unix.SIGKILL)
