@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"os"
 	"sync"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -29,9 +28,6 @@ type settling struct {
 	isRunning bool           // the loop has not reported yet that the tasks have ended: see reportTo
 	doneFD    int            // while isRunning, an eventfd that is readable when they have
 }
-
-// SettleAfter is how long a server runs before its start is settled. Many commands have ended by then.
-const SettleAfter = 10 * time.Millisecond
 
 // begin begins the tasks, when the server runs.
 func (t *settling) begin() {

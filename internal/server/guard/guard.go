@@ -225,9 +225,6 @@ func (g *serverGuard) receiveSignals() {
 	g.brain.reap()
 }
 
-// stopSignal is names.StopSignal.
-const stopSignal = unix.SIGWINCH
-
 // finish ends the guard when nothing is left, with the brain that there may be.
 func (g *serverGuard) finish() {
 	if !g.page.ByBrain.Start.Sweeping {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"syscall"
 	"unsafe"
 
@@ -95,10 +96,10 @@ func (l *Launcher) Continue(memory int32, args, env []uintptr) bool {
 
 // prepareBrains fills in the arguments of brains, and their environment.
 func (l *lasting) prepareBrains(name *[24]byte, env uintptr) {
-	n := copy(name[:], "brain-") // names.BrainPrefix
-	copy(name[n:], l.name[len("guard-"):])
+	n := copy(name[:], brainPrefix)
+	copy(name[n:], l.name[len(guardPrefix):])
 	l.argv[0] = uintptr(unsafe.Pointer(name))
-	l.argv[1] = address("supervise\x00") // names.BrainCommand
+	l.argv[1] = address(brainCommand)
 	l.args = 2
 	l.env = env
 }
@@ -118,9 +119,10 @@ func (l *Launcher) ContinueInGo(memory int, env []string, r Runtime) bool {
 	}
 	guards := &l.keeper.lasting
 	name := guards.name[:]
-	id := string(name[len("guard-"):bytes.IndexByte(name, 0)])
+	id := string(name[len(guardPrefix):bytes.IndexByte(name, 0)])
+	brain := []string{brainPrefix + id, strings.TrimSuffix(brainCommand, "\x00")}
 	lasts, err := newLasting(&Options{
-		Name: "guard-" + id, Argv: []string{"brain-" + id, "supervise"}, Env: env,
+		Name: guardPrefix + id, Argv: brain, Env: env,
 		Hide: CommandLine(),
 		Near: guards.near, Readable: guards.readable,
 	})

@@ -44,7 +44,7 @@ func (m *members) thawIdle() {
 	if m.payload < 0 {
 		return
 	}
-	held := address("user.mcpscope.held\x00") // idle.AttrHeld
+	held := address(attrHeld)
 	_, e := sys(unix.SYS_FGETXATTR, uintptr(m.payload), held, 0, 0, 0)
 	if e != 0 {
 		m.thaw()

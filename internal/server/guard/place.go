@@ -39,9 +39,9 @@ func (p *Plain) openPlace() bool {
 		return false
 	}
 	p.page.FD.Parent = parent
-	p.page.FD.Leaf, e = openAt(parent, "guards\x00", directoryFlags)
+	p.page.FD.Leaf, e = openAt(parent, guardsName, directoryFlags)
 	if e == syscall.ENOENT {
-		p.page.FD.Leaf, e = makeDirectory(parent, address("guards\x00"))
+		p.page.FD.Leaf, e = makeDirectory(parent, address(guardsName))
 	}
 	return e == 0 && !isFrozen(p.page.FD.Leaf, &p.buf)
 }
@@ -67,7 +67,7 @@ func (p *Plain) findOwn(root int32) bool {
 	if path == "" || !p.isManaged() && !p.Chosen && path != "/" {
 		return false
 	}
-	if strings.Contains(path, "/mcp-session_") { // names.SessionPrefix: main makes the group in that session
+	if strings.Contains(path, "/"+sessionPrefix) { // main makes the group in that session
 		return false
 	}
 	position := &p.page.Started.Position
@@ -158,7 +158,7 @@ func (p *Plain) serviceOfUser() string {
 
 // setAboveToSlice writes the path of the slice of servers, for a manager whose cgroup is dir.
 func (p *Plain) setAboveToSlice(dir string) bool {
-	const slice = "/mcp.slice\x00" // names.Slice
+	const slice = "/" + sliceName + "\x00"
 	above := &p.texts.above
 	if len(dir) > pathMost-len(".")-len(slice) {
 		return false
@@ -240,7 +240,7 @@ func (p *Plain) makeGroup() (payload int32, e syscall.Errno) {
 	payload, e = makeDirectory(p.page.FD.Parent, uintptr(unsafe.Pointer(&p.texts.dir)))
 	if e == 0 && p.isManaged() {
 		scope := payload
-		payload, e = makeDirectory(scope, address("payload\x00")) // names.PayloadName
+		payload, e = makeDirectory(scope, address(payloadName))
 		closeFD(scope)
 	}
 	if e != 0 {
@@ -251,7 +251,7 @@ func (p *Plain) makeGroup() (payload int32, e syscall.Errno) {
 		return payload, e
 	}
 	facts := uintptr(unsafe.Pointer(&p.page.Started))
-	armed := address("user.mcpscope.armed\x00") // group.AttrArmed
+	armed := address(attrArmed)
 	if _, e = sys(unix.SYS_FSETXATTR, fd, armed, facts, page.StartedSize, 0); e != 0 {
 		return payload, e
 	}
@@ -277,8 +277,7 @@ func (p *Plain) makeGroup() (payload int32, e syscall.Errno) {
 
 // makeDirectory makes and opens a directory, or returns -1.
 func makeDirectory(parent int32, name uintptr) (dir int32, e syscall.Errno) {
-	const mode = 0o700 // group.GroupMode
-	if _, e = sys(unix.SYS_MKDIRAT, uintptr(parent), name, mode, 0, 0); e != 0 {
+	if _, e = sys(unix.SYS_MKDIRAT, uintptr(parent), name, groupMode, 0, 0); e != 0 {
 		return -1, e
 	}
 	fd, e := sys(unix.SYS_OPENAT, uintptr(parent), name, directoryFlags|unix.O_CLOEXEC, 0, 0)

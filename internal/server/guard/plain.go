@@ -66,15 +66,11 @@ type plainTexts struct {
 
 // Bounds of a plain run.
 const (
-	idLength = 8
 	envMost  = 2048
 	argsMost = 512
 	nameMost = 64
 	pathMost = 512
 )
-
-// idLetters are names.IDLetters, of which there are 32.
-const idLetters = "abcdefghjkmnpqrstuvwxyz023456789"
 
 // Run runs the server, and ends the process as the server ends. It returns false, for main to try, if it
 // can't start the server: then nothing of it is left. It returns true where main has to do the rest: see
@@ -152,15 +148,15 @@ func (p *Plain) makeID() bool {
 	for i := range p.id {
 		p.id[i] = idLetters[p.id[i]&31]
 	}
-	size := copy(p.texts.dir[:], "mcp-") // names.GroupPrefix
+	size := copy(p.texts.dir[:], groupPrefix)
 	size += copy(p.texts.dir[size:], p.Name)
 	size += copy(p.texts.dir[size:], "-")
 	size += copy(p.texts.dir[size:len(p.texts.dir)-1], p.id[:])
 	if p.isManaged() {
-		size += copy(p.texts.dir[size:], ".scope") // names.ScopeSuffix
+		size += copy(p.texts.dir[size:], scopeSuffix)
 	}
 	p.nameDirectories(p.texts.dir[:size])
-	size = copy(p.texts.variable[:], "MCPSCOPE_ID=")
+	size = copy(p.texts.variable[:], idVariable)
 	copy(p.texts.variable[size:], p.id[:])
 	return true
 }
@@ -173,9 +169,9 @@ func (p *Plain) nameDirectories(dir []byte) {
 	n := 0
 	if p.isManaged() {
 		n += copy(all[n:], dir)
-		n += copy(all[n:], "/payload\x00") // names.PayloadName
+		n += copy(all[n:], "/"+payloadName)
 		n += copy(all[n:], dir)
-		n += copy(all[n:], "/guards\x00") // names.GuardsName
+		n += copy(all[n:], "/"+guardsName)
 	}
 	copy(all[n:], dir)
 }
@@ -338,8 +334,8 @@ func (p *Plain) start(l *Launcher) bool {
 	p.birth = *(**birth)(unsafe.Pointer(&addr))
 	p.fillBirth(&l.Signals)
 	guards := &l.keeper.lasting
-	copy(guards.name[:], "guard-") // names.GuardPrefix
-	copy(guards.name[6:], p.id[:])
+	n := copy(guards.name[:], guardPrefix)
+	copy(guards.name[n:], p.id[:])
 	guards.hide = p.Command.Hide
 	l.keeper.lasting.prepareBrains(&l.brainName, addressOf(p.Command.Env))
 	guards.near = !initReaps(p.page, &p.buf)
@@ -381,9 +377,6 @@ func (p *Plain) start(l *Launcher) bool {
 	}
 	return true
 }
-
-// settleAfter is brain.SettleAfter.
-const settleAfter = 10e6
 
 // fillBirth is newBirth.
 func (p *Plain) fillBirth(signals *Signals) {
@@ -434,9 +427,8 @@ func (p *Plain) fillBirth(signals *Signals) {
 
 // isOwnVariable reports whether a variable is the id of an outer server.
 func isOwnVariable(addr uintptr) bool {
-	const name = "MCPSCOPE_ID="
-	for i := 0; i < len(name); i++ {
-		if **(**byte)(unsafe.Pointer(&addr)) != name[i] {
+	for i := 0; i < len(idVariable); i++ {
+		if **(**byte)(unsafe.Pointer(&addr)) != idVariable[i] {
 			return false
 		}
 		addr++

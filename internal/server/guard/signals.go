@@ -18,9 +18,6 @@ const (
 	readSignals = ^uint64(jobSignals | 1<<(unix.SIGKILL-1) | 1<<(unix.SIGSTOP-1) | 1<<31 | 1<<32)
 )
 
-// ending are the signals by which a client ends a server: linux.Ending.
-const ending = 1<<(unix.SIGINT-1) | 1<<(unix.SIGTERM-1) | 1<<(unix.SIGHUP-1) | 1<<(unix.SIGQUIT-1)
-
 // ofTerminal are those that a terminal, or a shell's fg, sends to the whole foreground process group, and so
 // to the main process itself. A signal does not show whether it was sent to the launcher alone, so on a
 // terminal these never count as sent to the launcher.

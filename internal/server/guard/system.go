@@ -49,8 +49,8 @@ const (
 	childrenFile    = "/proc/thread-self/children\x00"
 	eventsFile      = "cgroup.events\x00"
 	scopeFreeze     = "../cgroup.freeze\x00"
-	scopeLeafFreeze = "../guards/cgroup.freeze\x00"
-	scopeLeaf       = "../guards\x00" // names.GuardsName
+	scopeLeafFreeze = "../guards/cgroup.freeze\x00" // below guardsName
+	scopeLeaf       = "../" + guardsName
 	ownProgram      = "/proc/self/exe\x00"
 )
 

@@ -13,7 +13,7 @@ import (
 // tag is that of the server, whose id is in the name of its guards.
 func (l *lasting) tag() uint64 {
 	id := [idLength]byte{}
-	copy(id[:], l.name[len("guard-"):])
+	copy(id[:], l.name[len(guardPrefix):])
 	return tagOf(&id)
 }
 
@@ -29,12 +29,6 @@ func tagOf(id *[idLength]byte) uint64 {
 	}
 	return tagMagic<<tagBits | number&(1<<tagBits-1)
 }
-
-// tagBits and tagMagic are freeze.TagBits and freeze.tagMagic.
-const (
-	tagBits  = 42
-	tagMagic = uint64(0x6d63)
-)
 
 // readTag reads the limit that has the tag of this process, without that.
 func readTag(limit *unix.Rlimit) (tagged bool) {

@@ -173,5 +173,5 @@ func (b *ownStart) stderr() int {
 func settleAt() int64 {
 	var now unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) // it can't fail
-	return now.Nano() + int64(brain.SettleAfter)
+	return now.Nano() + int64(policy.SettleAfter)
 }
