@@ -155,8 +155,9 @@ const killRound = 20 * time.Millisecond
 // machine gets the time that it needs. Those that no SIGKILL has reached for lack of descriptors or memory
 // are not among them: then there is an error.
 func Kill(g Target, within time.Duration) ([]Stuck, error) {
-	var deadline time.Time
-	for last := math.MaxInt; ; {
+	var roundEnds time.Time // of a round without progress
+	fewest := math.MaxInt   // members that were left at the end of a round
+	for {
 		if g.Kill() == nil {
 			if ended, _ := AwaitEmpty(g, time.Now().Add(killRound)); ended {
 				return nil, nil
@@ -167,18 +168,19 @@ func Kill(g Target, within time.Duration) ([]Stuck, error) {
 		if ended || err != nil {
 			return nil, err
 		}
-		if time.Now().Before(deadline) {
+		if time.Now().Before(roundEnds) {
 			continue
 		}
 		left := stuck(g)
-		if len(left) >= last {
+		hasProgress := len(left) < fewest
+		if !hasProgress {
 			if exhausted(signalErr) {
 				left = nil
 			}
 			return left, signalErr
 		}
-		last = len(left)
-		deadline = time.Now().Add(within)
+		fewest = len(left)
+		roundEnds = time.Now().Add(within)
 	}
 }
 

@@ -42,7 +42,7 @@ func (t *Tree) Members() ([]int, error) {
 }
 
 func (t *Tree) each(fn func(proc.Stat)) error {
-	if t.RootAlone() {
+	if t.RootAlone() { // the tag is not searched for here, but at the end of a stop
 		return nil
 	}
 	found, err := t.below()
@@ -157,17 +157,21 @@ func (t *Tree) Thaw() error { return Signal(t, unix.SIGCONT) }
 func (t *Tree) Kill() error { return t.until(unix.SIGKILL, empty) }
 
 const (
-	homePasses = 1000
-	homeQuiet  = 20 // passes without a new orphan, about as long as one list of a small tree
+	orphanPasses = 1000
+	orphanQuiet  = 20 // passes without a new orphan, about as long as one list of a small tree
 )
 
-// killAtHome kills the orphans of the root until no new one appears for some time. A process that forks
+// killOrphans kills the orphans of the root until no new one appears for some time. A process that forks
 // and exits again and again does not exist any more when all processes have been listed. But each time it
 // is re-parented to the root. On a busy machine we get no more of a processor than each of these, so no pass
 // waits for a process that is exiting.
-func (t *Tree) killAtHome() {
+func (t *Tree) killOrphans() {
 	killed := map[int]bool{}
-	for pass, quiet := 0, 0; t.Root != nil && pass < homePasses && quiet < homeQuiet; pass++ {
+	if t.Root == nil {
+		return
+	}
+	quiet := 0
+	for pass := 0; pass < orphanPasses && quiet < orphanQuiet; pass++ {
 		quiet++
 		pids, _ := proc.Orphans(t.Root.PID) // none, if it has exited
 		for _, pid := range pids {
@@ -200,7 +204,7 @@ func (t *Tree) until(sig unix.Signal, done func(cgroup.State) bool) error {
 		reached := true
 		for looks := 0; reached && looks < 2; looks++ { // a list can miss a member that is re-parented
 			if sig == unix.SIGKILL {
-				t.killAtHome()
+				t.killOrphans()
 			}
 			st, lookErr := t.look()
 			reached = lookErr == nil && done(st)

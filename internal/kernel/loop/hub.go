@@ -24,7 +24,7 @@ type Hub struct {
 	next   uint64              // the id of the next watched
 	byID   map[uint64]*watched // an event that was read may be of one that is not there any more
 	byFD   map[int]*watched    // each is in the epoll set once
-	polled map[int]*watched    // the kernel allows no further epoll set that has what these have
+	polled map[int]*watched    // epoll refuses these (EINVAL, see above): they are polled one by one
 }
 
 // watched is a descriptor, and the loops that wait for it.

@@ -55,7 +55,7 @@ type Loop struct {
 // makes its poller, and aborts the process where it gets no descriptors.
 func New() (*Loop, error) {
 	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
-	var room [2]int
+	var room [2]int // two numbers for the runtime's poller, which would abort the process without them
 	if err == nil {
 		err = unix.Pipe2(room[:], unix.O_CLOEXEC)
 	}
@@ -63,7 +63,6 @@ func New() (*Loop, error) {
 		_ = unix.Close(fd) // an empty set
 		return nil, fmt.Errorf("create epoll set: %w", err)
 	}
-	// The runtime's poller takes these two numbers.
 	_ = unix.Close(room[0])
 	_ = unix.Close(room[1])
 	_ = unix.SetNonblock(fd, true) // then package os uses the poller

@@ -70,13 +70,12 @@ func (p Place) On(b names.Backend) (all []Place, err error) {
 	switch b {
 	case names.SystemdSystem, names.SystemdUser:
 		err = checkManager(p.kind())
-		if err != nil || !p.Early || p.Session != nil { // no directory could be made in a slice that is new
-			break
-		}
-		early := p
-		early.Above = p.ownSlice()
-		if early.Above != nil {
-			all = append(all, early)
+		if err == nil && p.Early && p.Session == nil { // no directory could be made in a slice that is new
+			early := p
+			early.Above = p.ownSlice()
+			if early.Above != nil {
+				all = append(all, early)
+			}
 		}
 	case names.Tree:
 		err = p.checkTree()
@@ -200,8 +199,8 @@ func (p Place) MoveOut(pids []int) error {
 	return err
 }
 
-// userDirectory is the user's directory of the cgroup backend, made where it is missing.
-// Nothing is ever written to a subtree_control here.
+// userDirectory is the user's directory of the cgroup backend, made where it is missing. It enables no
+// controller: a limit does.
 func (p Place) userDirectory() (*cgroup.Group, error) {
 	slice, err := p.Root.MkdirOpen(names.Slice, 0o755)
 	if err != nil {

@@ -53,5 +53,5 @@ func (f facts) Abandoned() bool {
 		return s.Config.Policy.OnClientDeath == policy.StopOnClientDeath
 	}
 	ours := []int{s.Config.Launcher.PID, int(s.Page.ByGuard.GuardPID)}
-	return in.HeldByNobodyBut(s.Group.Members(), group.TagOf(s.Config.Group.ID), ours)
+	return in.NobodyElseHolds(s.Group.Members(), group.TagOf(s.Config.Group.ID), ours)
 }

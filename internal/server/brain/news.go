@@ -42,9 +42,13 @@ func (n *news) read() {
 	n.readMainExit()
 }
 
-// performMarked performs the actions for something on the page, and marks it as handled. The mark comes after
-// the new state is on the page: the next brain acts on an event without a mark once more, and would lose one
-// that was marked before its state. It comes before the actions, which the next brain repeats by the state.
+// performMarked performs the actions for something on the page, and marks it as handled. This brain may be
+// killed between any two of these steps:
+//
+//	the new state goes to the page   killed after it: the next brain handles the event once more, harmlessly
+//	the mark goes to the page        killed after it: the next brain repeats the actions of the state
+//	the actions are performed
+//
 // There is no mark if the launcher ends the server, or another brain decides.
 func (n *news) performMarked(actions []lifecycle.Action, mainHas bool, mark func()) {
 	if !n.actor.publish() {
@@ -91,7 +95,8 @@ func (n *news) readEvents() {
 	}
 }
 
-// readMainExit handles the end of the main process, which launcher and guard both see.
+// readMainExit handles the end of the main process once. The launcher sees it (Exited, and BrainEnds if
+// members are left), and so does the guard, as a member may have stopped the launcher (page.MainExited).
 func (n *news) readMainExit() {
 	p := n.actor.server.Page
 	hasExited := p.Exited() || p.ByGuard.Happened[page.MainExited] != 0

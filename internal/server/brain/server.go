@@ -83,8 +83,8 @@ func setText(area []byte, prefix string, lines []string) {
 	}
 }
 
-// EndPlainly reports the end of a server of which nothing is left, and removes the group, in its launcher.
-func (s *Server) EndPlainly() {
+// EndInLauncher reports the end of a server of which nothing is left, and removes the group, in its launcher.
+func (s *Server) EndInLauncher() {
 	s.noteGuards()
 	k := newKiller(s)
 	if s.Page.ByLauncher.FailedStep == page.StepNone {

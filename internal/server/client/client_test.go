@@ -348,7 +348,7 @@ func TestEndInAMessage(t *testing.T) {
 	}
 	_ = keeper.Stdout.(*os.File).Close() // now the message and the member have it
 	members := group{pids: []int{member.Process.Pid, keeper.Process.Pid}}
-	abandoned := func() bool { return in.HeldByNobodyBut(members, freeze.NewTag(1), nil) }
+	abandoned := func() bool { return in.NobodyElseHolds(members, freeze.NewTag(1), nil) }
 	if !abandoned() {
 		t.Error("an end that a member has counts")
 	}

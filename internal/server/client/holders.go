@@ -18,11 +18,11 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// HeldByNobodyBut reports whether no process outside the payload can write to stdin, or the server has closed
-// it. It is false if a process may have the other end. The kernel finds the peer of a socket in our network
+// NobodyElseHolds reports whether no process outside the payload can write to stdin, or the server has closed
+// it. It is false if that is unknown. The kernel finds the peer of a socket in our network
 // namespace alone (sock_diag(7)). tag is that of the payload's processes, and ours are others that do not
 // count: launcher and guard, which cannot be examined.
-func (in *Side) HeldByNobodyBut(p freeze.Target, tag freeze.Tag, ours []int) bool {
+func (in *Side) NobodyElseHolds(p freeze.Target, tag freeze.Tag, ours []int) bool {
 	if in.Stdin.Unheld() {
 		return true
 	}

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
@@ -187,7 +185,7 @@ func listOne(parent *cgroup.Group, above, dir string, seen *orphan.Census) (*Lis
 		s.Idle = idle.ReadNote(g.Payload)
 		s.describe(g.Facts())
 		var verdict orphan.Verdict
-		verdict, err = orphan.Judge(g, parent, seen, unix.LOCK_SH)
+		verdict, err = orphan.Judge(g, parent, seen, orphan.ToList)
 		if verdict == orphan.Orphan {
 			s.State = Orphaned
 		}

@@ -42,7 +42,8 @@ const (
 
 // deadline is when the watchdog has something to do; 0 for never.
 func (w *watchdog) deadline(reactsBy int64) int64 {
-	if reactsBy == w.due {
+	wasContinued := reactsBy == w.due
+	if wasContinued {
 		return w.killAt
 	}
 	return reactsBy

@@ -79,11 +79,11 @@ func (c *child) unmap() { sys(unix.SYS_MUNMAP, uintptr(unsafe.Pointer(c)), c.siz
 
 const (
 	shareNothing = 0 // of memory: in place of vforkFlags
-	noSignal     = 0
+	noExitSignal = 0
 )
 
 // fork starts the process, and writes its pid. sharing is vforkFlags or shareNothing. The new process sends
-// signal at its end; noSignal is for one that wait(2) does not return without __WALL.
+// signal at its end; noExitSignal is for one that wait(2) does not return without __WALL.
 //
 // It is nosplit because a process that borrows the memory of its parent calls it.
 //

@@ -59,12 +59,15 @@ func (c *children) reap() {
 // areNone reports whether the server has no process among the children. errno is of wait4(2), for all that
 // have ended.
 func (c *children) areNone(errno syscall.Errno) bool {
-	return errno == syscall.ECHILD || errno == 0 && c.page.Order.Foreign && !c.signalOfServer(noSignal)
+	return errno == syscall.ECHILD || errno == 0 && c.page.Order.Foreign && !c.hasServers()
 }
 
-// signalOfServer sends a signal, or noSignal, to those children that are the server's. It reports whether
-// there is one, also if it can't read which there are.
-func (c *children) signalOfServer(sig unix.Signal) (found bool) {
+// hasServers reports whether a child is the server's, also if it can't read which there are.
+func (c *children) hasServers() bool { return c.signalServers(0) }
+
+// signalServers sends a signal to those children that are the server's; 0 sends none. It reports whether
+// there is one.
+func (c *children) signalServers(sig unix.Signal) (found bool) {
 	pid := int32(0)
 	for offset := uintptr(0); ; {
 		addr := uintptr(unsafe.Pointer(&c.buf))
@@ -82,7 +85,7 @@ func (c *children) signalOfServer(sig unix.Signal) (found bool) {
 			}
 			if pid != 0 && c.isOfServer(pid) {
 				found = true
-				if sig != noSignal {
+				if sig != 0 {
 					signalChild(pid, sig)
 				}
 			}
@@ -108,7 +111,7 @@ func (c *children) killAll() {
 		if c.page.ByLauncher.Childless {
 			return
 		}
-		c.signalOfServer(unix.SIGKILL)
+		c.signalServers(unix.SIGKILL)
 		sleep(min(round*50e3, 2e6)) // no event says that a child of a killed one arrives
 	}
 }

@@ -22,7 +22,8 @@ type serverGroup struct {
 
 func (g *serverGroup) populated() bool { return g.payload >= 0 && populated(g.payload, &g.buf) }
 
-func (g *serverGroup) thaw() {
+// thawAlone is members.thawAlone.
+func (g *serverGroup) thawAlone() {
 	if g.payload >= 0 {
 		writeFile(g.payload, freezeFile, '0')
 	}

@@ -92,7 +92,7 @@ func (g *serverGuard) watch() {
 		g.events.polls[pollInput].Fd = g.page.FD.Input
 	}
 	e := g.events.wait(g.brain.deadline(g.page))
-	if e == syscall.EINVAL { // RLIMIT_NOFILE was lowered
+	if e == syscall.EINVAL { // ppoll(2): there are more than RLIMIT_NOFILE, which a member has lowered
 		g.leaveOrEnd()
 	}
 	if e != 0 { // EINTR, after it was stopped
@@ -131,7 +131,7 @@ func (g *serverGuard) watch() {
 
 // leaveOrEnd exits if the launcher lives, which replaces the guard. Otherwise it ends the server.
 func (g *serverGuard) leaveOrEnd() {
-	stop := g.plainStop()
+	stop := g.brainlessStop()
 	if stop.launcherLives() {
 		exit(1)
 	}
@@ -347,13 +347,13 @@ func (g *serverGuard) brainDied() {
 // endWithoutBrain stops the server where no brain can start, for lack of processes or memory. It does not
 // return.
 func (g *serverGuard) endWithoutBrain() {
-	stop := g.plainStop()
+	stop := g.brainlessStop()
 	stop.run()
 	g.finish()
 }
 
-func (g *serverGuard) plainStop() plainStop {
-	return plainStop{
+func (g *serverGuard) brainlessStop() brainlessStop {
+	return brainlessStop{
 		page:     g.page,
 		members:  &g.members,
 		launcher: g.events.polls[pollLauncher].Fd,

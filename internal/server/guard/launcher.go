@@ -238,7 +238,7 @@ func (l *Launcher) endAlone() {
 	switch l.alone.next(l.page, l.client, now()) {
 	case waitAlone:
 	case thawAlone:
-		l.group.thaw()
+		l.group.thawAlone()
 	case terminateAlone:
 		l.children.terminateMain()
 	case killAlone:

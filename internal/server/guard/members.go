@@ -37,7 +37,8 @@ func (m *members) open(payload int32) {
 
 func (m *members) freeze() { writeChar(m.freezes, '1') }
 
-func (m *members) thaw() { writeChar(m.freezes, '0') }
+// thawAlone leaves groups frozen that are below the payload, as cgroup.ThawAlone.
+func (m *members) thawAlone() { writeChar(m.freezes, '0') }
 
 // thawIdle leaves members frozen that a person has frozen.
 func (m *members) thawIdle() {
@@ -47,7 +48,7 @@ func (m *members) thawIdle() {
 	held := address(attrHeld)
 	_, e := sys(unix.SYS_FGETXATTR, uintptr(m.payload), held, 0, 0, 0)
 	if e != 0 {
-		m.thaw()
+		m.thawAlone()
 	}
 }
 

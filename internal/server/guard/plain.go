@@ -438,7 +438,7 @@ func isOwnVariable(addr uintptr) bool {
 
 // tag is freeze.Tag.Limit for the id.
 func (p *Plain) tag(limit *unix.Rlimit) {
-	readTag(limit)
+	limitWithoutTag(limit)
 	if limit.Cur == unix.RLIM_INFINITY { // otherwise it is in use
 		limit.Cur = tagOf(&p.id)
 	}

@@ -175,7 +175,7 @@ func (l *lasting) forkOnce(on *page.Page, gate *Gate, replaces bool) (g page.Gua
 
 func (p *process) forkGuard() syscall.Errno {
 	if p.lasting.near {
-		return p.child.forkHere(shareNothing, noSignal)
+		return p.child.forkHere(shareNothing, noExitSignal)
 	}
 	return p.child.forkBetween()
 }

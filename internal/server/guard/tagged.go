@@ -30,8 +30,9 @@ func tagOf(id *[idLength]byte) uint64 {
 	return tagMagic<<tagBits | number&(1<<tagBits-1)
 }
 
-// readTag reads the limit that has the tag of this process, without that.
-func readTag(limit *unix.Rlimit) (tagged bool) {
+// limitWithoutTag reads the limit that may have the tag of this process, and returns whether it has. Then the
+// limit is that without the tag.
+func limitWithoutTag(limit *unix.Rlimit) (tagged bool) {
 	sys(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_LOCKS, 0, uintptr(unsafe.Pointer(limit)), 0)
 	tagged = limit.Cur>>tagBits == tagMagic
 	if tagged {
@@ -44,7 +45,7 @@ func readTag(limit *unix.Rlimit) (tagged bool) {
 // the tag of that, so that it is stopped with it. Its guard must not be: it stops the inner server.
 func clearTag() {
 	limit := unix.Rlimit{}
-	if readTag(&limit) {
+	if limitWithoutTag(&limit) {
 		sys(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_LOCKS, uintptr(unsafe.Pointer(&limit)), 0, 0)
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/page"
 )
 
-// plainStop is how a guard stops a server where no brain can start, for lack of processes or memory. It knows
-// one grace at a time, and writes no report.
-type plainStop struct {
+// brainlessStop is how a guard stops a server where no brain can start, for lack of processes or memory. It
+// knows one grace at a time, and writes no report.
+type brainlessStop struct {
 	page     *page.Page
 	members  *members
 	launcher int32 // socket, or -1 after the launcher's death
@@ -20,9 +20,9 @@ type plainStop struct {
 }
 
 // run returns when nothing of the server is left.
-func (s *plainStop) run() {
+func (s *brainlessStop) run() {
 	if s.launcherLives() && s.page.ByBrain.Phase < page.Terminating {
-		s.members.thaw() // a person may have frozen them, and they get the graces to end
+		s.members.thawAlone() // a person may have frozen them, and they get the graces to end
 		s.awaitOwnEnd()
 		if s.page.ByLauncher.SignalsGot == 0 { // otherwise the main process has got one from the client
 			sendWord(s.launcher, page.WordTerminate)
@@ -41,13 +41,13 @@ func (s *plainStop) run() {
 	removeDirectories(s.page)
 }
 
-func (s *plainStop) launcherLives() bool {
+func (s *brainlessStop) launcherLives() bool {
 	return s.launcher >= 0 && !endedWithin(s.page.FD.Launcher, 0)
 }
 
 // awaitOwnEnd gives a server the EOF grace, if the client has closed stdin or stdout and nothing else has
 // happened. A signal of the client ends the wait.
-func (s *plainStop) awaitOwnEnd() {
+func (s *brainlessStop) awaitOwnEnd() {
 	happened := &s.page.ByGuard.Happened
 	since := happened[page.StdinClosed]
 	if since == 0 {
@@ -66,7 +66,7 @@ func (s *plainStop) awaitOwnEnd() {
 }
 
 // awaitTermGrace ends with a repeated signal.
-func (s *plainStop) awaitTermGrace() {
+func (s *brainlessStop) awaitTermGrace() {
 	since := now()
 	grace := s.page.Order.TermGrace
 	for !isOver(since, grace, now()) && !s.page.IsRepeated() {
@@ -80,14 +80,14 @@ func (s *plainStop) awaitTermGrace() {
 const waitEach = 5e6
 
 // endsWithin reports whether the server ends in that time, or the launcher dies.
-func (s *plainStop) endsWithin(ns int64) bool {
+func (s *brainlessStop) endsWithin(ns int64) bool {
 	s.page.ByGuard.NewsRead = s.page.ByLauncher.News // the launcher replaces a guard that does not react
 	hasEnded := s.page.Exited() && s.page.ByLauncher.Childless && !s.members.populated()
 	return hasEnded || endedWithin(s.page.FD.Launcher, ns)
 }
 
 // awaitLauncher waits until the launcher has killed its children, or is dead, for ten seconds at most.
-func (s *plainStop) awaitLauncher() {
+func (s *brainlessStop) awaitLauncher() {
 	for round := 0; round < killRounds && !s.page.ByLauncher.Childless; round++ {
 		if endedWithin(s.page.FD.Launcher, 2e6) { // no event says that all have ended
 			return

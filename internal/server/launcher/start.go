@@ -51,7 +51,7 @@ func Report(e *guard.Ended) (*protocol.Config, brain.Outcome, error) {
 		return protocol.NewConfig(), brain.Outcome{}, err
 	}
 	if e.End == guard.NothingLeft || e.End == guard.NotEnded {
-		s.EndPlainly()
+		s.EndInLauncher()
 	}
 	if e.End != guard.MembersStuck { // otherwise a brain waits for them
 		e.Dismiss(int64(policy.ReactWithin))

@@ -56,6 +56,7 @@ const (
 	MembersFrozen // since they are idle
 	Woken         // by input, or for a moment
 	signalReceived
+	// The events that time brings. Of those that are due at the same time the first one here comes first.
 	graceOver
 	lifetimeOver
 	idleChecked
@@ -83,11 +84,11 @@ var table = [states][events]step{
 		StdinClosed: (*Lifecycle).loseClient, StdoutClosed: (*Lifecycle).loseClient,
 		graceOver: (*Lifecycle).doubt,
 	},
-	Draining:   {ClientDied: (*Lifecycle).loseClient, graceOver: (*Lifecycle).drain},
-	InEOFGrace: {ClientDied: (*Lifecycle).loseClient, graceOver: (*Lifecycle).finish},
+	Draining:   {ClientDied: (*Lifecycle).loseClient, graceOver: (*Lifecycle).drainOrBeginGrace},
+	InEOFGrace: {ClientDied: (*Lifecycle).loseClient, graceOver: (*Lifecycle).endEOFGrace},
 	Terminating: {
 		signalReceived: (*Lifecycle).repeatSignal, graceOver: (*Lifecycle).kill, GuardDied: (*Lifecycle).kill,
-		LauncherDied: (*Lifecycle).thaw, BrainDied: (*Lifecycle).resumeStop,
+		LauncherDied: (*Lifecycle).thawAfterGuard, BrainDied: (*Lifecycle).resumeStop,
 		GroupEmptied: (*Lifecycle).finishStop,
 	},
 	Killing: {GroupEmptied: (*Lifecycle).finishStop, BrainDied: (*Lifecycle).kill},
@@ -165,16 +166,16 @@ type Lifecycle struct {
 	traffic     Traffic           // the same
 	callSince   time.Time         // IdleProgress.CallSince
 	clientDead  bool
-	signalSent  bool      // the members have got the signal of a stop
+	wasAsked    bool      // a brain before has sent the members the signal of a stop
 	slowUntil   time.Time // until then the server reads its memory back
-	received    map[unix.Signal]time.Time
-	signal      unix.Signal // of the present event
+	receivedAt  map[unix.Signal]time.Time
+	present     unix.Signal // of the event that is handled
 	actions     []Action
 }
 
 // New is the lifecycle of a server.
 func New(p policy.Policy, facts Facts, started, now time.Time) *Lifecycle {
-	l := &Lifecycle{policy: p, facts: facts, received: map[unix.Signal]time.Time{}}
+	l := &Lifecycle{policy: p, facts: facts, receivedAt: map[unix.Signal]time.Time{}}
 	if p.MaxLifetime > 0 {
 		l.due[lifetimeOver] = started.Add(p.MaxLifetime)
 	}
@@ -206,9 +207,9 @@ func (l *Lifecycle) Resume(from Left) {
 	l.Cause = from.Cause
 	l.Signal = from.Signal
 	l.Reclaimed = from.Reclaimed
-	l.signalSent = from.SignalSent
+	l.wasAsked = from.SignalSent
 	if l.Signal != 0 {
-		l.received[l.Signal] = time.Time{} // long ago: the next one is a repeat
+		l.receivedAt[l.Signal] = time.Time{} // long ago: the next one is a repeat
 	}
 }
 
@@ -252,7 +253,7 @@ func reaction(in State, e Event) step {
 
 // HandleSignal reacts to a signal by which a client stops a server.
 func (l *Lifecycle) HandleSignal(sig unix.Signal, now time.Time) []Action {
-	l.signal = sig
+	l.present = sig
 	return l.Handle(signalReceived, now)
 }
 
@@ -319,12 +320,12 @@ func (l *Lifecycle) beginDraining(e Event, now time.Time) {
 	l.because(causeOf[e])
 	l.do(ThawMembers) // a person may have frozen them, and they get the grace to end
 	l.unreadUntil = now.Add(policy.UnreadWait)
-	l.drain(e, now)
+	l.drainOrBeginGrace(e, now)
 }
 
-// drain begins the EOF grace when the server has read its input, and a client that lives has read enough
-// for the server to continue. No event reports an emptied pipe, so this repeats, for a bounded time.
-func (l *Lifecycle) drain(_ Event, now time.Time) {
+// drainOrBeginGrace begins the EOF grace when the server has read its input, and a client that lives has read
+// enough for the server to continue. No event reports an emptied pipe, so this repeats, for a bounded time.
+func (l *Lifecycle) drainOrBeginGrace(_ Event, now time.Time) {
 	if l.policy.EOFGrace >= 0 && now.Before(l.unreadUntil) && (l.facts.Unread() || l.blocked()) {
 		l.enter(Draining, now, policy.UnreadEvery)
 		return
@@ -334,7 +335,7 @@ func (l *Lifecycle) drain(_ Event, now time.Time) {
 
 func (l *Lifecycle) blocked() bool { return !l.clientDead && l.facts.Blocked() }
 
-func (l *Lifecycle) finish(e Event, now time.Time) {
+func (l *Lifecycle) endEOFGrace(e Event, now time.Time) {
 	if now.Before(l.unreadUntil) && l.blocked() {
 		l.enter(Draining, now, policy.UnreadEvery)
 		return
@@ -345,18 +346,18 @@ func (l *Lifecycle) finish(e Event, now time.Time) {
 // doubt stops a server without a client that has done nothing for a window, or whose stdin no process holds
 // any more.
 func (l *Lifecycle) doubt(e Event, now time.Time) {
-	if e == ClientDied { // nothing was measured before the first window
-		l.cpu = -policy.IdleCPU
-	}
-	switch {
-	case l.facts.Abandoned():
+	if l.facts.Abandoned() {
 		l.loseClient(e, now)
-	case l.worked():
-		l.enter(Doubting, now, policy.IdleWindow)
-	default:
-		l.because(causes.ClientIdle)
-		l.terminate(e, now)
+		return
 	}
+	hasWorked := l.worked()
+	isFirstWindow := e == ClientDied // before it nothing was measured
+	if isFirstWindow || hasWorked {
+		l.enter(Doubting, now, policy.IdleWindow)
+		return
+	}
+	l.because(causes.ClientIdle)
+	l.terminate(e, now)
 }
 
 // loseClient does not wait for unread input: no process is left to read the answer.
@@ -402,8 +403,8 @@ func (l *Lifecycle) checkIdle(e Event, now time.Time) {
 func (l *Lifecycle) terminate(e Event, now time.Time) {
 	sig := unix.SIGTERM
 	if e == signalReceived {
-		sig = l.signal
-		l.received[sig] = now
+		sig = l.present
+		l.receivedAt[sig] = now
 		if l.Cause == "" {
 			l.Signal = sig
 		}
@@ -416,10 +417,10 @@ func (l *Lifecycle) terminate(e Event, now time.Time) {
 // repeatSignal skips the grace at a repeat of the same signal. One that comes at once is the same: systemd
 // sends SIGTERM twice at times.
 func (l *Lifecycle) repeatSignal(e Event, now time.Time) {
-	first, again := l.received[l.signal]
+	first, again := l.receivedAt[l.present]
 	switch {
 	case !again:
-		l.received[l.signal] = now
+		l.receivedAt[l.present] = now
 	case now.Sub(first) >= policy.RepeatAfter:
 		l.kill(e, now)
 	}
@@ -431,15 +432,16 @@ func (l *Lifecycle) kill(e Event, now time.Time) {
 	l.do(KillMembers)
 }
 
-func (l *Lifecycle) thaw(Event, time.Time) { l.do(ThawMembers) }
+// thawAfterGuard: at the launcher's death the guard has frozen the members until a brain runs.
+func (l *Lifecycle) thawAfterGuard(Event, time.Time) { l.do(ThawMembers) }
 
 // resumeStop goes on with a grace. The brain before may have died before it sent the signal.
 func (l *Lifecycle) resumeStop(Event, time.Time) {
-	if l.signalSent {
+	if l.wasAsked {
 		l.do(ThawMembers)
 		return
 	}
-	l.signalSent = true
+	l.wasAsked = true
 	l.actions = append(l.actions, Action{SendSignal, cmp.Or(l.Signal, unix.SIGTERM)})
 }
 

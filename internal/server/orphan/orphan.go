@@ -35,13 +35,30 @@ const (
 	LauncherAlone
 )
 
-// Judge decides by the lock of the group, which an orphan has lost. A launcher locks before it arms, so the
-// attempt meets no start. A member can take the lock when launcher and guard are dead: it does not count
-// without either of them, or with a guard that cannot act. Attributes, which the server can write, can delay
-// a stop and not prevent it. how is unix.LOCK_EX, or unix.LOCK_SH for a list, which others may make at the
-// same time. The lock of an orphan is held until the group is closed.
-func Judge(g *group.ControlGroup, parent *cgroup.Group, seen *Census, how int) (Verdict, error) {
-	err := g.Payload.TryLock(how)
+// Purpose is the reason to judge, and the lock that it takes.
+type Purpose int
+
+const (
+	ToStop Purpose = unix.LOCK_EX
+	ToList Purpose = unix.LOCK_SH // others may list at the same time
+)
+
+// Judge tries to lock the payload. If it can, no process that looks after the server lives: the group is an
+// orphan, and the lock is held until the group is closed. A launcher locks before it arms, so the attempt
+// meets no start. If it can't, the holder may be a member, which can take the lock when launcher and guard
+// are dead:
+//
+//	guard               keeper       verdict
+//	acts                             InUse
+//	is halted, or none  lives        LauncherAlone
+//	is invisible        not found    InUse
+//	is halted, or none  is dead      Orphan
+//	is halted           may live     InUse
+//	none                may live     Unclear with members, otherwise InUse: it starts, or has just ended
+//
+// Attributes, which the server can write, can delay a stop and not prevent it.
+func Judge(g *group.ControlGroup, parent *cgroup.Group, seen *Census, why Purpose) (Verdict, error) {
+	err := g.Payload.TryLock(int(why))
 	if err == nil {
 		return Orphan, nil
 	}
@@ -67,7 +84,7 @@ func Judge(g *group.ControlGroup, parent *cgroup.Group, seen *Census, how int) (
 	case group.Populated(g.Top):
 		return Unclear, nil
 	}
-	return InUse, nil // without members it starts, or has just ended
+	return InUse, nil
 }
 
 // isHalted reports whether a guard is stopped, or frozen in its scope. A freeze further up belongs to a

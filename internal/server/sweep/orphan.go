@@ -42,9 +42,9 @@ const (
 // isSuspect reports whether a group is an orphan, or becomes one by staying as it is.
 func (c condition) isSuspect() bool { return c == orphaned || c == unclear }
 
-// classify changes nothing. how is the lock that it attempts: see orphan.Judge.
+// classify changes nothing.
 func classify(
-	g *group.ControlGroup, parent *cgroup.Group, seen *orphan.Census, how int,
+	g *group.ControlGroup, parent *cgroup.Group, seen *orphan.Census, why orphan.Purpose,
 ) (condition, error) {
 	isOurs, err := wasArmed(g)
 	if err != nil {
@@ -56,7 +56,7 @@ func classify(
 	if !isOurs {
 		return neverArmed, nil
 	}
-	verdict, err := orphan.Judge(g, parent, seen, how)
+	verdict, err := orphan.Judge(g, parent, seen, why)
 	if err != nil {
 		return foreign, err
 	}
@@ -114,10 +114,10 @@ func openGroup(parent *cgroup.Group, dir string) (*group.ControlGroup, error) {
 func (s *sweeper) classifyAndTend(
 	g *group.ControlGroup, parent *cgroup.Group, seen *orphan.Census,
 ) (condition, error) {
-	if s.filter.DryRun { // with the lock of a list: see orphan.Judge
-		return classify(g, parent, seen, unix.LOCK_SH)
+	if s.filter.DryRun {
+		return classify(g, parent, seen, orphan.ToList)
 	}
-	found, err := classify(g, parent, seen, unix.LOCK_EX)
+	found, err := classify(g, parent, seen, orphan.ToStop)
 	if err != nil {
 		return found, err
 	}
