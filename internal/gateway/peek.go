@@ -145,7 +145,7 @@ const (
 
 // awaitArrival waits for the client's next write, for the program's answer, or for an exit; until is the
 // zero time, or that of the candidate's next look.
-func (p *peeker) awaitArrival(program, gateway int, until time.Time) arrival {
+func (p *peeker) awaitArrival(programPIDFD, gatewayPIDFD int, until time.Time) arrival {
 	until = earlier(until, p.nextLook())
 	if p.answer >= 0 {
 		until = earlier(until, p.answerUntil)
@@ -165,11 +165,12 @@ func (p *peeker) awaitArrival(program, gateway int, until time.Time) arrival {
 		}
 	}
 	for {
-		polls := []unix.PollFd{ // a negative descriptor has no events
+		reports := []arrival{inputArrived, programEnded, answerArrived, gatewayEnded}
+		polls := []unix.PollFd{ // in the order of these; a negative descriptor has no events
 			{Fd: int32(arrived), Events: unix.POLLIN},
-			{Fd: int32(program), Events: unix.POLLIN},
+			{Fd: int32(programPIDFD), Events: unix.POLLIN},
 			{Fd: int32(p.answer), Events: unix.POLLIN},
-			{Fd: int32(gateway), Events: unix.POLLIN},
+			{Fd: int32(gatewayPIDFD), Events: unix.POLLIN},
 			{Fd: int32(stdin), Events: unix.POLLIN},
 		}
 		n, err := unix.Ppoll(polls, timeout, nil)
@@ -179,9 +180,9 @@ func (p *peeker) awaitArrival(program, gateway int, until time.Time) arrival {
 		if err != nil || n == 0 {
 			return nothingArrived
 		}
-		for i, what := range []arrival{inputArrived, programEnded, answerArrived, gatewayEnded} {
+		for i, report := range reports {
 			if polls[i].Revents != 0 {
-				return what
+				return report
 			}
 		}
 		if !linux.AwaitWithin(stdin, unix.POLLIN, 0) {

@@ -14,6 +14,7 @@ import (
 // whose attributes would describe them.
 func showTrees() {
 	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0) // the kernel accepts its own value
-	// After that: the file is root's before. Without the name its servers are not listed.
+	// /proc/self/comm belongs to root until the process is dumpable. Without the name its servers are not
+	// listed.
 	_ = os.WriteFile("/proc/self/comm", []byte(names.WatcherOfTrees), 0)
 }

@@ -305,27 +305,7 @@ func (w *watcher) watch() error {
 	}
 	w.followSession()
 	serving := w.serve(left)
-	noServers := make(chan struct{})
-	guardDied := make(chan struct{})
-	go func() {
-		defer close(guardDied)
-		for {
-			switch ends.Next(time.Time{}) {
-			case loop.TokenClient:
-				w.starters.gateway.recordEnd()
-				w.thawSession()
-				go func() {
-					w.awaitServers(serving)
-					close(noServers)
-				}()
-			case loop.TokenSignals:
-				ends.Signals()
-				w.servers.passOnRequests()
-			case loop.TokenGuard:
-				return
-			}
-		}
-	}()
+	noServers, guardDied := w.followEnds(ends, serving)
 	select {
 	case <-serving.done:
 		if serving.err != nil {
@@ -340,6 +320,34 @@ func (w *watcher) watch() error {
 	w.leaveSession()
 	w.servers.guard.Send(page.WordDone)
 	return nil
+}
+
+// followEnds closes noServers when the gateway has ended, and its servers after it, and guardDied at the
+// death of the guard.
+func (w *watcher) followEnds(ends *loop.Loop, serving *serving) (noServers, guardDied chan struct{}) {
+	noServers = make(chan struct{})
+	guardDied = make(chan struct{})
+	awaitServers := func() {
+		w.awaitServers(serving)
+		close(noServers)
+	}
+	go func() {
+		defer close(guardDied)
+		for {
+			switch ends.Next(time.Time{}) {
+			case loop.TokenClient:
+				w.starters.gateway.recordEnd()
+				w.thawSession()
+				go awaitServers()
+			case loop.TokenSignals:
+				ends.Signals()
+				w.servers.passOnRequests()
+			case loop.TokenGuard:
+				return
+			}
+		}
+	}()
+	return noServers, guardDied
 }
 
 // serving is the listener's loop. It is done when no process is left that has the filter, or after an error.

@@ -249,6 +249,8 @@ var ErrExists = errors.New("it exists")
 // scope that becomes active while its client is inactive (seen with 252). It also does so while the client is
 // a scope that the manager has not started yet. So Client is ignored if it does not run, or if the manager
 // does not know it.
+//
+// Without a client the first message is that of the scope, which is long enough to need no wake.
 func (m *Manager) Start(s Scope) (err error) {
 	defer func() {
 		if _, answered := errors.AsType[godbus.Error](err); answered {

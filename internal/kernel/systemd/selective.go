@@ -22,8 +22,9 @@ type selective struct {
 func (s *selective) Read(to []byte) (int, error) {
 	const header, signal = 16, 4 // bytes before the header fields; a type of message
 	for len(s.left) == 0 {
+		// A message begins with its byte order. The authentication before has no such letter.
 		if n, err := s.Conn.Read(to[:1]); n == 0 || to[0] != 'l' || err != nil {
-			return n, err // of the authentication; a message begins with its byte order
+			return n, err
 		}
 		m := append(slices.Grow(s.message[:0], header), to[0])[:header]
 		if _, err := io.ReadFull(s.Conn, m[1:]); err != nil {

@@ -19,15 +19,16 @@ import (
 // ProtocolVersion is that of the configuration and the attributes.
 const ProtocolVersion = 1
 
-// Facts are the part of a configuration that every command may read. A group has them in an attribute.
+// Facts are the part of a configuration that every command may read. A group has them in an attribute. Their
+// order is that of the wire: append fields alone, and raise ProtocolVersion.
 type Facts struct {
 	Version  int
 	Name     string
 	Policy   policy.Policy
 	Started  int64 // Unix nanoseconds
 	Client   ClientFacts
-	Launcher Identity
-	Guard    Identity // of the gateway that has started it, whose watcher is the launcher
+	Launcher Identity // mcpscope run; of a gateway's server the watcher
+	Guard    Identity // of a gateway's server the gateway's guard; zero below mcpscope run
 	Engine   string   // docker, podman or nerdctl, where it runs in a container
 	// Recipe identifies how a gateway has started the server: its command, arguments, directory and
 	// variables. It is 0 for a server of mcpscope run, which its name identifies.
@@ -84,13 +85,14 @@ type ClientSide struct {
 // File identifies an open pipe or socket.
 type File struct{ Dev, Ino uint64 }
 
-// Placed is a group, by its names.
+// Placed is a group, by its names. A directory of our own is not Managed. A scope is, whether systemd has
+// made it (Scope), or takes over a directory that we have made while its server runs.
 type Placed struct {
 	ID        string
 	Dir       string
 	Backend   names.Backend
 	Managed   bool // systemd removes it when it is empty
-	Scope     bool // systemd has made it; otherwise it adopts the directory
+	Scope     bool // systemd has made it
 	InSession bool // it is in the directory of a session
 }
 
@@ -102,7 +104,7 @@ func EngineOf(argv []string) string {
 	return ""
 }
 
-// NewConfig has no descriptor.
+// NewConfig has no file for a report.
 func NewConfig() *Config { return &Config{Facts: Facts{Version: ProtocolVersion}, Report: -1} }
 
 // ClientFacts is the process that started the server.
