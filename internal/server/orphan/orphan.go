@@ -8,6 +8,7 @@ package orphan
 import (
 	"errors"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -145,7 +146,7 @@ func launcherHasLock(g *group.ControlGroup, launcher protocol.Identity, locks pr
 		return false
 	}
 	isHolder := slices.Contains(locks.On(&payload), launcher.PID)
-	return isHolder && group.Alive(launcher) && !group.TagOf(g.ID).On(launcher.PID)
+	return isHolder && group.Alive(launcher) && !isMember(g, launcher.PID)
 }
 
 func watcherHasLock(g *group.ControlGroup, locks proc.Locks) bool {
@@ -155,8 +156,17 @@ func watcherHasLock(g *group.ControlGroup, locks proc.Locks) bool {
 	}
 	return slices.ContainsFunc(locks.On(&events), func(pid int) bool {
 		st, _ := proc.ReadStat(pid) // zero, if it is hidden
-		return !st.Stopped() && !proc.Exited(pid) && !group.TagOf(g.ID).On(pid)
+		return !st.Stopped() && !proc.Exited(pid) && !isMember(g, pid)
 	})
+}
+
+// isMember reports whether a process has the tag of the group or is in it: a member may have removed its tag.
+func isMember(g *group.ControlGroup, pid int) bool {
+	if group.TagOf(g.ID).On(pid) {
+		return true
+	}
+	where, err := proc.ReadCgroup(pid)
+	return err == nil && strings.Contains(where+"/", "/"+g.Dir+"/") // its id is unique
 }
 
 // gatewayGuardLives reports whether a process that may live is the guard of a gateway: as long as that lives
@@ -183,5 +193,5 @@ func isGatewayGuard(g *group.ControlGroup, pid int) bool {
 	st, err := proc.ReadStat(pid)
 	called := err == nil && st.Comm == page.GatewayGuard && !st.Stopped()
 	hidden := err != nil && unix.Kill(pid, 0) == nil
-	return (called || hidden) && !group.TagOf(g.ID).On(pid)
+	return (called || hidden) && !isMember(g, pid)
 }

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
 	"github.com/mcpscope/mcpscope/internal/server/group"
@@ -94,6 +96,37 @@ func TestSessionsThatAnotherUserLocks(t *testing.T) {
 	}
 }
 
+// A member can take the locks of its group, and remove its tag. It is still no launcher, and no watcher.
+func TestSweepOfAGroupThatAMemberLocks(t *testing.T) {
+	parent := groups.Directory(t)
+	g := newGroup(t, parent, "locked")
+	dir := g.Payload.Path()
+	cmd := exec.Command("flock", "--shared", dir+"/cgroup.events", "flock", dir, "cat")
+	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: g.Payload.FD()}
+	if err := unix.Flock(g.Payload.FD(), unix.LOCK_UN); err != nil {
+		t.Fatal(err)
+	}
+	stdin, stdout := piped(t, cmd)
+	if _, err := io.WriteString(stdin, "locked\n"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stdout.Read(make([]byte, 1)); err != nil {
+		t.Fatalf("the member has no locks: %v", err)
+	}
+	g.Close()
+	if _, left := sweepAll(t, parent); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+}
+
+// Root's sweep does not wait for a lock that another user has taken.
+func TestCommandBesideTheLockOfAnotherUser(t *testing.T) {
+	parent := publicDirectory(t)
+	lockAs(t, stranger, parent.Path())
+	s := sweeper{until: time.Now().Add(time.Hour)}
+	s.lockAlone(parent)
+}
+
 // publicDirectory has the mode of a manager's directories.
 func publicDirectory(t *testing.T) *cgroup.Group {
 	t.Helper()
@@ -121,11 +154,23 @@ func lockAs(t *testing.T, uid int, path string) {
 	cmd := exec.Command("flock", "/proc/self/fd/3", "cat")
 	cmd.ExtraFiles = []*os.File{file}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
+	stdin, stdout := piped(t, cmd)
+	if _, err := io.WriteString(stdin, "locked\n"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stdout.Read(make([]byte, 1)); err != nil {
+		t.Fatalf("user %d does not lock %s: %v", uid, path, err)
+	}
+}
+
+// piped starts a command that ends with its stdin.
+func piped(t *testing.T, cmd *exec.Cmd) (stdin io.WriteCloser, stdout io.Reader) {
+	t.Helper()
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	stdout, err := cmd.StdoutPipe()
+	stdout, err = cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,10 +181,5 @@ func lockAs(t *testing.T, uid int, path string) {
 		_ = stdin.Close()
 		_ = cmd.Wait()
 	})
-	if _, err := io.WriteString(stdin, "locked\n"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := stdout.Read(make([]byte, 1)); err != nil {
-		t.Fatalf("user %d does not lock %s: %v", uid, path, err)
-	}
+	return stdin, stdout
 }

@@ -62,7 +62,7 @@ func Sweep(f SweepFilter) ([]Swept, error) {
 	if f.AllUsers && os.Getuid() != 0 {
 		return nil, group.ErrOthers()
 	}
-	s := sweeper{filter: f}
+	s := sweeper{filter: f, until: time.Now().Add(aloneWithin)}
 	uid := os.Getuid()
 	if f.AllUsers && !f.DryRun { // our own before, which others can't delay so
 		s.sweepAll(uid)
@@ -218,6 +218,7 @@ func suspectsIn(parent *cgroup.Group, except string) suspects {
 // A sweeper stops many orphans at a time.
 type sweeper struct {
 	filter SweepFilter
+	until  time.Time // it waits for other sweeps
 
 	mu   sync.Mutex
 	done []Swept
@@ -226,13 +227,10 @@ type sweeper struct {
 
 // sweepAll stops the orphans of a user, or of Everyone.
 func (s *sweeper) sweepAll(uid int) {
-	until := time.Now().Add(aloneWithin)
 	visit := group.Visit{UID: uid}
 	visit.Groups = func(_ string, parent *cgroup.Group, dirs []string) error {
-		// Another sweep may be killed before its orphans are. A dry run keeps no sweep from acting. The
-		// caller closes parent, which unlocks it.
-		for !s.filter.DryRun && parent.TryLock(unix.LOCK_EX) != nil && time.Until(until) > 0 {
-			time.Sleep(pause)
+		if !s.filter.DryRun { // which keeps no sweep from acting
+			s.lockAlone(parent)
 		}
 		s.sweep(parent, dirs, func() {})
 		return nil
@@ -244,6 +242,17 @@ func (s *sweeper) sweepAll(uid int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.errs = append(s.errs, err)
+}
+
+// lockAlone waits for another sweep to end, which may be killed before its orphans are. The wait is bounded
+// for all directories together. Locks of other users do not count. The caller closes parent, which unlocks it.
+func (s *sweeper) lockAlone(parent *cgroup.Group) {
+	for time.Until(s.until) > 0 {
+		if _, err := group.LockUnlessForeign(parent, os.Getuid()); err == nil {
+			return
+		}
+		time.Sleep(pause)
+	}
 }
 
 // sweep returns when none of these groups is an orphan any more. It calls dead for each that has no process
