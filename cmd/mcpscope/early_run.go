@@ -49,6 +49,9 @@ func beginRun(args, env []uintptr) bool {
 	}
 	plain.Policy.EOFGrace = int64(policy.DefaultEOFGrace)
 	plain.Policy.TermGrace = int64(policy.DefaultTermGrace)
+	if isTerminal(0) {
+		plain.Policy.TermGrace = int64(policy.TerminalTermGrace)
+	}
 	given, command := splitRun(args[2:])
 	if len(command) == 0 || plain.Policy.IdleFreeze != 0 && isTerminal(0) {
 		return false
@@ -78,7 +81,8 @@ func beginRun(args, env []uintptr) bool {
 	return plain.Run(&own)
 }
 
-// isTerminal reports whether a descriptor is a terminal, whose program main has frozen when it is idle.
+// isTerminal reports whether a descriptor is a terminal. Its program gets more time to end, and main has it
+// frozen when it is idle.
 func isTerminal(fd uintptr) bool {
 	var mode unix.Termios
 	_, _, errno := unix.RawSyscall(unix.SYS_IOCTL, fd, unix.TCGETS, uintptr(unsafe.Pointer(&mode)))

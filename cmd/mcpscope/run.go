@@ -25,6 +25,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/guard"
 	"github.com/mcpscope/mcpscope/internal/server/launcher"
 	"github.com/mcpscope/mcpscope/internal/server/names"
+	"github.com/mcpscope/mcpscope/internal/server/policy"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/server/report"
 	"github.com/mcpscope/mcpscope/internal/settings"
@@ -100,6 +101,9 @@ func continueInGo() bool {
 func (v *invocation) prepare(operands []string) int {
 	f := v.values
 	v.operands = operands
+	if f.IsDefault("term-grace") && cli.OnTerminal(os.Stdin) {
+		f.Policy.TermGrace = policy.TerminalTermGrace
+	}
 	file, err := programs.Lookup(operands[0])
 	if err != nil {
 		logFailure(v, cli.CommandText(operands, err))

@@ -111,7 +111,7 @@ func TestJudge(t *testing.T) {
 			f.withLimits(false, "memory.max", "cpu.max")
 		}, false, `  systemd-user    works, in 12 ms; limits possible: memory
                   → for limits of cpu, pids: sudo systemctl edit user@.service, with the lines [Service] and Delegate=cpu memory pids io; then reboot
-  limits          /f:2: cpu.max=1 cannot be applied: systemd-user has no controller cpu, so nothing starts; with limits = "best-effort" servers start without it
+  limits          /f:2: cpu.max=1 cannot be applied: systemd-user has no controller cpu, so mcpscope run starts nothing; below a gateway, and with limits = "best-effort", servers start without it
 `},
 		{"a limit that may be missing", func(f *Facts) {
 			f.Trials[0].Controllers = []string{"cpu", "memory"}

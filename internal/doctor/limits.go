@@ -25,7 +25,8 @@ func inapplicableLimits(limits []settings.PlacedLimit, t Trial) (lines []string,
 		const text = "%s: %s cannot be applied: %s has no controller %s"
 		line := fmt.Sprintf(text, limit.Place, limit, t.Backend, controller)
 		if !limit.MayFail {
-			line += `, so nothing starts; with limits = "best-effort" servers start without it`
+			line += ", so mcpscope run starts nothing; " +
+				`below a gateway, and with limits = "best-effort", servers start without it`
 			areFatal = true
 		}
 		lines = append(lines, line)

@@ -109,8 +109,11 @@ func savedFor(client Process, servers []Server) string {
 	if idle == 0 {
 		return ""
 	}
-	line := fmt.Sprintf("%s: %s of %s, %d idle", cli.OneLine(client.Text()),
-		cli.Counted(len(servers), "server"), cli.Counted(len(names), "name"), idle)
+	of := cli.Counted(len(servers), "server")
+	line := fmt.Sprintf("%s: %d of %s idle", cli.OneLine(client.Text()), idle, of)
+	if len(names) < len(servers) {
+		line += fmt.Sprintf(", copies of %d", len(names))
+	}
 	if saved > 0 { // 0 where the kernel does not count it
 		line += ": " + cli.HumanBytes(saved) + " saved"
 	}

@@ -72,7 +72,7 @@ func TestSavings(t *testing.T) {
 	}
 	views := []Server{view(1, "a", fleet.Idle, 70<<20), view(2, "a", fleet.Running, 0), view(1, "a", fleet.Idle, 70<<20), view(1, "b", fleet.Running, 50<<20), view(3, "c", fleet.Idle, 0)}
 	got := strings.Join(savings(views), "\n")
-	if want := "agent?[1]: 3 servers of 2 names, 2 idle: 138M saved\nagent?[3]: 1 server of 1 name, 1 idle"; got != want {
+	if want := "agent?[1]: 2 of 3 servers idle, copies of 2: 138M saved\nagent?[3]: 1 of 1 server idle"; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	if text := MemoryText(views[0]); text != "1.0M (70M)" {

@@ -121,14 +121,15 @@ type Values struct {
 	Explain                string
 	Check                  bool
 
-	given map[string]bool // the settings from flags and variables
+	given  map[string]bool // the settings from flags and variables
+	inFile map[string]bool // the settings from files that count
 }
 
 // Defaults returns the values without any setting.
 func Defaults() *Values {
 	return &Values{
 		Backend: names.Auto, Policy: policy.Default(), Stderr: protocol.StderrInherit,
-		given: map[string]bool{},
+		given: map[string]bool{}, inFile: map[string]bool{},
 	}
 }
 
@@ -165,6 +166,7 @@ func (v *Values) FromFile(of map[string]FileValue) {
 		if !some || v.given[r.Name] {
 			continue
 		}
+		v.inFile[r.Name] = true
 		for _, text := range value.Texts {
 			_ = r.set(v, text) // checked by parse
 		}
@@ -179,6 +181,9 @@ func (v *Values) FromFile(of map[string]FileValue) {
 
 // Given reports whether a flag or a variable has set it.
 func (v *Values) Given(name string) bool { return v.given[name] }
+
+// IsDefault reports whether neither flag, variable nor file has set it.
+func (v *Values) IsDefault(name string) bool { return !v.given[name] && !v.inFile[name] }
 
 // Inapplicable returns the limits that a group with these controllers cannot have.
 func (v *Values) Inapplicable(controllers []string) (limits []cgroup.Limit) {

@@ -41,7 +41,7 @@ var table = [...]Row{
 	{Name: "term-grace", For: both, Where: Everywhere, Arg: "D",
 		Default: "1s",
 		Values:  []string{"0", "500ms", "1s", "5s", "infinity"},
-		Help:    "time from SIGTERM to SIGKILL (default 1s)",
+		Help:    "time from SIGTERM to SIGKILL (default 1s, on a terminal 10s)",
 		parse:   func(v *Values, s string) error { return keep(&v.Policy.TermGrace, s, cli.ParseGrace) }},
 	{Name: "on-client-death", For: Run, Where: Everywhere, Arg: "auto|stop|ignore",
 		Default: "auto",

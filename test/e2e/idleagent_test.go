@@ -128,6 +128,34 @@ func TestIdleAgentWakes(t *testing.T) {
 	a.ended()
 }
 
+// A program on a terminal has more time to save its work when that closes, unless a flag says how much.
+func TestGraceOnATerminal(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		flags []string
+		want  string
+	}{
+		"plain":  {nil, "term-grace=10s"},
+		"other":  {[]string{"--idle-freeze", "1h"}, "term-grace=10s"},
+		"chosen": {[]string{"--term-grace", "1s", "--idle-freeze", "1h"}, "term-grace=1s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			line := append([]string{"run", "--name", "agent"}, c.flags...)
+			cmd := w.mcpscope(append(line, "--", "sh", "-c", "echo ready; exec cat")...)
+			a := &terminalAgent{world: w}
+			a.term = transparent.StartTerminal(t, cmd, func() error { return escape.StartIn(w.Unique("client"), cmd) })
+			a.find(cmd.Process.Pid)
+			if o := w.run(w.mcpscope("inspect", "agent")); !strings.Contains(o.Stdout, c.want) {
+				t.Errorf("want %q: %s", c.want, o.Stdout)
+			}
+			a.term.Type("\x03")
+			a.ended()
+		})
+	}
+}
+
 // A shell stops it and continues it. It is not frozen meanwhile.
 func TestIdleAgentIsStopped(t *testing.T) {
 	t.Parallel()

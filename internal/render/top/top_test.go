@@ -67,7 +67,7 @@ func TestTopOfSessions(t *testing.T) {
 	inside := rowOf(render.Identity{ID: "b", Name: "b", InSession: "p4xw7nza"})
 	v.readings = []reading{{Row: rowOf(render.Identity{ID: "a", Name: "a"})}, {Row: inside}}
 	v.press("down", 10)
-	if w, _ := v.press("s", 10); w != nil || v.asked.verb != "" || !strings.Contains(v.note, "mcpscope stop p4xw7nza") {
+	if w, _ := v.press("s", 10); w != nil || v.asked.verb != "" || !strings.Contains(v.note, "stop p4xw7nza") {
 		t.Errorf("on a session: %+v, %+v, %q", w, v.asked, v.note)
 	}
 	v.press("down", 10)

@@ -258,6 +258,7 @@ func (v *view) moveCursor(by int) {
 func (v *view) openDetails() {
 	r := v.current()
 	if r == nil {
+		v.note = sessionNote(v)
 		return
 	}
 	v.cursor = key(r.Row)
@@ -294,7 +295,7 @@ func sessionNote(v *view) string {
 	if !row.IsSession {
 		return ""
 	}
-	return "a session: mcpscope freeze " + row.ID + ", mcpscope stop " + row.ID
+	return fmt.Sprintf("a session: mcpscope inspect %[1]s, freeze %[1]s, stop %[1]s", row.ID)
 }
 
 // ask keeps the cursor on the server that the question is about.

@@ -27,6 +27,9 @@ type Policy struct {
 const (
 	DefaultEOFGrace  = 1200 * time.Millisecond
 	DefaultTermGrace = time.Second
+	// TerminalTermGrace is that of a program on a terminal: an agent saves its session when that closes,
+	// which took one 4.3 s.
+	TerminalTermGrace = 10 * time.Second
 )
 
 // Default is the policy without settings.
