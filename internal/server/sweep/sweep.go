@@ -245,7 +245,8 @@ func (s *sweeper) sweepAll(uid int) {
 }
 
 // lockAlone waits for another sweep to end, which may be killed before its orphans are. The wait is bounded
-// for all directories together. Locks of other users do not count. The caller closes parent, which unlocks it.
+// for all directories together. Locks of other users do not count. The caller closes parent, which unlocks
+// it.
 func (s *sweeper) lockAlone(parent *cgroup.Group) {
 	for time.Until(s.until) > 0 {
 		if _, err := group.LockUnlessForeign(parent, os.Getuid()); err == nil {
