@@ -32,8 +32,7 @@ func TestSweepOfManyTrees(t *testing.T) {
 			t.Fatalf("%v; stderr: %s", err, escape.Contents(c.Stderr))
 		}
 		_, guard := w.find(m)
-		guard.Signal(unix.SIGSTOP)
-		escape.KillBrainOf(guard)
+		escape.StopTogether(guard, c.Server) // otherwise another brain settles the start, which sweeps
 		c.Server.Signal(unix.SIGKILL)
 		c.Server.Ended(escape.Patience)
 		all = append(all, m)

@@ -15,9 +15,9 @@ import (
 	"github.com/mcpscope/mcpscope/test/pace"
 )
 
-// KillTogether kills launchers, guards, watchers and brains, so that none can react to another's death. It
-// first stops all of them, repeatedly: a guard that still runs continues the stopped processes.
-func KillTogether(all ...*Process) error {
+// StopTogether stops launchers, guards and watchers, repeatedly: one that still runs continues the others. Then it
+// kills their brains.
+func StopTogether(all ...*Process) {
 	pace.Eventually(Patience, func() bool { // only the parent of a process gets word of its stop
 		for _, p := range all {
 			p.Signal(unix.SIGSTOP)
@@ -27,6 +27,11 @@ func KillTogether(all ...*Process) error {
 	for _, p := range all {
 		KillBrainOf(p)
 	}
+}
+
+// KillTogether kills launchers, guards, watchers and brains, so that none can react to another's death.
+func KillTogether(all ...*Process) error {
+	StopTogether(all...)
 	for _, p := range all {
 		p.Signal(unix.SIGKILL)
 	}
