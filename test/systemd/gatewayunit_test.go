@@ -116,6 +116,45 @@ func TestGatewayUnitOfAUser(t *testing.T) {
 	}
 }
 
+// systemd kills each process that is left in a unit, so also a watcher there. The stop waits before that until the
+// end of each server is written, also of one whose stdin and stdout another process of the unit holds open.
+func TestGatewayUnitWritesEnds(t *testing.T) {
+	for name, held := range map[string]string{"ends-plain": "", "ends-held": `exec 8>&"$${S[1]}" 9<&"$${S[0]}"; sleep infinity & `} {
+		for _, verb := range []string{"stop", "restart"} {
+			t.Run(name+" "+verb, func(t *testing.T) {
+				name := name + "-" + verb
+				g := newGatewayUnit(t, host.Root, name, "User=nolinger", "TimeoutStopSec=10s")
+				text := host.Must(t, exec.Command("cat", g.file()))
+				text = strings.Replace(text, "wait; ", held+"wait; ", 1)
+				text = strings.Replace(text, "{ exec ", `{ trap "" TERM; exec `, 1)
+				if err := os.WriteFile(g.file(), []byte(text), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				control(t, host.Root, "daemon-reload")
+				if said, status := g.installNow(); status != 0 {
+					t.Fatalf("status %d: %s", status, said)
+				}
+				g.wantContained()
+				ids := g.servers()
+				control(t, host.Root, verb, g.name)
+				for _, id := range ids {
+					end := []string{"journalctl", "--output=cat", "MCPSCOPE_EVENT=ended", "MCPSCOPE_ID=" + id}
+					written := func() bool {
+						out, err := host.Current(t).Command(host.Root, end...).Output()
+						return err == nil && strings.Contains(string(out), " ended after ")
+					}
+					if !pace.Eventually(escape.Patience, written) {
+						t.Errorf("no end of %s is in the journal", id)
+					}
+				}
+				if result := control(t, host.Root, "show", "--value", "--property=Result", g.name); result != "success" {
+					t.Errorf("the result of the unit is %s", result)
+				}
+			})
+		}
+	}
+}
+
 const weaker = "contained without cgroups, which is weaker: "
 
 // A gateway whose servers can have no cgroups is reported, with the remedy.

@@ -303,13 +303,24 @@ func (m *Manager) wake() {
 
 // Property reads a property of a unit, which is a text. of is the kind of unit.
 func (m *Manager) Property(unit, of, property string) (text string, err error) {
+	err = m.read(unit, of, property, &text)
+	return text, err
+}
+
+// Number is Property for a number, such as a time in microseconds.
+func (m *Manager) Number(unit, of, property string) (number uint64, err error) {
+	err = m.read(unit, of, property, &number)
+	return number, err
+}
+
+func (m *Manager) read(unit, of, property string, value any) error {
 	path := godbus.ObjectPath("/org/freedesktop/systemd1/unit/" + dbus.PathBusEscape(unit))
 	call := m.conn.Object(m.object.Destination(), path).Call(
 		"org.freedesktop.DBus.Properties.Get", 0, "org.freedesktop.systemd1."+of, property)
-	if err := call.Store(&text); err != nil {
-		return "", fmt.Errorf("read the state of %s: %w", unit, err)
+	if err := call.Store(value); err != nil {
+		return fmt.Errorf("read the state of %s: %w", unit, err)
 	}
-	return text, nil
+	return nil
 }
 
 // await waits for the end of the job: in half of all cases, the reply alone arrives before the process is in

@@ -64,6 +64,11 @@ func Sweep(f SweepFilter) ([]Swept, error) {
 	}
 	s := sweeper{filter: f, until: time.Now().Add(aloneWithin)}
 	uid := os.Getuid()
+	if f.Unit != "" && !f.DryRun {
+		if stop := findUnitStop(f.Unit); stop != nil {
+			s.errs = append(s.errs, stop.await(&s, uid))
+		}
+	}
 	if f.AllUsers && !f.DryRun { // our own before, which others can't delay so
 		s.sweepAll(uid)
 	}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sweep
+
+import (
+	"math"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mcpscope/mcpscope/cgroup"
+	"github.com/mcpscope/mcpscope/freeze"
+	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
+	"github.com/mcpscope/mcpscope/internal/server/group"
+	"github.com/mcpscope/mcpscope/internal/server/orphan"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
+)
+
+// unitStop is the stop of a unit, seen from its ExecStopPost=. systemd runs that as soon as the main process
+// has exited, and then kills all that is left in the unit: servers in the stop, and the watcher that would
+// write their ends.
+type unitStop struct {
+	unit   string
+	inside string    // the path of the unit's group, with a slash at its end
+	asks   time.Time // then servers get a request to stop
+	ends   time.Time // before systemd loses patience
+	kills  bool      // all processes of the unit: a server without a request is killed
+}
+
+const (
+	unitKillWithin = time.Minute // for a unit without a timeout, or with a long one
+	unitAskWithin  = 2 * time.Second
+)
+
+// findUnitStop returns nil in a process that is not in the unit, or if the unit's processes outlive its stop.
+func findUnitStop(unit string) *unitStop {
+	root, path, err := group.Position(0)
+	if err != nil {
+		return nil // there are no groups
+	}
+	_ = root.Close() // a directory
+	own, kind, _ := systemd.UnitOf(path, os.Getuid())
+	before, _, found := strings.Cut(path+"/", "/"+unit+"/")
+	if own != unit || !found {
+		return nil
+	}
+	s := &unitStop{unit: unit, inside: before + "/" + unit + "/"}
+	mode, timeout := readStop(kind, unit)
+	if mode == "process" || mode == "none" {
+		return nil
+	}
+	s.kills = mode != ""
+	s.asks = time.Now().Add(timeout / 2)
+	s.ends = time.Now().Add(timeout * 3 / 4)
+	return s
+}
+
+// readStop reads how a manager stops a service. mode is "" if it does not say so.
+func readStop(kind systemd.Kind, unit string) (mode string, timeout time.Duration) {
+	conn, err := systemd.Dial(kind, unitAskWithin)
+	if err != nil {
+		return "", unitKillWithin
+	}
+	defer conn.Close()
+	mode, _ = conn.Property(unit, "Service", "KillMode")
+	micros, err := conn.Number(unit, "Service", "TimeoutStopUSec")
+	if err != nil || micros > math.MaxInt64/1000 {
+		return mode, unitKillWithin
+	}
+	return mode, min(time.Duration(micros)*time.Microsecond, unitKillWithin)
+}
+
+// await waits until servers in the unit whose client is dead have ended: those of that user.
+func (u *unitStop) await(s *sweeper, uid int) error {
+	root, _, err := group.Position(0)
+	if err != nil {
+		return nil // there are no groups
+	}
+	defer root.Close()
+	var all sync.WaitGroup
+	visit := group.Visit{UID: uid}
+	visit.Groups = func(_ string, parent *cgroup.Group, dirs []string) error {
+		path := strings.TrimPrefix(parent.Path(), root.Path())
+		if !strings.HasPrefix(path+"/", u.inside) {
+			return nil
+		}
+		seen := orphan.TakeCensus(parent)
+		for _, dir := range dirs {
+			isSuspect, err := s.mayBeOrphan(parent, dir, seen)
+			if isSuspect || err != nil { // the sweep stops it, or has the error, too
+				continue
+			}
+			g, _ := openGroup(parent, dir)
+			if g == nil { // it was removed
+				continue
+			}
+			all.Go(func() {
+				defer g.Close()
+				u.awaitServer(g)
+			})
+		}
+		return nil
+	}
+	err = visit.All()
+	all.Wait()
+	return err
+}
+
+// awaitServer waits for a server whose watcher is about to stop it. If that takes too long, such as for one
+// whose stdin a tool holds open, it asks for the stop: systemd would kill the server in any case.
+func (u *unitStop) awaitServer(g *group.ControlGroup) {
+	of := g.Facts()
+	client := protocol.Identity{
+		PID: of.Client.PID, Start: of.Client.Start, Namespace: group.PIDNamespace(),
+	}
+	if of.Client.Unit != u.unit || group.Alive(client) {
+		return
+	}
+	stop := protocol.EndWithin(&protocol.Config{Facts: of})
+	asks := time.Now().Add(max(of.Policy.EOFGrace, 0) + stop)
+	if asks.After(u.asks) {
+		asks = u.asks
+	}
+	ended, err := freeze.AwaitEmpty(g.Top, asks)
+	if !ended && err == nil && u.kills && of.Guard.PID > 0 {
+		if g.AskToStop() == nil {
+			ended, _ = freeze.AwaitEmpty(g.Top, u.ends) // an error: it was removed
+		}
+	}
+	if ended {
+		g.AwaitRemoval() // after the watcher has written its end
+	}
+}
