@@ -47,7 +47,7 @@ var reasons = map[causes.Cause]string{
 func (r *Report) reason() string {
 	switch r.Cause {
 	case causes.MainExited:
-		return "it exited" + r.status()
+		return r.exited()
 	case causes.Signalled:
 		return "it received " + r.Signal
 	case causes.MemoryExhausted:
@@ -65,15 +65,16 @@ func (r *Report) reason() string {
 	return string(r.Cause)
 }
 
-// status is that of a main process which ended by itself.
-func (r *Report) status() string {
+// exited is for a main process that ended by itself. Only its parent has the status: of a gateway's server
+// that is the gateway.
+func (r *Report) exited() string {
 	switch {
 	case r.ExitSignal != "":
-		return " by " + r.ExitSignal
+		return "it exited by " + r.ExitSignal
 	case r.ExitStatus != nil:
-		return fmt.Sprintf(" with status %d", *r.ExitStatus)
+		return fmt.Sprintf("it exited with status %d", *r.ExitStatus)
 	}
-	return ""
+	return "its main process ended (status unknown)"
 }
 
 func (r *Report) memory() string {

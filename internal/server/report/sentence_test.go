@@ -27,6 +27,9 @@ func TestSentence(t *testing.T) {
 		"ended after 5ms: it exited by SIGSEGV": {
 			Seconds: 0.005, Cause: causes.MainExited, ExitSignal: "SIGSEGV",
 		},
+		"ended after 18s: its main process ended (status unknown)": {
+			Seconds: 18, Cause: causes.MainExited,
+		},
 		"ended after 1h1m0s: its client was gone (it closed stdout); 20 other processes stopped: a and 19 more; " +
 			"process 7 (a) did not exit on a signal and had to be killed": {
 			Seconds: 3660, Cause: causes.StdoutClosed, Stopped: []string{"a"}, StoppedTotal: 20,
