@@ -57,7 +57,8 @@ func given(argv []string) string {
 // node /opt/gw/plain.js. It is nil for any other, since a script may contain secrets.
 func ofScript(argv []string) []string {
 	set, _ := runnerFlags.parse(argv[1:])
-	commands := strings.FieldsFunc(set["-c"], func(r rune) bool { return strings.ContainsRune(";&\n", r) })
+	script := strings.NewReplacer(">&", ">", "&>", ">").Replace(set["-c"]) // 2>&1 ends no command
+	commands := strings.FieldsFunc(script, func(r rune) bool { return strings.ContainsRune(";&\n", r) })
 	if len(commands) == 0 {
 		return nil
 	}

@@ -263,7 +263,12 @@ func TestDeriveFromAScript(t *testing.T) {
 		"secret":                                "sh",
 		"printf secret":                         "sh",
 		"node":                                  "sh",
-		"node plain.js 2>&1":                    "sh",
+		"cd /opt/gw; exec python3 notes.py":     "notes",
+		"cd /opt/gw; A=b exec python3 notes.py": "notes",
+		"cd /opt/gw\nexec node plain.js 2>&1":   "plain",
+		"node plain.js &>/var/log/plain.log":    "plain",
+		"exec 2>&1; secret":                     "sh",
+		"KEY=a>&secret secret":                  "sh",
 		"sh -c 'node plain.js'":                 "sh",
 		"":                                      "sh",
 	} {
