@@ -60,9 +60,9 @@ server gets this mcpscope.
 
 Configurations are searched in the home directory, and in the working directory
 and its parents up to the top of the repository. A file with a wrapped server
-and a backup is found anywhere. A file of a project that git tracks, or may
-track, stays as it is, because other people get it: name the file, or use
---shared.
+and a backup is found anywhere. A file of a project stays as it is if git tracks
+it, or if git cannot answer, because other people may get it: name the file, or
+use --shared.
 
 A server is bare, wrapped, not editable (with a reason) or broken. The command
 of a broken server contains an mcpscope that does not exist, or flags that it
