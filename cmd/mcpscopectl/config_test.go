@@ -102,7 +102,7 @@ func TestConfigShowMistakes(t *testing.T) {
 	file := writeSettings(t, "[defaults]\nmemory-maks = \"1G\"\n")
 	t.Setenv("MCPSCOPE_BACKEND", "nowhere")
 	s := say("config", "show")
-	for _, want := range []string{"mcpscope: " + file + ":2: unknown key \"memory-maks\"\n", `mcpscope: MCPSCOPE_BACKEND: "nowhere" is none of auto`} {
+	for _, want := range []string{"mcpscope: " + file + ":2: unknown key \"memory-maks\"; did you mean memory-max?\n", `mcpscope: MCPSCOPE_BACKEND: "nowhere" is none of auto`} {
 		if s.status != cli.ExitFailure || !strings.Contains(s.err, want) {
 			t.Errorf("%+v, want %q", s, want)
 		}

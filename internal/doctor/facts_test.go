@@ -111,7 +111,7 @@ func TestProblemLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	files := settings.ParseFiles([]settings.FilePlace{{Path: file, Asked: true}})
-	want := []string{file + ":5: unknown key \"idle-timeot\""}
+	want := []string{file + ":5: unknown key \"idle-timeot\"; did you mean idle-timeout?"}
 	if got := problemLines(files.Problems); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}

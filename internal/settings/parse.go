@@ -11,6 +11,7 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 
 	"github.com/mcpscope/mcpscope/internal/glob"
+	"github.com/mcpscope/mcpscope/internal/similar"
 )
 
 // FileValue is a setting in a file.
@@ -131,7 +132,7 @@ func (c *FileSettings) set(keys []string, value *unstable.Node, v FileValue) err
 	r := findRow(v.key)
 	switch {
 	case r == nil || r.Where&File == 0:
-		return fmt.Errorf("unknown key %q", v.key)
+		return unknownKey(v.key)
 	case r.Whole && v.pattern != "":
 		return fmt.Errorf("%s belongs in [%s]: it is for gateways", v.key, defaults)
 	}
@@ -147,6 +148,20 @@ func (c *FileSettings) set(keys []string, value *unstable.Node, v FileValue) err
 	v.Texts = texts
 	c.values = append(c.values, v)
 	return nil
+}
+
+// unknownKey is the error about a key, with those that may be meant.
+func unknownKey(key string) error {
+	var near []string
+	for i := range table {
+		if table[i].Where&File != 0 && similar.Is(key, table[i].Name) {
+			near = append(near, table[i].Name)
+		}
+	}
+	if len(near) == 0 {
+		return fmt.Errorf("unknown key %q", key)
+	}
+	return fmt.Errorf("unknown key %q; did you mean %s?", key, strings.Join(near, " or "))
 }
 
 // findRow returns nil for an unknown name.

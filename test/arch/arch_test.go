@@ -72,7 +72,7 @@ var rules = map[string]rule{
 	"internal/programs":       {[]string{room + "protocol"}, "the two programs of mcpscope, and those of others"},
 	"internal/advice":         {[]string{room + "names", "internal/kernel/proc", "internal/kernel/systemd", room + "backend", room + "group", room + "protocol"}, "the next step where there is no backend"},
 	"internal/cli":            {[]string{"internal/text", "freeze", "internal/remedy", room + "protocol"}, "what both programs print, and how they end; it is linked into the runner"},
-	"internal/settings":       {[]string{room + "names", room + "policy", "cgroup", "internal/cli", "internal/flags", "internal/glob", "internal/name", "internal/kernel/proc", room + "protocol"}, "the table of settings, and the files that have some; it is linked into the runner"},
+	"internal/settings":       {[]string{room + "names", room + "policy", "cgroup", "internal/cli", "internal/flags", "internal/glob", "internal/similar", "internal/name", "internal/kernel/proc", room + "protocol"}, "the table of settings, and the files that have some; it is linked into the runner"},
 
 	"internal/schema":                  {[]string{"internal/settings"}, "the table of settings, as editors read it"},
 	"internal/units":                   {[]string{"internal/flags", room + "group", room + "names", "internal/advice", "internal/programs", "internal/atomicfile", "internal/cli", "internal/containment", "internal/remedy", "internal/settings", "internal/kernel/systemd", room + "protocol"}, "files for systemd, and what it says of a service"},
