@@ -166,10 +166,10 @@ const (
 // is re-parented to the root. On a busy machine we get no more of a processor than each of these, so no pass
 // waits for a process that is exiting.
 func (t *Tree) killOrphans() {
-	killed := map[int]bool{}
 	if t.Root == nil {
 		return
 	}
+	killed := map[int]bool{}
 	quiet := 0
 	for pass := 0; pass < orphanPasses && quiet < orphanQuiet; pass++ {
 		quiet++

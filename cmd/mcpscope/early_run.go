@@ -49,11 +49,12 @@ func beginRun(args, env []uintptr) bool {
 	}
 	plain.Policy.EOFGrace = int64(policy.DefaultEOFGrace)
 	plain.Policy.TermGrace = int64(policy.DefaultTermGrace)
-	if isTerminal(0) {
+	onTerminal := isTerminal(0)
+	if onTerminal {
 		plain.Policy.TermGrace = int64(policy.TerminalTermGrace)
 	}
 	given, command := splitRun(args[2:])
-	if len(command) == 0 || plain.Policy.IdleFreeze != 0 && isTerminal(0) {
+	if len(command) == 0 || plain.Policy.IdleFreeze != 0 && onTerminal {
 		return false
 	}
 	search, graphical, ok := plainSettings(env)

@@ -19,10 +19,7 @@ type UnknownError struct {
 }
 
 func (e *UnknownError) Error() string {
-	if len(e.Near) == 0 {
-		return fmt.Sprintf("unknown flag %q", e.As)
-	}
-	return fmt.Sprintf("unknown flag %q; did you mean %s?", e.As, strings.Join(e.Near, " or "))
+	return fmt.Sprintf("unknown flag %q%s", e.As, similar.Meant(e.Near))
 }
 
 func unknown(known []Flag, as string) error {

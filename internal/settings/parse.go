@@ -158,10 +158,7 @@ func unknownKey(key string) error {
 			near = append(near, table[i].Name)
 		}
 	}
-	if len(near) == 0 {
-		return fmt.Errorf("unknown key %q", key)
-	}
-	return fmt.Errorf("unknown key %q; did you mean %s?", key, strings.Join(near, " or "))
+	return fmt.Errorf("unknown key %q%s", key, similar.Meant(near))
 }
 
 // findRow returns nil for an unknown name.

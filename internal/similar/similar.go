@@ -9,6 +9,14 @@ import "strings"
 // docker to doctor.
 const longName = 8
 
+// Meant asks whether one of these names was meant: the end of an error, "" without any.
+func Meant(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return "; did you mean " + strings.Join(names, " or ") + "?"
+}
+
 // Is reports whether a text is the beginning of a name, or the name with one mistake: a letter that is
 // missing, added, changed, or swapped with its neighbour. Long names may have two.
 func Is(typed, name string) bool {

@@ -227,7 +227,7 @@ func (f Finder) unknownClient(arg string) error {
 		}
 	}
 	if len(near) > 0 {
-		return fmt.Errorf("there is no client %q; did you mean %s?", arg, strings.Join(near, " or "))
+		return fmt.Errorf("there is no client %q%s", arg, similar.Meant(near))
 	}
 	return fmt.Errorf("there is no client and no file %q; clients are %s", arg, strings.Join(ids, ", "))
 }

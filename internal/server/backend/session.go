@@ -143,7 +143,7 @@ const lockWithin = 2 * time.Second
 
 // fillSession sets the limits before there is a process that they could kill.
 func (p Place) fillSession(session *cgroup.Group, limits []cgroup.Limit) error {
-	owned := group.OwnedAboveSession(session, p.Backend)
+	owned := group.OwnedAboveDirectory(session, p.Backend)
 	for _, l := range limits {
 		_, err := cgroup.SetLimit(session, l, owned)
 		if err == nil {
@@ -318,7 +318,7 @@ func LimitSession(dir *cgroup.Group, at string, l cgroup.Limit) (now string, err
 	from := OfSession(at)
 	kind := managers[from]
 	if kind == "" {
-		now, err = cgroup.SetLimit(dir, l, group.OwnedAboveSession(dir, from))
+		now, err = cgroup.SetLimit(dir, l, group.OwnedAboveDirectory(dir, from))
 		if err != nil {
 			return "", group.LimitError(l, err)
 		}

@@ -88,9 +88,9 @@ func (g *ControlGroup) OwnedAbove() int {
 			return 0
 		}
 		defer parent.Close()
-		return 1 + OwnedAboveSession(parent, g.Backend)
+		return 1 + OwnedAboveDirectory(parent, g.Backend)
 	}
-	return ownedAbove(g.whole(), g.Backend)
+	return OwnedAboveDirectory(g.whole(), g.Backend)
 }
 
 // IsDelegated reports whether systemd has delegated a directory.
@@ -100,9 +100,9 @@ func IsDelegated(dir *cgroup.Group) bool {
 	return trusted == "1" || user == "1"
 }
 
-// ownedAbove is OwnedAbove for a directory that no manager has made. In a directory that systemd has
-// delegated, controllers are ours to hand down.
-func ownedAbove(dir *cgroup.Group, from names.Backend) int {
+// OwnedAboveDirectory is OwnedAbove for a directory that no manager has made: a group or a session. In a
+// directory that systemd has delegated, controllers are ours to hand down.
+func OwnedAboveDirectory(dir *cgroup.Group, from names.Backend) int {
 	switch from {
 	case names.Cgroup:
 		return ownedByCgroup(dir)
@@ -117,12 +117,6 @@ func ownedAbove(dir *cgroup.Group, from names.Backend) int {
 		}
 	}
 	return 0
-}
-
-// OwnedAboveSession counts the directories above a session that no manager has made whose subtree_control is
-// ours.
-func OwnedAboveSession(session *cgroup.Group, from names.Backend) int {
-	return ownedAbove(session, from)
 }
 
 // ownedByCgroup is for a directory in that of a user of the backend cgroup.
