@@ -43,7 +43,7 @@ type process struct {
 	Group        string // the path of its control group
 	GatewayGroup string // of a watcher: the path of its gateway's control group, "" if that has ended
 	ReapedChild  bool   // of a guard: a watcher of it has ended
-	ReadOnly     bool   // of a watcher: it cannot write to any cgroup2 mount
+	ReadOnly     bool   // of a watcher: it cannot write to any cgroup2 mount, so its servers will be trees
 	HasTrees     bool   // of a watcher: it contains servers without cgroups
 }
 
@@ -102,9 +102,9 @@ func (s snapshot) judge(group string) State {
 		case !isWithin(w.GatewayGroup, group):
 		case w.HasTrees:
 			return Weaker
-		case w.Group == w.GatewayGroup:
+		case w.Group == w.GatewayGroup, w.ReadOnly: // it has yet to move out, or to take its name
 			state = Undecided
-		case !w.ReadOnly: // a manager moves it out in any case
+		default:
 			return Contained
 		}
 	}

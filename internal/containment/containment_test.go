@@ -23,7 +23,7 @@ func TestJudge(t *testing.T) {
 		"watcher in a scope":              {snapshot{watchers: []process{{Group: scope, GatewayGroup: unit}}}, Contained},
 		"watcher in a leaf of the unit":   {snapshot{watchers: []process{{Group: unit + "/guards", GatewayGroup: unit}}}, Contained},
 		"gateway in a group of its unit":  {snapshot{watchers: []process{{Group: unit + "/guards", GatewayGroup: unit + "/main"}}}, Contained},
-		"watcher cannot write":            {snapshot{watchers: []process{{Group: scope, GatewayGroup: unit, ReadOnly: true}}}, Uncontained},
+		"watcher of trees has no name":    {snapshot{watchers: []process{{Group: scope, GatewayGroup: unit, ReadOnly: true}}}, Undecided},
 		"watcher of trees":                {snapshot{watchers: []process{{Group: unit, GatewayGroup: unit, ReadOnly: true, HasTrees: true}}}, Weaker},
 		"watcher has not moved":           {snapshot{watchers: []process{{Group: unit, GatewayGroup: unit}}}, Undecided},
 		"guard has not started a watcher": {snapshot{guards: []process{{Group: unit}}}, Undecided},
@@ -83,12 +83,11 @@ func TestUncontainedGroups(t *testing.T) {
 		watchers: []process{
 			{UID: 1, Group: "/next.service", GatewayGroup: "/next.service"},
 			{UID: 2, Group: "/mcp.slice/mcpscope-gateway-1.scope", GatewayGroup: "/fine.service"},
-			{UID: 2, Group: "/mcp.slice/mcpscope-gateway-2.scope", GatewayGroup: "/ro.service", ReadOnly: true},
 			{UID: 2, Group: "/mcp.slice/mcpscope-gateway-2.scope"},
 		},
 	}
 	for uid, want := range map[int][]string{
-		group.Everyone: {"/refused.service", "/other.service", "/ro.service"}, 0: nil, 1: {"/refused.service"}, 3: nil,
+		group.Everyone: {"/refused.service", "/other.service"}, 0: nil, 1: {"/refused.service"}, 3: nil,
 	} {
 		if got := s.uncontained(uid); !slices.Equal(got, want) {
 			t.Errorf("of uid %d: %q, want %q", uid, got, want)

@@ -214,6 +214,9 @@ func (w *watcher) replaceGuard() error {
 
 // settle moves guard and watcher out of the gateway's way, and reads what servers there are.
 func (w *watcher) settle() error {
+	if w.page.Gateway.HasTrees { // before it moves out, where it would pass for one that contains nothing
+		showTrees()
+	}
 	if !w.page.Gateway.MovedOut {
 		s := w.groups.newServer("", w.starters.gateway)
 		// We are where the gateway is, or was.
@@ -221,9 +224,6 @@ func (w *watcher) settle() error {
 			return err
 		}
 		w.page.Gateway.MovedOut = true
-	}
-	if w.page.Gateway.HasTrees {
-		showTrees()
 	}
 	configured, err := w.readConfigured()
 	if err == nil {
