@@ -7,6 +7,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -158,7 +160,7 @@ func (u *unitsCall) ownFiles(dir string) int {
 	files := units.OwnFiles(systemd.Own(), units.InstalledPrograms())
 	switch {
 	case u.install:
-		return u.installOwn(files, dir)
+		return u.installOwn(files, dir, units.PackageDirs(systemd.Own()))
 	case u.remove:
 		return u.removeOwn(files, dir)
 	}
@@ -166,9 +168,13 @@ func (u *unitsCall) ownFiles(dir string) int {
 	return cli.ExitOK
 }
 
-func (u *unitsCall) installOwn(files []units.File, dir string) int {
-	results := units.InstallAll(files, dir)
+// installOwn enables the units of a package, where there are some, instead of copies.
+func (u *unitsCall) installOwn(files []units.File, dir string, packageDirs []string) int {
+	results := units.InstallOwn(files, dir, packageDirs)
 	status := u.printResults("install", results)
+	if slices.ContainsFunc(results, func(r units.FileResult) bool { return r.Result == units.Packaged }) {
+		u.stdio.Note("a unit that is packaged is used as it is: there is no copy of it in " + dir)
+	}
 	mayBePending := u.now && status == cli.ExitOK // an earlier installation may not be in force
 	if !units.AnyChanged(results) && !mayBePending {
 		return status
@@ -210,7 +216,11 @@ func (u *unitsCall) printResults(verb string, results []units.FileResult) int {
 			status = u.stdio.Cannot(verb+" "+r.Path, r.Err)
 			continue
 		}
-		u.printResult(r.Result, r.Path)
+		path := r.Path
+		if r.Result == units.Packaged { // there is no file at that path
+			path = filepath.Base(path)
+		}
+		u.printResult(r.Result, path)
 	}
 	return status
 }

@@ -133,6 +133,23 @@ func TestUnitsAreInstalledAndRemoved(t *testing.T) {
 	wantSaid(t, "remove again", call(remove), said{out: results("absent")})
 }
 
+// The units of a package are enabled. Copies of them would outlive the package.
+func TestPackagedUnitsAreEnabled(t *testing.T) {
+	dir, ofPackage := t.TempDir(), t.TempDir()
+	files := []units.File{{Name: "mcpscope-sweep.timer", Text: "[Timer]\n"}}
+	if err := os.WriteFile(files[0].Path(ofPackage), []byte("[Timer]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := callUnits(unitsCall{install: true}, func(u *unitsCall) int {
+		return u.installOwn(files, dir, []string{ofPackage})
+	})
+	wantSaid(t, "install", got, said{
+		out: "packaged " + files[0].Name + "\n" +
+			"now: " + systemctl() + "daemon-reload && " + systemctl() + "enable --now mcpscope-sweep.timer\n",
+		err: "mcpscope: note: a unit that is packaged is used as it is: there is no copy of it in " + dir + "\n",
+	})
+}
+
 // A file that a person has edited stays, and the others are changed all the same.
 func TestEditedUnits(t *testing.T) {
 	dir := t.TempDir()

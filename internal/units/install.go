@@ -26,7 +26,8 @@ const (
 	Replaced  Result = "replaced"
 	Unchanged Result = "unchanged" // it was there as it is
 	Removed   Result = "removed"
-	Absent    Result = "absent" // there was none to remove
+	Absent    Result = "absent"   // there was none to remove
+	Packaged  Result = "packaged" // a package has it, so there is no copy
 )
 
 // FileResult is the outcome for a file at a path, or the error.
@@ -35,9 +36,6 @@ type FileResult struct {
 	Result Result
 	Err    error
 }
-
-// InstallAll installs each file that it can.
-func InstallAll(files []File, dir string) []FileResult { return forEach(files, dir, File.Install) }
 
 // RemoveAll removes each file that it can.
 func RemoveAll(files []File, dir string) []FileResult { return forEach(files, dir, File.Remove) }

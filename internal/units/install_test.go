@@ -105,6 +105,8 @@ func TestRemoveDisablesThePackagesUnit(t *testing.T) {
 	}
 }
 
+func installAll(files []File, dir string) []FileResult { return InstallOwn(files, dir, nil) }
+
 // Each file has a result, and one that cannot be changed does not keep the others from it.
 func TestResults(t *testing.T) {
 	dir := t.TempDir()
@@ -118,8 +120,8 @@ func TestResults(t *testing.T) {
 		changes bool
 	}{
 		{RemoveAll, Absent, false},
-		{InstallAll, Installed, true},
-		{InstallAll, Unchanged, false},
+		{installAll, Installed, true},
+		{installAll, Unchanged, false},
 		{RemoveAll, Removed, true},
 	} {
 		results := c.do(files, dir)

@@ -16,7 +16,7 @@ func TestStopStep(t *testing.T) {
 	if stop, isInstalled := StopStep(files, dir); isInstalled || stop.String() != systemctlStep("stop").String() {
 		t.Errorf("without a file: %s, %v", stop, isInstalled)
 	}
-	if results := InstallAll(files, dir); !AnyChanged(results) {
+	if results := InstallOwn(files, dir, nil); !AnyChanged(results) {
 		t.Fatalf("%+v", results)
 	}
 	if err := os.WriteFile(files[0].Path(dir), []byte("[Service]\n"), 0o600); err != nil {
