@@ -24,6 +24,8 @@ type sweepFlags struct {
 	sweep.SweepFilter
 	olderThan time.Duration // of leaks
 	json, yes bool
+	quiet     bool // say nothing if nothing is found
+	noOrphans bool // the search has ended, and found none
 }
 
 func sweepCommand(stdio cli.Stdio) *cobra.Command {
@@ -46,7 +48,9 @@ Gemini CLI, Qwen Code, opencode, VS Code and its relatives). The parent of a
 leak is init or a user manager, and the other ends of its stdin and stdout are
 closed. Its descendants are stopped with it; a daemon of it, whose parent is
 init too, is not found. Without a terminal, mcpscope sweep lists leaks only with
---yes, --dry-run or --json, and otherwise notes how many there are.`,
+--yes, --dry-run or --json, and otherwise notes how many there are. If it finds
+nothing, it says so, without a terminal as a note on stderr. --quiet is for
+timers: it leaves that out.`,
 	}, func(operands []string) int { return f.run(stdio) })
 	fs := c.Flags()
 	allUsers(fs, &f.AllUsers)
@@ -56,6 +60,7 @@ init too, is not found. Without a terminal, mcpscope sweep lists leaks only with
 		readBy(&f.olderThan, cli.ParseGrace))
 	fs.StringVar(&f.Unit, "unit", "",
 		"only orphans whose client ran in `UNIT`; in a unit file: ExecStopPost=-mcpscope sweep --unit=%n")
+	fs.BoolVarP(&f.quiet, "quiet", "q", false, "print nothing if there is nothing to stop")
 	fs.BoolVar(&f.json, "json", false, "print one JSON object per line")
 	return c
 }
@@ -79,7 +84,8 @@ func (f *sweepFlags) sweepOrphans(stdio cli.Stdio) int {
 		before = leaks.MeasureServers(selection.Whose(f.AllUsers))
 	}
 	orphans, err := sweep.Sweep(f.SweepFilter)
-	if len(orphans) == 0 && err == nil && !f.json {
+	f.noOrphans = len(orphans) == 0 && err == nil
+	if f.noOrphans && !f.json && !f.quiet {
 		stdio.None("no orphans (servers whose mcpscope was killed)")
 	}
 	status := cli.ExitOK

@@ -91,7 +91,6 @@ func TestLeaksAreStoppedAfterAQuestion(t *testing.T) {
 // A script that sweeps orphans has the same output on stdout. Leaks that it leaves alone are on stderr.
 func TestLeaksThatAreLeftAlone(t *testing.T) {
 	for count, want := range map[int]string{
-		0: "",
 		1: "mcpscope: note: 1 leak left alone, because there is no terminal to ask: mcpscope sweep --yes\n",
 		2: "mcpscope: note: 2 leaks left alone, because there is no terminal to ask: mcpscope sweep --yes\n",
 	} {
@@ -120,9 +119,31 @@ func TestDaemonsOfLeaksAreNoted(t *testing.T) {
 	if got.status != cli.ExitOK || got.err != note || !strings.HasPrefix(got.out, "PID ") {
 		t.Errorf("dry run: %+v", got)
 	}
-	none := printed(func(stdio cli.Stdio) int { return dry.listAndStop(stdio, leaks.List{}) })
-	if none != (said{}) {
-		t.Errorf("no leaks: %+v", none)
+}
+
+// Without a terminal a person reads, too, that there is nothing: by ssh, or in a pipe. A timer is quiet.
+func TestNothingToSweep(t *testing.T) {
+	const (
+		leaks   = "no leaks (servers that an agent without mcpscope has left behind) of the servers configured in /h\n"
+		daemons = "mcpscope: note: daemons of leaks are not found: their parent is init, as that of any other daemon\n"
+	)
+	dry := sweep.SweepFilter{DryRun: true, AllUsers: true}
+	for what, c := range map[string]struct {
+		flags sweepFlags
+		want  string
+	}{
+		"nothing":            {sweepFlags{noOrphans: true}, "mcpscope: note: no orphans, and " + leaks},
+		"orphans alone":      {sweepFlags{}, "mcpscope: note: " + leaks},
+		"nothing, a dry run": {sweepFlags{SweepFilter: dry, noOrphans: true}, "mcpscope: note: no orphans, and " + leaks + daemons},
+		"quiet":              {sweepFlags{SweepFilter: dry, noOrphans: true, quiet: true}, ""},
+	} {
+		got := printed(func(stdio cli.Stdio) int {
+			c.flags.sayNone(stdio, []string{"/h"})
+			return cli.ExitOK
+		})
+		if got != (said{err: c.want}) {
+			t.Errorf("%s: %+v, want %q", what, got, c.want)
+		}
 	}
 }
 

@@ -40,13 +40,36 @@ func (f *sweepFlags) leaveLeaks(stdio cli.Stdio) {
 		return
 	}
 	defer found.Close()
+	if len(found.Found) == 0 {
+		f.sayNone(stdio, found.Searched)
+		return
+	}
 	f.noteLeftAlone(stdio, len(found.Found))
 }
 
-func (f *sweepFlags) noteLeftAlone(stdio cli.Stdio, count int) {
-	if count == 0 {
+// sayNone reports that there is no leak and, without a terminal, that there is no orphan either.
+func (f *sweepFlags) sayNone(stdio cli.Stdio, searched []string) {
+	if f.quiet {
 		return
 	}
+	isTerminal := cli.OnTerminal(stdio.Out)
+	switch {
+	case isTerminal:
+		stdio.None(noLeaks(searched))
+	case f.noOrphans:
+		stdio.Note("no orphans, and " + noLeaks(searched))
+	default: // its orphans are listed
+		stdio.Note(noLeaks(searched))
+	}
+	if isTerminal || f.DryRun {
+		stdio.Note("daemons of leaks are not found: their parent is init, as that of any other daemon")
+	}
+	if f.DryRun && f.noOrphans {
+		noteOthers(&selection.Filter{AllUsers: f.AllUsers}, "sweep --dry-run", stdio)
+	}
+}
+
+func (f *sweepFlags) noteLeftAlone(stdio cli.Stdio, count int) {
 	left := cli.Counted(count, "leak") + " left alone, because there is no terminal to ask"
 	stdio.Note(left + ": " + f.confirmed())
 }
@@ -65,7 +88,7 @@ func (f *sweepFlags) confirmed() string {
 
 func (f *sweepFlags) listAndStop(stdio cli.Stdio, found leaks.List) int {
 	if len(found.Found) == 0 {
-		stdio.None(noLeaks(found.Searched))
+		f.sayNone(stdio, found.Searched)
 		return cli.ExitOK
 	}
 	writeLeaks(stdio, found.Found)

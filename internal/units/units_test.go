@@ -27,6 +27,9 @@ func TestEveryUnitNamesTheExecutable(t *testing.T) {
 		var names []string
 		for _, f := range append(OwnFiles(m, both), gatewayOf(both)) {
 			names = append(names, f.Name)
+			if f.Name == "mcpscope-sweep.service" && !strings.Contains(f.Text, " sweep --quiet") {
+				t.Errorf("the timer fills the journal: %s", f.Text)
+			}
 			runs := strings.Contains(f.Name, ".service")
 			if strings.Contains(f.Text, "abstract socket") { // mcpscope does not use one
 				t.Errorf("%s: %s", f.Name, f.Text)

@@ -119,7 +119,7 @@ func TestIdleServerEnds(t *testing.T) {
 			if err := escape.KillTogether(s.guard, s.Server); err != nil {
 				s.world.T.Fatal(err)
 			}
-			s.world.wantSuccess("sweep")
+			s.world.wantSuccess("sweep", "--quiet")
 		}, 0},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
@@ -254,7 +254,7 @@ func (s *server) hasNoBrain() {
 func TestIdleServerGetsSignals(t *testing.T) {
 	onChannels(t, func(t *testing.T, options []string) {
 		s := idleProbe(t, options, nil)
-		s.world.wantSuccess("sweep")
+		s.world.wantSuccess("sweep", "--quiet")
 		s.Tell("signal %d", unix.SIGUSR1)
 		s.told(1)
 		s.wantAsked(1, unix.SIGUSR1)

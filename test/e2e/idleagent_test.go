@@ -201,7 +201,7 @@ func TestIdleAgentEnds(t *testing.T) {
 			if err := escape.KillTogether(a.guard, a.launcher); err != nil {
 				a.world.T.Fatal(err)
 			}
-			a.world.wantSuccess("sweep")
+			a.world.wantSuccess("sweep", "--quiet")
 		},
 		"stop": func(a *terminalAgent) { a.world.wantSuccess("stop", "agent") },
 	} {

@@ -72,8 +72,8 @@ func TestNextServerEndsAnOrphan(t *testing.T) {
 	if status := next.Status(escape.Patience); status != "exit 0" {
 		t.Errorf("the next server ended with %q", status)
 	}
-	orphan.members.WantDead(t) // the next server has ended
-	w.wantSuccess("sweep")     // on a busy machine the directory may be left, empty: a server that ends waits for a second only
+	orphan.members.WantDead(t)        // the next server has ended
+	w.wantSuccess("sweep", "--quiet") // on a busy machine the directory may be left, empty: a server that ends waits for a second only
 	w.clean()
 }
 
@@ -104,7 +104,7 @@ func TestSweepSparesAFreshDirectory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w.wantSuccess("sweep")
+	w.wantSuccess("sweep", "--quiet")
 	if _, err := os.Stat(fresh); err != nil {
 		t.Error(err)
 	}

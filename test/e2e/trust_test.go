@@ -204,8 +204,8 @@ func TestSweepSparesForeignDirectories(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w.wantSuccess("sweep")
-	w.wantSuccess("sweep", "--all-users")
+	w.wantSuccess("sweep", "--quiet")
+	w.wantSuccess("sweep", "--all-users", "--quiet")
 	for _, dir := range foreign {
 		if _, err := os.Stat(filepath.Join(w.Dir, dir)); err != nil {
 			t.Errorf("a cgroup of another program is gone: %v", err)
@@ -245,7 +245,7 @@ func TestUsurpedGroups(t *testing.T) {
 				_, id := s.members.Main()
 				switch means {
 				case "sweep":
-					w.wantSuccess("sweep")
+					w.wantSuccess("sweep", "--quiet")
 				case "stop":
 					w.wantSuccess("stop", "--grace", soon, id)
 				case "start":
@@ -287,7 +287,7 @@ func TestServerThatClaimsALongGrace(t *testing.T) {
 		"launcher": func(s *server) { s.Server.Signal(unix.SIGKILL) },
 		"sweep": func(s *server) {
 			s.Server.Signal(unix.SIGKILL)
-			s.world.wantSuccess("sweep")
+			s.world.wantSuccess("sweep", "--quiet")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

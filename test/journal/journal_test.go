@@ -232,7 +232,7 @@ func TestLsOfSweptServers(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = s.Cmd.Wait() // it was killed
-	system.succeed(t, "sweep", "--all-users")
+	system.succeed(t, "sweep", "--all-users", "--quiet")
 	system.events(t, "swept").event("swept")
 	const format = "{{.Name}} {{.UID}} {{.Backend}} {{.Cause}}{{if .Started}} lived {{.Ended.After .Started}}{{end}}"
 	const want = "swept 1000 systemd-user swept lived true\n"

@@ -227,7 +227,7 @@ func TestSessionIsSwept(t *testing.T) {
 		if err := escape.KillTogether(process(t, guard), process(t, watcher)); err != nil {
 			t.Fatal(err)
 		}
-		b.succeed(t, "sweep")
+		b.succeed(t, "sweep", "--quiet")
 		if agent.Ended(0) {
 			t.Error("the agent is dead")
 		}
@@ -238,7 +238,7 @@ func TestSessionIsSwept(t *testing.T) {
 		s.Hear("the shell lives: 0")
 		_ = s.Wait() // as it should
 		swept := pace.Eventually(escape.Patience, func() bool {
-			b.succeed(t, "sweep")
+			b.succeed(t, "sweep", "--quiet")
 			_, err := os.Stat(s.dir)
 			return err != nil
 		})

@@ -26,7 +26,7 @@ func Churn(t *testing.T, s Subject) {
 	g := newGround(t, s)
 	ended := make(chan struct{})
 	var operators sync.WaitGroup
-	for _, command := range []string{"sweep", "ls --json", "inspect " + g.name} {
+	for _, command := range []string{"sweep --quiet", "ls --json", "inspect " + g.name} {
 		group := g.Unique("operator")
 		operators.Go(func() { g.again(command, group, ended) })
 	}

@@ -24,7 +24,7 @@ func Golden(t *testing.T, s Subject) {
 	server.settled().Close() // its brain would sweep the orphan
 	orphan := g.plain()
 	orphan.orphaned()
-	for _, line := range []string{"sweep --dry-run", "sweep --dry-run --json", "sweep"} {
+	for _, line := range []string{"sweep --dry-run --quiet", "sweep --dry-run --json", "sweep --quiet"} {
 		g.golden(orphan, line)
 	}
 }

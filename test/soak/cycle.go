@@ -130,7 +130,7 @@ func (p *Plan) ends(t *testing.T) []end {
 		}
 		return killed
 	}
-	sweep := func(c *cycle) { c.plan.mcpscope(c.t, c.group, "sweep") }
+	sweep := func(c *cycle) { c.plan.mcpscope(c.t, c.group, "sweep", "--quiet") }
 	start := func(c *cycle) { // the next server finds the orphan
 		c.plan.mcpscope(c.t, c.group, "run", "--backend", c.plan.Backend.Name, "--name", c.name, "--", "true")
 	}

@@ -73,7 +73,7 @@ func (p *Plan) Run(t *testing.T) {
 	p.mcpscope(t, p.site.Dir, "run", "--backend", p.Backend.Name, "--", "true") // makes the slice
 	p.flat(t, func() {
 		t.Run("cycles", p.spread)
-		p.mcpscope(t, p.site.Dir, "sweep")
+		p.mcpscope(t, p.site.Dir, "sweep", "--quiet")
 	})
 	text := fmt.Sprintf("soak, backend %s, seed %d: %v\n", p.Backend.Name, p.seed, p.count)
 	t.Log(text)
