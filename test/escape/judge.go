@@ -77,7 +77,7 @@ func (c *Cell) sweepStopped() {
 
 func (c *Cell) sweep() {
 	c.T.Helper()
-	cmd := c.Site.Command(c.program, "sweep")
+	cmd := c.Site.Command(c.program, "sweep", "--quiet")
 	said := MemoryFile(c.T)
 	cmd.Stderr = said
 	c.Site.Start(c.Site.Unique("sweeper"), cmd) // the client's group may have been killed as a whole

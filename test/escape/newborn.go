@@ -110,7 +110,7 @@ func (b Newborns) batch(t *testing.T, who string, n int, kill func(*newborn) str
 	left := func() bool { return len(Servers(groups, name, "*")) > 0 }
 	if b.Backend.Removal > 0 && left() {
 		SweepUntil(func() bool { return !left() }, func() {
-			if out, err := site.Command(b.Program, "sweep").CombinedOutput(); err != nil {
+			if out, err := site.Command(b.Program, "sweep", "--quiet").CombinedOutput(); err != nil {
 				t.Errorf("sweep: %v: %s", err, out)
 			}
 		})

@@ -255,7 +255,7 @@ func (r *run) explain() string {
 
 // sweep ends what has no guard any more.
 func (r *run) sweep() {
-	o, err := escape.Finish(r.lane.client, r.site.Command(mcpscope, "sweep"))
+	o, err := escape.Finish(r.lane.client, r.site.Command(mcpscope, "sweep", "--quiet"))
 	if err != nil || o.Status != 0 || o.Stderr != "" {
 		r.bad("sweep: %v: status %#x: %s", err, o.Status, o.Stderr)
 	}

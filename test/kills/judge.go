@@ -127,7 +127,7 @@ func (k *kill) sweep() {
 			k.t.Error(err)
 		}
 	}
-	o, err := escape.Finish(k.site.Dir, k.site.Command(k.table.Program, "sweep"))
+	o, err := escape.Finish(k.site.Dir, k.site.Command(k.table.Program, "sweep", "--quiet"))
 	k.note(fmt.Sprintf("sweep %q", o.Stdout))
 	if err != nil || o.Status != 0 || o.Stderr != "" {
 		k.t.Errorf("sweep: %s", fmt.Sprint(o, err))

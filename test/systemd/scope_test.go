@@ -88,7 +88,7 @@ func TestSweepOfAScope(t *testing.T) {
 	host.BothAtOnce(t, func(t *testing.T, u host.User) {
 		c := launch(t, u, "swept", "ignore-both")
 		c.unguard()
-		if out := host.Must(t, host.Current(t).Command(u, mcpscope, "sweep")); !strings.Contains(out, "stopped swept") {
+		if out := host.Must(t, host.Current(t).Command(u, mcpscope, "sweep", "--quiet")); !strings.Contains(out, "stopped swept") {
 			t.Errorf("sweep: %s", out)
 		}
 		c.wantGone("sweep")
@@ -98,7 +98,7 @@ func TestSweepOfAScope(t *testing.T) {
 // A scope that its manager has not removed yet, after the return of its launcher, is no orphan.
 func TestSweepAfterTheEnd(t *testing.T) {
 	host.BothAtOnce(t, func(t *testing.T, u host.User) {
-		const line = "for i in 1 2 3 4 5 6 7 8 9 10; do $0 run --verbose -- true 2>&-; $0 sweep --dry-run; $0 sweep --json; done"
+		const line = "for i in 1 2 3 4 5 6 7 8 9 10; do $0 run --verbose -- true 2>&-; $0 sweep --dry-run --quiet; $0 sweep --json; done"
 		if out := host.Must(t, host.Current(t).Command(u, "sh", "-c", line, mcpscope)); out != "" {
 			t.Errorf("sweep says %s", out)
 		}
@@ -128,7 +128,7 @@ func TestSweepRemovesAForgottenScope(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		host.Must(t, host.Current(t).Command(u, mcpscope, "sweep"))
+		host.Must(t, host.Current(t).Command(u, mcpscope, "sweep", "--quiet"))
 		for _, dir := range []string{whole, rest, bare} { // the live server's guard may just be sweeping too
 			if err := escape.AwaitRemoval(dir, patience); err != nil {
 				t.Error(err)
@@ -180,7 +180,7 @@ func TestFrozenGuardsOfAScope(t *testing.T) {
 			} else {
 				c.client.Server.Signal(unix.SIGKILL)
 				c.client.Server.Ended(patience)
-				host.Must(t, host.Current(t).Command(u, mcpscope, "sweep"))
+				host.Must(t, host.Current(t).Command(u, mcpscope, "sweep", "--quiet"))
 			}
 			c.wantGone(end)
 		}
@@ -211,7 +211,7 @@ func TestEndOfAFrozenScope(t *testing.T) {
 			if !c.client.Server.Ended(patience) {
 				t.Error("the launcher outlived SIGKILL")
 			}
-			host.Must(t, h.Command(u, mcpscope, "sweep"))
+			host.Must(t, h.Command(u, mcpscope, "sweep", "--quiet"))
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -271,7 +271,7 @@ func TestServiceInASession(t *testing.T) {
 				one.Gone(t)
 				escape.WantEnded(t, s.Own)
 				if !isWatched {
-					out, err := host.Current(t).Command(u, host.Shared+"/mcpscope", "sweep").CombinedOutput()
+					out, err := host.Current(t).Command(u, host.Shared+"/mcpscope", "sweep", "--quiet").CombinedOutput()
 					if err != nil {
 						t.Errorf("sweep: %v, %s", err, out)
 					}
