@@ -114,7 +114,7 @@ func find(servers []*fleet.Listed, arg string) ([]*fleet.Listed, error) {
 // UnknownError is about a name or id that no server has.
 type UnknownError struct {
 	Arg    string
-	IsNear bool // to the name of a server
+	IsNear bool // to the name of a server or a session
 }
 
 func (e *UnknownError) Error() string { return fmt.Sprintf("there is no server %q", e.Arg) }

@@ -67,6 +67,7 @@ func (f *Filter) ChooseAny(args []string) (*Chosen, error) {
 	}
 	if len(others) > 0 {
 		chosen.Servers, err = f.Choose(others)
+		err = withSessions(err, f.namesOf(sessions))
 	}
 	if err != nil {
 		chosen.Close()
@@ -83,7 +84,7 @@ func (f *Filter) findSession(sessions []*fleet.Session, arg string) (*fleet.Sess
 		if s.ID == arg { // of any user
 			return s, nil
 		}
-		isIncluded := f.AllUsers || s.UID == os.Getuid()
+		isIncluded := f.includesSession(s)
 		switch {
 		case isIncluded && isCalled(s, arg):
 			called = append(called, s)
@@ -113,6 +114,18 @@ func (f *Filter) findSession(sessions []*fleet.Session, arg string) (*fleet.Sess
 	err = fmt.Errorf("a server and a session can be meant by %q", arg)
 	return nil, remedy.With(err, "give an id: that of the session is "+idsOf(found))
 }
+
+// namesOf returns the names of the sessions that a name can mean.
+func (f *Filter) namesOf(sessions []*fleet.Session) (names []string) {
+	for _, s := range sessions {
+		if f.includesSession(s) {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+func (f *Filter) includesSession(s *fleet.Session) bool { return f.AllUsers || s.UID == os.Getuid() }
 
 // isCalled compares the name of a session, which has "_" for each "-".
 func isCalled(s *fleet.Session, arg string) bool {

@@ -3,6 +3,7 @@
 package selection
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -55,4 +56,19 @@ func withNames(err *UnknownError, servers []*fleet.Listed) error {
 	}
 	err.IsNear = Near(err.Arg, names) != ""
 	return remedy.With(err, Hint(err.Arg, names, "running"))
+}
+
+// withSessions adds the names of sessions to the remedy of a name that no server has.
+func withSessions(err error, sessions []string) error {
+	unknown, isUnknown := errors.AsType[*UnknownError](err)
+	if !isUnknown || unknown.IsNear {
+		return err
+	}
+	unknown.IsNear = Near(unknown.Arg, sessions) != ""
+	hint := Hint(unknown.Arg, sessions, "sessions")
+	before := remedy.Of(err)
+	if before != "" && hint != "" && !unknown.IsNear {
+		hint = before + "; " + hint
+	}
+	return remedy.With(err, hint)
 }

@@ -32,3 +32,31 @@ func TestWithNames(t *testing.T) {
 		}
 	}
 }
+
+// A session that may be meant is named, or those that there are, behind the servers.
+func TestWithSessions(t *testing.T) {
+	for _, c := range []struct {
+		running, sessions []string
+		want              string
+	}{
+		{nil, nil, ""},
+		{nil, []string{"codex"}, "sessions: codex"},
+		{[]string{"git"}, []string{"codex"}, "running: git; sessions: codex"},
+		{[]string{"git"}, []string{"codex", "claud"}, "did you mean claud?"},
+		{[]string{"claudee"}, []string{"claud"}, "did you mean claudee?"},
+		{[]string{"git"}, nil, "running: git"},
+	} {
+		unknown := &UnknownError{Arg: "claude"}
+		var servers []*fleet.Listed
+		for _, name := range c.running {
+			servers = append(servers, &fleet.Listed{Facts: protocol.Facts{Name: name}})
+		}
+		err := withSessions(withNames(unknown, servers), c.sessions)
+		if got := remedy.Of(err); got != c.want || unknown.IsNear != strings.HasPrefix(c.want, "did you mean") {
+			t.Errorf("%v: %q, %t", c, got, unknown.IsNear)
+		}
+	}
+	if err := withSessions(nil, []string{"codex"}); err != nil {
+		t.Error(err)
+	}
+}
