@@ -266,14 +266,30 @@ func TestTopOfOne(t *testing.T) {
 	row := rowOf(render.Identity{ID: "k3x9w2ab", Name: "time"})
 	row.Processes = 1
 	v := view{readings: []reading{{Row: row}}, order: "n"}
-	if got := v.summary(1); !strings.HasPrefix(got, "1 server, 1 process, ") {
+	if got := v.summary(1, 120); !strings.HasPrefix(got, "1 server, 1 process, ") {
 		t.Errorf("summary: %q", got)
 	}
 	v.readings = append(v.readings, reading{Row: row})
-	if got := v.summary(2); !strings.HasPrefix(got, "2 servers, 2 processes, ") {
+	if got := v.summary(2, 120); !strings.HasPrefix(got, "2 servers, 2 processes, ") {
 		t.Errorf("summary: %q", got)
 	}
 	if got := v.readings[0].details(80)[1]; !strings.HasSuffix(got, ", 1 process") {
 		t.Errorf("details: %q", got)
+	}
+}
+
+// A narrow terminal keeps the memory, whose sum people look for.
+func TestTopSummaryFits(t *testing.T) {
+	row := rowOf(render.Identity{ID: "k3x9w2ab", Name: "time"})
+	row.Processes = 12
+	v := view{readings: []reading{{Row: row}, {Row: row}}, order: "m"}
+	for width, want := range map[int]string{
+		80: "2 servers, 24 processes, CPU 0.0%, memory 0B, by memory",
+		50: "2 servers, CPU 0.0%, memory 0B, by memory",
+		40: "2 servers, CPU 0.0%, memory 0B",
+	} {
+		if got := v.summary(2, width); got != want {
+			t.Errorf("%d columns: %q, want %q", width, got, want)
+		}
 	}
 }

@@ -341,7 +341,7 @@ func (v *view) listLines(width, most int) []string {
 	rows := v.shown()
 	row := v.selected(rows)
 	table := render.Watched(rows, width, v.style.users)
-	lines := []string{render.Fit(v.summary(len(rows)), width), bold + table[0] + normal}
+	lines := []string{render.Fit(v.summary(len(rows), width), width), bold + table[0] + normal}
 	room := most - len(lines)
 	v.firstRow = max(min(v.firstRow, row, len(rows)-room), row-room+1, 0)
 	for i := v.firstRow; i < min(v.firstRow+room, len(rows)); i++ {
@@ -392,23 +392,32 @@ func isNearLimit(r *render.Row) bool {
 	return hasCPULimit && r.Share > near*cpus
 }
 
-// summary is about all servers, not only those that are shown.
-func (v *view) summary(shown int) string {
-	var processes int
+// summary is about all servers, not only those that are shown. A narrow terminal has the parts that matter
+// most.
+func (v *view) summary(shown, width int) string {
+	var count int
 	var share float64
 	var memory uint64
 	for _, r := range v.readings {
-		processes += r.Processes
+		count += r.Processes
 		share += max(r.Share, 0)
 		memory += r.MemoryBytes()
 	}
-	servers := cli.Counted(len(v.readings), "server")
-	text := fmt.Sprintf("%s, %s, CPU %.1f%%, memory %s, by %s", servers, cli.Counted(processes, "process"),
-		100*share, cli.HumanBytes(memory), orderNames[v.order])
-	if v.filter != "" {
-		text += fmt.Sprintf(", %d with %q", shown, v.filter)
+	processes := cli.Counted(count, "process")
+	order := "by " + orderNames[v.order]
+	parts := []string{
+		cli.Counted(len(v.readings), "server"), processes, fmt.Sprintf("CPU %.1f%%", 100*share),
+		"memory " + cli.HumanBytes(memory), order,
 	}
-	return cli.OneLine(text)
+	if v.filter != "" {
+		parts = append(parts, fmt.Sprintf("%d with %q", shown, v.filter))
+	}
+	for _, least := range []string{processes, order} {
+		if len(strings.Join(parts, ", ")) > width {
+			parts = slices.DeleteFunc(parts, func(part string) bool { return part == least })
+		}
+	}
+	return cli.OneLine(strings.Join(parts, ", "))
 }
 
 func (v *view) lastLine() string {
