@@ -58,7 +58,7 @@ other users for their own manager (~/.config/systemd/user).`,
 	c.PreRun = func(*cobra.Command, []string) { u.isGateway = fs.Changed("unit") }
 	fs.StringVar(&u.unit, "unit", "", "print the drop-in for gateway service `UNIT`")
 	fs.BoolVar(&u.install, "install", false, "write the files; an edited file is kept")
-	fs.BoolVar(&u.remove, "remove", false, "remove the files; an edited file is kept")
+	fs.BoolVar(&u.remove, "remove", false, "disable the units and remove the files; an edited file is kept")
 	fs.BoolVar(&u.now, "now", false, "run the systemctl commands instead of printing them")
 	for _, row := range settings.Rows(settings.Gateway) {
 		if row.Name == "explain" || row.Name == "check" { // for one run
@@ -217,7 +217,7 @@ func (u *unitsCall) printResults(verb string, results []units.FileResult) int {
 			continue
 		}
 		path := r.Path
-		if r.Result == units.Packaged { // there is no file at that path
+		if r.Result == units.Packaged || r.Result == units.Disabled { // there is no file at that path
 			path = filepath.Base(path)
 		}
 		u.printResult(r.Result, path)

@@ -31,7 +31,9 @@ func (s *search) addOwn() error {
 	}
 	dir := settings.UserDir(os.Getenv)
 	if dir != "" {
-		s.addUnits(filepath.Join(dir, "systemd", "user"), "")
+		dir = filepath.Join(dir, "systemd", "user")
+		s.addUnits(dir, "")
+		s.addEnabled(dir)
 	}
 	return errors.Join(found.Backups...) // they could name more files
 }
@@ -67,8 +69,8 @@ var unitDirectories = []string{
 	"/usr/lib/systemd/system", "/usr/lib/systemd/user", "/lib/systemd/system",
 }
 
-// addUnits finds units and drop-ins. The units that mcpscope itself installs go with it. Each remedy begins
-// with sudo, which is "sudo " or "".
+// addUnits finds units and drop-ins. The units that a package has go with it. Each remedy begins with sudo,
+// which is "sudo " or "".
 func (s *search) addUnits(dir, sudo string) {
 	files, _ := filepath.Glob(filepath.Join(dir, "*")) // the pattern is sound
 	dropIns, _ := filepath.Glob(filepath.Join(dir, "*.d", "*.conf"))
@@ -86,9 +88,7 @@ func (s *search) addUnits(dir, sudo string) {
 }
 
 func (s *search) addUnit(file, text, sudo string) {
-	commands := execLine.FindAllStringSubmatch(text, -1)
-	starts := slices.ContainsFunc(commands, func(match []string) bool { return s.startsRunner(match[1]) })
-	if !starts {
+	if !s.isStartedBy(text) {
 		return
 	}
 	if units.IsDropIn(file, text) {
@@ -98,10 +98,36 @@ func (s *search) addUnit(file, text, sudo string) {
 		s.add(file, "a drop-in that starts the service under mcpscope", remedy)
 		return
 	}
-	isOurs := strings.Contains(text, units.Written) || slices.Contains(ownUnits, filepath.Base(file))
-	if !isOurs {
+	switch {
+	case strings.Contains(text, units.Written):
+		s.add(file, "a unit that mcpscope units has installed", sudo+removeUnits)
+	case !slices.Contains(ownUnits, filepath.Base(file)):
 		s.add(file, "a unit that starts mcpscope", sudo+"editor "+file)
 	}
+}
+
+const removeUnits = "mcpscope units --remove --now"
+
+// addEnabled finds the units of a package that a user has enabled. Their manager would run them on: a removal
+// by root disables those of the system alone.
+func (s *search) addEnabled(dir string) {
+	for _, link := range units.EnabledLinks(dir) {
+		unit, err := filepath.EvalSymlinks(link)
+		if err != nil || strings.HasPrefix(unit, dir+"/") { // there is none, or it is a use of its own
+			continue
+		}
+		service := strings.TrimSuffix(unit, filepath.Ext(unit)) + ".service" // also of a timer
+		text, _ := os.ReadFile(service)                                      // without it nothing starts
+		if s.isStartedBy(string(text)) {
+			s.add(link, "an enabled unit of mcpscope", removeUnits)
+		}
+	}
+}
+
+// isStartedBy reports whether a unit starts the runner.
+func (s *search) isStartedBy(text string) bool {
+	commands := execLine.FindAllStringSubmatch(text, -1)
+	return slices.ContainsFunc(commands, func(match []string) bool { return s.startsRunner(match[1]) })
 }
 
 // ownUnits are those that a package or make install has installed: they are removed with mcpscope.

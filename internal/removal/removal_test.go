@@ -3,6 +3,7 @@
 package removal
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -158,6 +159,35 @@ func TestUnitsThatStartIt(t *testing.T) {
 	var want []Use
 	for _, name := range []string{"/a.service", "/c.service", "/e.service"} {
 		want = append(want, Use{dir + name + ": a unit that starts mcpscope", "editor " + dir + name})
+	}
+	if !slices.Equal(s.uses, want) {
+		t.Errorf("%q, want %q", s.uses, want)
+	}
+}
+
+// One command undoes mcpscope units, and disables units of a package.
+func TestOwnUnits(t *testing.T) {
+	dir, ofPackage := t.TempDir(), t.TempDir()
+	wants := dir + "/timers.target.wants"
+	sweep := dir + "/mcpscope-sweep.service"
+	link := wants + "/mcpscope-metrics.service"
+	elsewhere := wants + "/mcpscope-sweep.timer"
+	err := errors.Join(
+		os.WriteFile(sweep, []byte("[Service]\nExecStart=mcpscope sweep\n"+units.Written+"\n"), 0o600),
+		os.WriteFile(ofPackage+"/mcpscope-metrics.service", []byte("[Service]\nExecStart=mcpscope metrics\n"), 0o600),
+		os.Mkdir(wants, 0o700),
+		os.Symlink(ofPackage+"/mcpscope-metrics.service", link),
+		os.Symlink("/nonexistent/mcpscope-sweep.timer", elsewhere),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := search{}
+	s.addUnits(dir, "")
+	s.addEnabled(dir)
+	want := []Use{
+		{sweep + ": a unit that mcpscope units has installed", removeUnits},
+		{link + ": an enabled unit of mcpscope", removeUnits},
 	}
 	if !slices.Equal(s.uses, want) {
 		t.Errorf("%q, want %q", s.uses, want)

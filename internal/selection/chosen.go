@@ -67,7 +67,7 @@ func (f *Filter) ChooseAny(args []string) (*Chosen, error) {
 	}
 	if len(others) > 0 {
 		chosen.Servers, err = f.Choose(others)
-		err = withSessions(err, f.namesOf(sessions))
+		err = withSessions(err, sessionNames(f, sessions))
 	}
 	if err != nil {
 		chosen.Close()
@@ -115,8 +115,8 @@ func (f *Filter) findSession(sessions []*fleet.Session, arg string) (*fleet.Sess
 	return nil, remedy.With(err, "give an id: that of the session is "+idsOf(found))
 }
 
-// namesOf returns the names of the sessions that a name can mean.
-func (f *Filter) namesOf(sessions []*fleet.Session) (names []string) {
+// sessionNames returns the names of the sessions that a name can mean.
+func sessionNames(f *Filter, sessions []*fleet.Session) (names []string) {
 	for _, s := range sessions {
 		if f.includesSession(s) {
 			names = append(names, s.Name)

@@ -26,7 +26,8 @@ const (
 	Replaced  Result = "replaced"
 	Unchanged Result = "unchanged" // it was there as it is
 	Removed   Result = "removed"
-	Absent    Result = "absent"   // there was none to remove
+	Disabled  Result = "disabled" // the unit of a package, which stays
+	Absent    Result = "absent"   // there was none to remove or to disable
 	Packaged  Result = "packaged" // a package has it, so there is no copy
 )
 
@@ -150,18 +151,22 @@ func (f File) Install(dir string) (Result, error) {
 }
 
 // Remove removes the file, the links by which it was enabled, and the directory of a drop-in that
-// is empty then.
+// is empty then. The unit of a package stays, and is disabled.
 func (f File) Remove(dir string) (Result, error) {
 	target := f.Path(dir)
 	_, err := current(target)
-	if errors.Is(err, fs.ErrNotExist) {
+	isPackaged := errors.Is(err, fs.ErrNotExist)
+	switch {
+	case isPackaged && len(linksOf(dir, target)) == 0:
 		return Absent, nil
-	}
-	if err != nil {
+	case !isPackaged && err != nil:
 		return "", f.withHint(err, dir)
 	}
 	if err := disable(dir, target); err != nil {
 		return "", err
+	}
+	if isPackaged {
+		return Disabled, nil
 	}
 	if err := os.Remove(target); err != nil {
 		return "", err
@@ -172,19 +177,28 @@ func (f File) Remove(dir string) (Result, error) {
 	return Removed, nil
 }
 
-// disable removes the links by which a unit is enabled. It runs before the file is removed: without the file,
-// the next removal would not look for links. A link with the name of the unit may have the unit of a package
-// as its target. That was enabled before, and would start at the next boot.
+// disable removes the links by which a unit is enabled. It runs before the file is removed: without it a
+// copy of the unit would start at the next boot.
 func disable(dir, target string) error {
-	links, err := filepath.Glob(filepath.Join(dir, "*.wants", "*"))
-	for _, link := range links {
-		destination, notLink := os.Readlink(link)
-		if notLink != nil {
+	var err error
+	for _, link := range linksOf(dir, target) {
+		err = errors.Join(err, os.Remove(link))
+	}
+	return err
+}
+
+// linksOf finds the links by which a unit is enabled. One with the name of the unit may have the unit of a
+// package as its target.
+func linksOf(dir, target string) (links []string) {
+	all, _ := filepath.Glob(filepath.Join(dir, "*.wants", "*")) // the directory is not a pattern of its own
+	for _, link := range all {
+		destination, err := os.Readlink(link)
+		if err != nil { // it is no link
 			continue
 		}
 		if destination == target || filepath.Base(link) == filepath.Base(target) {
-			err = errors.Join(err, os.Remove(link))
+			links = append(links, link)
 		}
 	}
-	return err
+	return links
 }

@@ -105,6 +105,30 @@ func TestRemoveDisablesThePackagesUnit(t *testing.T) {
 	}
 }
 
+// Without a copy the unit of a package is disabled all the same: an installation has enabled it.
+func TestRemoveWithoutACopy(t *testing.T) {
+	dir := t.TempDir()
+	timer := File{Name: "mcpscope-sweep.timer"}
+	wants := filepath.Join(dir, "timers.target.wants")
+	link := filepath.Join(wants, timer.Name)
+	err := errors.Join(os.Mkdir(wants, 0o700), os.Symlink("/usr/lib/systemd/user/"+timer.Name, link))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop, isInstalled := StopStep([]File{timer}, dir)
+	if !isInstalled || !slices.Contains(stop.Argv, timer.Name) || !slices.Equal(EnabledLinks(dir), []string{link}) {
+		t.Errorf("it is not stopped: %v, %s", isInstalled, stop)
+	}
+	for _, want := range []Result{Disabled, Absent} {
+		if got, err := timer.Remove(dir); got != want || err != nil {
+			t.Errorf("%q, %v, want %q", got, err, want)
+		}
+	}
+	if left := EnabledLinks(dir); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+}
+
 func installAll(files []File, dir string) []FileResult { return InstallOwn(files, dir, nil) }
 
 // Each file has a result, and one that cannot be changed does not keep the others from it.
