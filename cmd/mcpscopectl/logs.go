@@ -5,7 +5,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -53,7 +55,13 @@ or does not respond. To write every end of a server to a file, use mcpscope run
 		})
 	fs.StringVar(&q.Project, "project", "", "only servers of the project `NAME`")
 	fs.StringVar(&q.Session, "session", "", "only servers of the client's session `ID`")
-	fs.StringVarP(&q.Lines, "lines", "n", "", "print only the last `N` entries")
+	fs.FuncP("lines", "n", "print only the last `N` entries", func(text string) error {
+		if _, err := strconv.ParseUint(text, 10, 31); err != nil {
+			return errors.New("it must be a number")
+		}
+		q.Lines = text
+		return nil
+	})
 	fs.BoolVar(&q.JSON, "json", false, "print the journal's JSON, one line per entry")
 	return c
 }
@@ -86,10 +94,16 @@ func printLogs(q logs.Query, everyone bool, operands []string, stdio cli.Stdio) 
 	if err != nil {
 		return stdio.Cannot("read the journal", err)
 	}
-	q.Quiet = !cli.OnTerminal(stdio.Out)
-	args, err := journal.Arguments(&q, called)
+	entries, err := journal.Entries(&q, called)
 	if err != nil {
 		return stdio.Cannot("print logs", err)
 	}
-	return stdio.Cannot("run journalctl", journal.Become(args))
+	found, err := entries.Any()
+	if err != nil {
+		return stdio.Cannot("print logs", err)
+	}
+	if !found && cli.OnTerminal(stdio.Out) {
+		stdio.Note("no entries yet")
+	}
+	return stdio.Cannot("run journalctl", entries.Become())
 }

@@ -15,7 +15,8 @@ import (
 
 func TestLogsMistakes(t *testing.T) {
 	checkSaid(t, map[string]said{
-		"logs a b": usage("logs", "only one name or id is possible; without it, logs prints all servers"),
+		"logs a b":  usage("logs", "only one name or id is possible; without it, logs prints all servers"),
+		"logs -n x": usage("logs", "-n \"x\": it must be a number"),
 	})
 }
 

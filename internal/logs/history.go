@@ -8,8 +8,11 @@ import (
 	"errors"
 	"maps"
 	"os"
+	"os/exec"
 	"slices"
 	"strconv"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/selection"
 	"github.com/mcpscope/mcpscope/internal/server/journal"
@@ -20,38 +23,62 @@ import (
 type Query struct {
 	Follow bool
 	JSON   bool
-	Quiet  bool   // without "No entries"
 	Since  string // for journalctl, like Lines
 	Lines  string
 	// Project and Session are those of servers. The journal can't find a part of a session's id.
 	Project, Session string
 }
 
-// Arguments returns the command line of journalctl for the servers of that name or id, or for all with "".
-func (j *Journal) Arguments(q *Query, called string) ([]string, error) {
-	matches := q.eventsFor(j.uid, "")
-	if called != "" {
-		servers, err := j.find(q, called)
-		if err != nil {
-			return nil, err
-		}
-		var each [][]string
-		for _, s := range servers {
-			each = append(each, s.matches())
-		}
-		matches = anyOf(each...)
-	}
-	return slices.Concat([]string{"--no-pager", "--all"}, q.flags(), matches), nil
+// Entries are those that a query selects.
+type Entries struct {
+	journal *Journal
+	query   *Query
+	matches []string // arguments of journalctl(1)
 }
 
-// flags are those that say how entries are printed.
-func (q *Query) flags() []string {
-	flags := []string{"--output=short-iso", "--no-hostname"}
-	if q.JSON {
-		flags = []string{"--output=json"}
+// Entries selects those of the servers of that name or id, or of all with "".
+func (j *Journal) Entries(q *Query, called string) (*Entries, error) {
+	selected := &Entries{journal: j, query: q, matches: q.eventsFor(j.uid, "")}
+	if called == "" {
+		return selected, nil
 	}
-	if q.Quiet {
-		flags = append(flags, "--quiet")
+	servers, err := j.find(q, called)
+	if err != nil {
+		return nil, err
+	}
+	var each [][]string
+	for _, s := range servers {
+		each = append(each, s.matches())
+	}
+	selected.matches = anyOf(each...)
+	return selected, nil
+}
+
+// Any reports whether there is an entry.
+func (e *Entries) Any() (bool, error) {
+	args := append([]string{"--quiet", "--output=cat", "--lines=1"}, e.query.times()...)
+	entry, err := exec.Command(e.journal.journalctl, append(args, e.matches...)...).Output()
+	if err != nil {
+		return false, journalctlError(err)
+	}
+	return len(entry) > 0, nil
+}
+
+// Become executes journalctl instead of this program, which prints the entries. It returns only if it cannot.
+func (e *Entries) Become() error {
+	return unix.Exec(e.journal.journalctl, append([]string{"journalctl"}, e.arguments()...), os.Environ())
+}
+
+func (e *Entries) arguments() []string {
+	return slices.Concat([]string{"--no-pager", "--all"}, e.query.flags(), e.matches)
+}
+
+// flags are those that say how entries are printed. A user who may not read all of the journal would get a
+// notice about others' entries before each answer, unless journalctl is quiet.
+func (q *Query) flags() []string {
+	flags := []string{"--quiet", "--output=short-iso", "--no-hostname"}
+	if q.JSON {
+		flags = []string{"--quiet", "--output=json"}
 	}
 	if q.Follow {
 		flags = append(flags, "--follow")
@@ -62,10 +89,14 @@ func (q *Query) flags() []string {
 	case q.Follow && q.Since != "":
 		flags = append(flags, "--no-tail")
 	}
-	if q.Since != "" {
-		flags = append(flags, "--since="+q.Since)
+	return append(flags, q.times()...)
+}
+
+func (q *Query) times() []string {
+	if q.Since == "" {
+		return nil
 	}
-	return flags
+	return []string{"--since=" + q.Since}
 }
 
 // find searches the servers that run first, whose start the journal may have lost; then the newest server in

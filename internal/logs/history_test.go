@@ -38,12 +38,12 @@ func TestOpenWithoutJournal(t *testing.T) {
 
 func TestFlags(t *testing.T) {
 	for want, q := range map[string]Query{
-		"--output=short-iso --no-hostname":                                  {},
-		"--output=json --quiet":                                             {JSON: true, Quiet: true},
-		"--output=short-iso --no-hostname --follow":                         {Follow: true},
-		"--output=short-iso --no-hostname --follow --no-tail --since=@7":    {Follow: true, Since: "@7"},
-		"--output=short-iso --no-hostname --follow --lines=5 --since=today": {Follow: true, Since: "today", Lines: "5"},
-		"--output=short-iso --no-hostname --lines=50":                       {Lines: "50"},
+		"--quiet --output=short-iso --no-hostname":                                  {},
+		"--quiet --output=json":                                                     {JSON: true},
+		"--quiet --output=short-iso --no-hostname --follow":                         {Follow: true},
+		"--quiet --output=short-iso --no-hostname --follow --no-tail --since=@7":    {Follow: true, Since: "@7"},
+		"--quiet --output=short-iso --no-hostname --follow --lines=5 --since=today": {Follow: true, Since: "today", Lines: "5"},
+		"--quiet --output=short-iso --no-hostname --lines=50":                       {Lines: "50"},
 	} {
 		if got := strings.Join(q.flags(), " "); got != want {
 			t.Errorf("%+v: %s, want %s", q, got, want)
@@ -55,20 +55,29 @@ func TestFlags(t *testing.T) {
 func TestArgumentsForAllServers(t *testing.T) {
 	for uid, want := range map[int]string{0: "", 1000: " _UID=1000"} {
 		j := &Journal{uid: uid}
-		args, err := j.Arguments(&Query{Project: "shop", Session: "s1"}, "")
+		entries, err := j.Entries(&Query{Project: "shop", Session: "s1"}, "")
 		if err != nil {
 			t.Fatal(err)
 		}
-		line := strings.Join(args, " ")
+		line := strings.Join(entries.arguments(), " ")
 		for kind, id := range journal.MessageIDs() {
 			if !strings.Contains(line, " MESSAGE_ID="+id) {
 				t.Errorf("uid %d: %s is not matched: %s", uid, kind, line)
 			}
 		}
-		if !strings.HasPrefix(line, "--no-pager --all --output=short-iso --no-hostname MESSAGE_ID=") ||
+		if !strings.HasPrefix(line, "--no-pager --all --quiet --output=short-iso --no-hostname MESSAGE_ID=") ||
 			!strings.HasSuffix(line, want+" MCPSCOPE_PROJECT=shop MCPSCOPE_SESSION=s1") || strings.Contains(line, "_UID") != (want != "") {
 			t.Errorf("uid %d: %s", uid, line)
 		}
+	}
+}
+
+// A time that journalctl cannot read has an example.
+func TestUnknownTime(t *testing.T) {
+	failed := &exec.ExitError{Stderr: []byte("Failed to parse timestamp: yesterda\n")}
+	err := journalctlError(failed)
+	if err.Error() != "journalctl: Failed to parse timestamp: yesterda" || !strings.Contains(remedy.Of(err), "2h") {
+		t.Errorf("%v: %q", err, remedy.Of(err))
 	}
 }
 

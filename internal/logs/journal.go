@@ -12,8 +12,6 @@ import (
 	"os/exec"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/programs"
 	"github.com/mcpscope/mcpscope/internal/remedy"
@@ -42,11 +40,6 @@ func (j *Journal) CheckAccess() error {
 		return nil
 	}
 	return journalctlError(err)
-}
-
-// Become executes journalctl instead of this program. It returns only if it cannot.
-func (j *Journal) Become(args []string) error {
-	return unix.Exec(j.journalctl, append([]string{"journalctl"}, args...), os.Environ())
 }
 
 // newest returns the server of the newest of these entries, and false if there is no entry. journalctl reads
@@ -84,8 +77,11 @@ func (j *Journal) stream(args []string, read func(entries io.Reader)) error {
 	return nil
 }
 
-// noAccess is a part of the text of journalctl for a user who may not read any file.
-const noAccess = "insufficient permissions"
+// Parts of texts of journalctl.
+const (
+	noAccess = "insufficient permissions" // a user may not read any file
+	badTime  = "Failed to parse timestamp"
+)
 
 // journalctlError has the text that journalctl wrote to stderr, or its remedy.
 func journalctlError(err error) error {
@@ -98,7 +94,12 @@ func journalctlError(err error) error {
 		return remedy.With(errors.New("this user may not read any of its files"),
 			"sudo mcpscope logs, or join the group that may: sudo usermod -aG systemd-journal $USER")
 	}
-	return fmt.Errorf("journalctl: %s", text)
+	err = fmt.Errorf("journalctl: %s", text)
+	if strings.Contains(text, badTime) {
+		const step = `a duration (2h, 1d), or a time: today, yesterday, "2026-11-20 8:00"`
+		return remedy.With(err, step)
+	}
+	return err
 }
 
 // parseEntry returns false for an entry that is not of mcpscope: its fields are texts.
