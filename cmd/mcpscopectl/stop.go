@@ -17,6 +17,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/render"
 	"github.com/mcpscope/mcpscope/internal/selection"
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
 type stopFlags struct {
@@ -38,8 +39,8 @@ func stopCommand(stdio cli.Stdio) *cobra.Command {
 		long: `Stop servers: send SIGTERM to every member, wait for the grace period, and kill
 the rest. The grace period is that of the server, but at most one minute.
 Returns when no process is left, and prints one line per server. The beginning
-of an ID is enough. With --all, it lists the servers and asks before it stops
-them.
+of an ID is enough. With --all, or a --client whose name several clients have,
+it lists the servers and asks before it stops them.
 
 The name or id of a session stops its agent, by SIGTERM and after 5s by SIGKILL,
 and all its servers. Of several sessions with one name, give an id.
@@ -80,10 +81,17 @@ func (f *stopFlags) run(operands []string, stdio cli.Stdio) int {
 		stdio.None(f.None())
 		return cli.ExitOK
 	}
-	if f.all && !f.yes {
+	clients := f.clientsOf(servers)
+	if (f.all || clients > 1) && !f.yes {
 		render.WriteServers(stdio.Out, render.MeasureAll(servers), nil, f.AllUsers)
-		if !stdio.Confirmed(fmt.Sprintf("Stop %s?", cli.Counted(len(servers), "server"))) {
-			return stdio.Unconfirmed("stop", "mcpscope stop --all --yes")
+		question := fmt.Sprintf("Stop %s?", cli.Counted(len(servers), "server"))
+		confirmed := "mcpscope stop --all --yes"
+		if clients > 1 {
+			question = fmt.Sprintf("Stop %d servers of %d clients?", len(servers), clients)
+			confirmed = fmt.Sprintf("mcpscope stop --client %s --yes, or only one: --client PID", cli.Word(f.Client))
+		}
+		if !stdio.Confirmed(question) {
+			return stdio.Unconfirmed("stop", confirmed)
 		}
 	}
 	stop := serverAction{
@@ -96,6 +104,19 @@ func (f *stopFlags) run(operands []string, stdio cli.Stdio) int {
 		}),
 	}
 	return stop.runOn(chosen, stdio)
+}
+
+// clientsOf counts the clients that have the name which the filter asks for. Their number is 0 without one. A
+// person who stops the servers of a client may not think of its other windows.
+func (f *stopFlags) clientsOf(servers []*fleet.Listed) int {
+	if f.Client == "" {
+		return 0
+	}
+	clients := map[protocol.Identity]bool{}
+	for _, s := range servers {
+		clients[s.ClientProcess()] = true
+	}
+	return len(clients)
 }
 
 // choose returns what operands name, or the servers that the filter lets through.
