@@ -33,7 +33,7 @@ type agentInFront struct {
 	env     []string
 	ready   string // on the screen, when it takes input
 	quit    string // what ends it
-	// noShell: its shell mode does not take each Enter, so no process of its shell is left.
+	// noShell: its shell mode does not take each Enter. Its model starts programs instead.
 	noShell bool
 }
 
@@ -59,7 +59,8 @@ var agentsInFront = []agentInFront{
 		env: []string{"GEMINI_API_KEY=x", "GOOGLE_GEMINI_BASE_URL=@API"},
 		files: map[string]string{".gemini/settings.json": `{"security": {"auth": {"selectedType": "gemini-api-key"},
 			"folderTrust": {"enabled": false}}, "general": {"disableAutoUpdate": true}, "model": {"name": "gemini-2.5-flash"},
-			"mcpServers": {"notes": {"command": "@SERVER", "args": [], "trust": true}}}`},
+			"mcpServers": {"notes": {"command": "@SERVER", "args": [], "trust": true}}}`,
+			".gemini/policies/shell.toml": "[[rule]]\ntoolName = \"run_shell_command\"\ndecision = \"allow\"\npriority = 100\nallowRedirection = true\n"},
 	},
 	{
 		name: "qwen", program: "@qwen-code/qwen-code/cli-entry.js", ready: "Type your message", quit: "/quit",

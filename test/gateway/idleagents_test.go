@@ -274,27 +274,23 @@ func (s *idleAgent) callsATool() {
 	s.ask("call"+strconv.Itoa(s.turns), s.shows("CALLED"+strconv.Itoa(s.turns)))
 }
 
-// runsTasks has the agent's shell start programs that outlive the command, and ends them.
+// runsTasks has the agent start programs that outlive the command, and ends them.
 func (s *idleAgent) runsTasks() {
 	s.T.Helper()
-	if s.noShell {
-		return
-	}
 	number := strconv.Itoa(20000 + s.shell.PID%20000)
-	for _, task := range [][]string{{"sleep", number}, {"python3", "-m", "http.server", number}} {
-		s.screen.Type("!")
+	tasks := map[string][]string{"sleep": {"sleep", number}, "serve": {"python3", "-m", "http.server", number}}
+	for order, task := range tasks {
+		if s.noShell {
+			s.ask(order+number, s.shows("STARTED"+number))
+		} else {
+			s.runByShell(task)
+		}
 		line := strings.Join(task, " ")
-		s.screen.Type("setsid -f " + line + " </dev/null >/dev/null 2>&1")
-		s.eventually("command", s.shows(number))
 		var started *escape.Process
-		s.eventually("task", func() bool {
-			s.screen.Press("Enter")
-			return pace.Eventually(time.Second, func() bool {
-				started = find(task)
-				return started != nil
-			})
+		s.eventually("process of "+line, func() bool {
+			started = find(task)
+			return started != nil
 		})
-		s.screen.Press("Escape")
 		reason := "not idle: it runs " + task[0]
 		if err := escape.AwaitNote(s.group, reason, agentPatience); err != nil {
 			s.T.Errorf("%s: %v", line, err)
@@ -306,6 +302,26 @@ func (s *idleAgent) runsTasks() {
 		started.Close()
 		s.T.Logf("%s: awake with %s", s.name, line)
 	}
+}
+
+// runByShell runs a command by the agent's shell mode.
+func (s *idleAgent) runByShell(task []string) {
+	s.T.Helper()
+	s.screen.Type("!")
+	s.screen.Type("setsid -f " + strings.Join(task, " ") + " </dev/null >/dev/null 2>&1")
+	s.eventually("command", s.shows(task[len(task)-1]))
+	s.eventually("task", func() bool {
+		s.screen.Press("Enter")
+		return pace.Eventually(time.Second, func() bool {
+			started := find(task)
+			if started == nil {
+				return false
+			}
+			started.Close()
+			return true
+		})
+	})
+	s.screen.Press("Escape")
 }
 
 // find finds the process with a command line, in this sandbox.

@@ -2,7 +2,8 @@
 
 // Command modelapi answers agents as the API of a model would: each question with the word PONG. The last of these
 // words in a conversation changes that: after pingN the answer is PONGN, and so it is after slowN, N seconds later.
-// After callN the model calls the tool read_graph first, if the agent has it, and answers CALLEDN.
+// After callN the model calls the tool read_graph first, if the agent has it, and answers CALLEDN. After sleepN and serveN
+// it has Gemini's shell start a program that outlives the command, and answers STARTEDN.
 //
 // It speaks the APIs of Anthropic (/v1/messages), OpenAI (/v1/responses and /v1/chat/completions) and Gemini
 // (:generateContent), streaming or not. It listens at the address of its first argument, on loopback, and writes a
@@ -42,7 +43,7 @@ func main() {
 }
 
 var (
-	orders    = regexp.MustCompile(`(ping|slow|call)([0-9]+)`)
+	orders    = regexp.MustCompile(`(ping|slow|call|sleep|serve)([0-9]+)`)
 	tools     = regexp.MustCompile(`"name": ?"([a-zA-Z0-9_.:-]*read_graph)"`)
 	toolReply = regexp.MustCompile(`"tool_result"|"function_call_output"|"role": ?"tool"|"functionResponse"`)
 )
@@ -72,7 +73,21 @@ func (s *speaker) obey(body []byte) {
 		case bytes.Contains(body, []byte(`"tool_search"`)): // Qwen Code lists no other tools at first
 			s.tool = "mcp__notes__read_graph"
 		}
+	case "sleep":
+		s.start("sleep "+number, number, toolReply.Match(body[last[1]:]))
+	case "serve":
+		s.start("python3 -m http.server "+number, number, toolReply.Match(body[last[1]:]))
 	}
+}
+
+// start calls Gemini's shell, or answers if it has replied.
+func (s *speaker) start(program, number string, hasReplied bool) {
+	if hasReplied {
+		s.answer = "STARTED" + number
+		return
+	}
+	s.tool = "run_shell_command"
+	s.arguments = object{"command": "setsid -f " + program + " </dev/null >/dev/null 2>&1"}
 }
 
 func serve(w http.ResponseWriter, r *http.Request) {
@@ -118,10 +133,11 @@ type object = map[string]any
 
 // speaker writes one answer.
 type speaker struct {
-	w      http.ResponseWriter
-	stream bool
-	answer string
-	tool   string // that it calls, in the place of an answer; or ""
+	w         http.ResponseWriter
+	stream    bool
+	answer    string
+	tool      string // that it calls, in the place of an answer; or ""
+	arguments object // of the call to Gemini; the other tools have none
 }
 
 func (s *speaker) whole(v any) {
@@ -228,7 +244,11 @@ func (s *speaker) chat(model string) {
 func (s *speaker) gemini() {
 	part := object{"text": s.answer}
 	if s.tool != "" {
-		part = object{"functionCall": object{"name": s.tool, "args": object{}}}
+		arguments := s.arguments
+		if arguments == nil {
+			arguments = object{}
+		}
+		part = object{"functionCall": object{"name": s.tool, "args": arguments}}
 	}
 	content := object{"role": "model", "parts": []object{part}}
 	response := object{
