@@ -87,8 +87,9 @@ func (f *stopFlags) run(operands []string, stdio cli.Stdio) int {
 		question := fmt.Sprintf("Stop %s?", cli.Counted(len(servers), "server"))
 		confirmed := "mcpscope stop --all --yes"
 		if clients > 1 {
-			question = fmt.Sprintf("Stop %d servers of %d clients?", len(servers), clients)
-			confirmed = fmt.Sprintf("mcpscope stop --client %s --yes, or only one: --client PID", cli.Word(f.Client))
+			of := cli.Counted(clients, "client")
+			question = fmt.Sprintf("Stop %s of %s?", cli.Counted(len(servers), "server"), of)
+			confirmed = "add --yes, or stop those of one client: --client PID"
 		}
 		if !stdio.Confirmed(question) {
 			return stdio.Unconfirmed("stop", confirmed)

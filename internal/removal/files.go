@@ -113,7 +113,7 @@ const removeUnits = "mcpscope units --remove --now"
 func (s *search) addEnabled(dir string) {
 	for _, link := range units.EnabledLinks(dir) {
 		unit, err := filepath.EvalSymlinks(link)
-		if err != nil || strings.HasPrefix(unit, dir+"/") { // there is none, or it is a use of its own
+		if err != nil || strings.HasPrefix(unit, dir+"/") { // its file does not exist, or is listed itself
 			continue
 		}
 		service := strings.TrimSuffix(unit, filepath.Ext(unit)) + ".service" // also of a timer
