@@ -176,6 +176,26 @@ func TestHolderOfStdinIsNamed(t *testing.T) {
 	w.clean()
 }
 
+// The stdin of a server closes before its killed client has ended. The report says both.
+func TestReportOfAKilledClient(t *testing.T) {
+	t.Parallel()
+	for _, signal := range []unix.Signal{0, unix.SIGKILL} {
+		report := filepath.Join(t.TempDir(), "report")
+		s := startServer(newWorld(t), nil, []string{"--report", report}, binaries.Zoo, "plain")
+		if signal == 0 {
+			s.Tell("close")
+		} else {
+			s.Own.Signal(signal)
+		}
+		s.dead()
+		text, err := os.ReadFile(report)
+		hasEnded := strings.Contains(string(text), `"client_ended":true`)
+		if err != nil || !strings.Contains(string(text), `"cause":"`) || hasEnded != (signal != 0) {
+			t.Errorf("after signal %d of the client: %s, %v", signal, text, err)
+		}
+	}
+}
+
 // systemd-oomd leaves a mark on the group that it kills. Another SIGKILL leaves no mark.
 func TestKilledBySystemdOOMD(t *testing.T) {
 	t.Parallel()

@@ -72,7 +72,7 @@ func TestLifeOfAServer(t *testing.T) {
 			}
 			for _, which := range []string{name, started.ID} {
 				if text := b.succeed(t, "logs", which); !strings.Contains(text, name+" ("+started.ID+") ended after ") ||
-					!strings.Contains(text, ": its client closed stdin; ") || !strings.Contains(text, ") frozen\n") {
+					!strings.Contains(text, ": its client closed stdin") || !strings.Contains(text, ") frozen\n") {
 					t.Errorf("logs %s: %s", which, text)
 				}
 			}

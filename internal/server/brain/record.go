@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/freeze"
+	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/causes"
 	"github.com/mcpscope/mcpscope/internal/server/page"
@@ -161,6 +162,7 @@ func (r *record) write(why causes.Cause, sig unix.Signal, left []string) {
 func (r *record) describe(why causes.Cause, sig unix.Signal, left []string) *report.Report {
 	s := r.server
 	described := report.New(s.Config, why)
+	described.ClientEnded = linux.Ended(int(s.Page.FD.Client))
 	described.Signal = report.SignalName(sig) // "" for another cause
 	ended := unix.WaitStatus(s.Page.Status())
 	status := ended.ExitStatus()

@@ -36,14 +36,16 @@ func SignalName(sig unix.Signal) string {
 type Report struct {
 	Version int `json:"version"`
 	journal.Subject
-	Cause      causes.Cause `json:"cause"`
-	Signal     string       `json:"signal,omitempty"` // for the cause "signal"
-	Started    time.Time    `json:"started"`
-	Ended      time.Time    `json:"ended"`
-	Seconds    float64      `json:"seconds"`
-	ExitStatus *int         `json:"exit_status,omitempty"`
-	ExitSignal string       `json:"exit_signal,omitempty"`
-	CPUSeconds *float64     `json:"cpu_seconds,omitempty"`
+	Cause  causes.Cause `json:"cause"`
+	Signal string       `json:"signal,omitempty"` // for the cause "signal"
+	// ClientEnded is set if the client had exited by the end of the server, whatever came first.
+	ClientEnded bool      `json:"client_ended,omitempty"`
+	Started     time.Time `json:"started"`
+	Ended       time.Time `json:"ended"`
+	Seconds     float64   `json:"seconds"`
+	ExitStatus  *int      `json:"exit_status,omitempty"`
+	ExitSignal  string    `json:"exit_signal,omitempty"`
+	CPUSeconds  *float64  `json:"cpu_seconds,omitempty"`
 	protocol.Figures
 	// Stopped are the names of the processes beside the main process that were there when the stop began.
 	Stopped      []string `json:"stopped,omitempty"`

@@ -46,6 +46,10 @@ var reasons = map[causes.Cause]string{
 
 func (r *Report) reason() string {
 	switch r.Cause {
+	case causes.StdinClosed:
+		if r.ClientEnded { // the kernel closes the descriptors of a killed client before its end is seen
+			return "its client closed stdin, and has exited"
+		}
 	case causes.MainExited:
 		return r.exited()
 	case causes.Signalled:

@@ -27,6 +27,10 @@ func TestSentence(t *testing.T) {
 		"ended after 5ms: it exited by SIGSEGV": {
 			Seconds: 0.005, Cause: causes.MainExited, ExitSignal: "SIGSEGV",
 		},
+		"ended after 2s: its client closed stdin": {Seconds: 2, Cause: causes.StdinClosed},
+		"ended after 2s: its client closed stdin, and has exited": {
+			Seconds: 2, Cause: causes.StdinClosed, ClientEnded: true,
+		},
 		"ended after 18s: its main process ended (status unknown)": {
 			Seconds: 18, Cause: causes.MainExited,
 		},
