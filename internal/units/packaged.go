@@ -10,6 +10,7 @@ import (
 	"regexp"
 
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
+	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
 // PackageDirs are the directories where packages and make install put units for a manager.
@@ -17,6 +18,9 @@ func PackageDirs(manager systemd.Kind) []string {
 	var dirs []string
 	for _, lib := range []string{"/usr/local/lib", "/usr/lib", "/lib"} {
 		dirs = append(dirs, filepath.Join(lib, "systemd", string(manager)))
+	}
+	if manager == systemd.User { // make install PREFIX=~/.local
+		dirs = append(dirs, filepath.Join(settings.Home(os.Getenv), ".local", "share", "systemd", "user"))
 	}
 	return dirs
 }

@@ -282,6 +282,11 @@ func TestMakeInstallAndUninstall(t *testing.T) {
 
 	unwrapped(t, mcpscope)
 	root(t, 0, mcpscope, "units", "--unit", "gateway.service", "--remove")
+	escape.Contains(t, tester(t, mcpscope, "units", "--install", "--now"),
+		"packaged mcpscope-sweep.timer\n", "done: systemctl --user enable --now mcpscope-sweep.timer")
+	escape.Contains(t, makes(t, 2, "uninstall"), "/mcpscope-sweep.timer: an enabled unit of mcpscope\n")
+	escape.Contains(t, tester(t, mcpscope, "units", "--remove", "--now"), "disabled mcpscope-sweep.timer\n")
+	tester(t, "sh", "-c", "! systemctl --user is-active mcpscope-sweep.timer")
 	if said := makes(t, 2, "uninstall"); strings.Contains(said, configFile) ||
 		strings.Contains(said, "drop-in") {
 		t.Errorf("it says %q", said)
@@ -290,6 +295,23 @@ func TestMakeInstallAndUninstall(t *testing.T) {
 	escape.Contains(t, makes(t, 0, "uninstall", "FORCE=1"), "/etc/mcpscope/mcpscope.toml stays: it was changed")
 	root(t, 0, "rm", "-r", gateway, agent, "/etc/mcpscope")
 	same(t, before)
+}
+
+// In a home the units are where the manager of its user looks for them. A program that is not in PATH is noted.
+func TestInstallInAHome(t *testing.T) {
+	home := t.TempDir()
+	local := home + "/.local"
+	at := func(status int, args ...string) string {
+		line := []string{"env", "HOME=" + home, "PREFIX=" + local, "SYSCONFDIR=" + home + "/.config", "make", "--no-print-directory", "-C", "../.."}
+		return root(t, status, append(line, args...)...)
+	}
+	escape.Contains(t, at(0, "install", "BIN="+built), local+"/bin is not in PATH", "installed mcpscope ")
+	escape.Contains(t, root(t, 0, "cat", local+"/share/systemd/user/mcpscope-sweep.service"), "ExecStart="+local+"/bin/mcpscope sweep")
+	root(t, 2, "ls", local+"/lib/systemd")
+	escape.Contains(t, at(0, "uninstall", "FORCE=1"), "removed mcpscope from "+local)
+	if left := root(t, 0, "find", home, "-type", "f"); left != "" {
+		t.Errorf("left: %s", left)
+	}
 }
 
 // The program that go install installs runs servers, and knows its version.

@@ -183,5 +183,5 @@ func nameLink(t *testing.T, target string) {
 	if err := os.Symlink(target+"/bin/mcpscope", link); err != nil {
 		t.Fatal(err)
 	}
-	escape.Contains(t, tester(t, "env", "PATH="+bin+":/usr/bin:/bin", "mcpscope", "units"), "ExecStart="+link+" sweep\n")
+	escape.Contains(t, tester(t, "env", "PATH="+bin+":/usr/bin:/bin", "mcpscope", "units"), "ExecStart="+link+" sweep --quiet\n")
 }
