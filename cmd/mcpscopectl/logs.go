@@ -15,7 +15,6 @@ import (
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/logs"
 	"github.com/mcpscope/mcpscope/internal/selection"
-	"github.com/mcpscope/mcpscope/internal/server/group"
 )
 
 func logsCommand(stdio cli.Stdio) *cobra.Command {
@@ -84,7 +83,7 @@ func printLogs(q logs.Query, everyone bool, operands []string, stdio cli.Stdio) 
 	if len(operands) == 1 {
 		called = operands[0]
 	}
-	if err := group.CheckChoice(selection.Whose(everyone)); err != nil {
+	if err := selection.Whose(everyone).CheckVisible(); err != nil {
 		return stdio.Cannot("print logs", err)
 	}
 	journal, err := logs.Open()

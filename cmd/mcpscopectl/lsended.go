@@ -5,7 +5,6 @@
 package main
 
 import (
-	"os"
 	"slices"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
@@ -19,11 +18,7 @@ import (
 // ended returns the servers that the journal has, without those that run: an event can be forged. Where it
 // cannot be read, a note says so, and the list has the other servers.
 func (f *lsFlags) ended(running []*fleet.Listed, stdio cli.Stdio) []render.Server {
-	uid := os.Getuid()
-	if f.AllUsers {
-		uid = -1
-	}
-	found, err := logs.EndedServers(uid)
+	found, err := logs.EndedServers(selection.Whose(f.AllUsers))
 	if err != nil {
 		stdio.NoteError("servers that have ended are not listed: ", err)
 	}

@@ -4,6 +4,7 @@ package containment
 
 import (
 	"fmt"
+	"github.com/mcpscope/mcpscope/internal/server/group"
 	"os"
 	"path"
 	"slices"
@@ -104,7 +105,7 @@ func withoutParts(agents []Agent) []Agent {
 
 // ClientsInside returns the clients of this user that run below mcpscope at this moment, and only there. The
 // value names a process of the client: NAME[PID].
-func ClientsInside() map[string]string { return insideOf(Agents(), gateway.List(os.Getuid())) }
+func ClientsInside() map[string]string { return insideOf(Agents(), gateway.List(group.CallingUser())) }
 
 func insideOf(agents []Agent, gateways []gateway.Running) map[string]string {
 	inside := map[string]string{}

@@ -119,10 +119,10 @@ func (s snapshot) judge(group string) State {
 	return Uncontained
 }
 
-// UncontainedGroups returns the control groups of gateways of a user, or of group.Everyone, whose watcher
-// has found that no server can get a group. A gateway that could not have a guard is not found.
-func UncontainedGroups(uid int) (groups []string) {
-	for _, group := range takeSnapshot().uncontained(uid) {
+// UncontainedGroups returns the control groups of gateways of a choice of users, whose watcher has found
+// that no server can get a group. A gateway that could not have a guard is not found.
+func UncontainedGroups(users group.Users) (groups []string) {
+	for _, group := range takeSnapshot().uncontained(users) {
 		if takeSnapshot().judge(group) == Uncontained { // see FindState
 			groups = append(groups, group)
 		}
@@ -130,9 +130,9 @@ func UncontainedGroups(uid int) (groups []string) {
 	return groups
 }
 
-func (s snapshot) uncontained(uid int) (groups []string) {
+func (s snapshot) uncontained(users group.Users) (groups []string) {
 	add := func(p process, path string) {
-		isVisible := group.Includes(uid, p.UID)
+		isVisible := users.Include(p.UID)
 		if isVisible && s.judge(path) == Uncontained && !slices.Contains(groups, path) {
 			groups = append(groups, path)
 		}

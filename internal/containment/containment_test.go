@@ -68,7 +68,7 @@ func TestFindState(t *testing.T) {
 	}
 }
 
-// Only gateways that were refused are listed, each once, and those of other users for group.Everyone.
+// Only gateways that were refused are listed, each once, and those of other users for everyone.
 func TestUncontainedGroups(t *testing.T) {
 	s := snapshot{
 		guards: []process{
@@ -86,11 +86,12 @@ func TestUncontainedGroups(t *testing.T) {
 			{UID: 2, Group: "/mcp.slice/mcpscope-gateway-2.scope"},
 		},
 	}
-	for uid, want := range map[int][]string{
-		group.Everyone: {"/refused.service", "/other.service"}, 0: nil, 1: {"/refused.service"}, 3: nil,
+	for users, want := range map[group.Users][]string{
+		group.Everyone(): {"/refused.service", "/other.service"}, group.OneUser(0): nil,
+		group.OneUser(1): {"/refused.service"}, group.OneUser(3): nil,
 	} {
-		if got := s.uncontained(uid); !slices.Equal(got, want) {
-			t.Errorf("of uid %d: %q, want %q", uid, got, want)
+		if got := s.uncontained(users); !slices.Equal(got, want) {
+			t.Errorf("of %+v: %q, want %q", users, got, want)
 		}
 	}
 }

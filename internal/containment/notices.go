@@ -8,29 +8,29 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/gateway"
+	"github.com/mcpscope/mcpscope/internal/server/group"
 )
 
-// CountUncontained counts the servers of a user's gateways, or of group.Everyone's, that run and are not
-// contained.
-func CountUncontained(uid int) (count int) {
-	for _, g := range gateway.List(uid) {
+// CountUncontained counts the servers of gateways of a choice of users that run and are not contained.
+func CountUncontained(users group.Users) (count int) {
+	for _, g := range gateway.List(users) {
 		count += len(g.Notices.Living())
 	}
 	return count
 }
 
-// Lines describes the reports of the watchers of a user, or of group.Everyone: which servers are not
-// contained, and why. The texts may be anything.
-func Lines(uid int) (lines []string) {
-	for _, g := range gateway.List(uid) {
+// Lines describes the reports of the watchers of a choice of users: which servers are not contained,
+// and why. The texts may be anything.
+func Lines(users group.Users) (lines []string) {
+	for _, g := range gateway.List(users) {
 		lines = append(lines, linesOf(g)...)
 	}
 	return lines
 }
 
 // LinesOf describes the report of the watcher of one gateway.
-func LinesOf(uid, pid int) (lines []string) {
-	for _, g := range gateway.List(uid) {
+func LinesOf(users group.Users, pid int) (lines []string) {
+	for _, g := range gateway.List(users) {
 		if g.PID == pid {
 			lines = append(lines, linesOf(g)...)
 		}

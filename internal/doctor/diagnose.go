@@ -7,6 +7,7 @@
 package doctor
 
 import (
+	"github.com/mcpscope/mcpscope/internal/server/group"
 	"os"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
@@ -60,7 +61,7 @@ func Collect(installed Programs) Facts {
 }
 
 func readFindings(files *settings.FileSettings, configured clientconfig.Found) Findings {
-	leaks, _ := leaks.Count(os.Getuid()) // doctor advises if there is one; sweep prints the error
+	leaks, _ := leaks.Count(group.CallingUser()) // doctor advises if there is one; sweep prints the error
 	coverage := configured.Coverage()
 	return Findings{
 		Gateways:    gatewayLines(),

@@ -63,11 +63,11 @@ func (g runningGateway) leftText() string {
 // whose servers are not contained.
 func gatewayLines() []string {
 	isRoot := os.Getuid() == 0
-	uid := selection.Whose(isRoot) // root sees those of all users
-	servers, _ := fleet.List(uid)  // no server, where groups cannot be listed
+	users := selection.Whose(isRoot) // root sees those of all users
+	servers, _ := fleet.List(users)  // no server, where groups cannot be listed
 	defer selection.Close(servers)
 	var lines []string
-	for _, g := range gw.List(uid) {
+	for _, g := range gw.List(users) {
 		running := runningGateway{name: g.Name, pid: g.PID, hasEnded: g.HasEnded()}
 		for _, s := range servers {
 			if g.IsClient(s.ClientProcess()) {
@@ -81,5 +81,5 @@ func gatewayLines() []string {
 		lines = append(lines, "sudo and other setuid programs do not work below a gateway of a user "+
 			"(no_new_privs); where they are needed, wrap the servers instead: mcpscope wrap")
 	}
-	return slices.Concat(lines, containment.Lines(uid), containment.DaemonLines(servers))
+	return slices.Concat(lines, containment.Lines(users), containment.DaemonLines(servers))
 }

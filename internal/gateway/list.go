@@ -5,7 +5,6 @@ package gateway
 import (
 	"cmp"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 
@@ -52,7 +51,7 @@ func (r *Running) IsClient(c protocol.Identity) bool {
 type Gateways []Running
 
 // Around returns the gateways of this user and of root.
-func Around() Gateways { return append(List(os.Getuid()), List(0)...) }
+func Around() Gateways { return append(List(group.CallingUser()), List(group.OneUser(0))...) }
 
 // Of finds the gateway that a process is or is below.
 func (all Gateways) Of(pid int) (outer Running, found bool) {
@@ -80,11 +79,11 @@ func (r *Running) Daemons() (texts []string) {
 	return texts
 }
 
-// List finds the gateways of a user, or of group.Everyone, by their watchers' command lines, which that
-// user's processes may have forged. A gateway whose pid can't be found out is left out.
-func List(uid int) (found []Running) {
+// List finds the gateways of a choice of users by their watchers' command lines, which processes of
+// these users may have forged. A gateway whose pid can't be found out is left out.
+func List(users group.Users) (found []Running) {
 	_ = proc.Each(func(pid int) bool { // no process is found without /proc
-		gateway, isWatcher := readWatcher(pid, uid)
+		gateway, isWatcher := readWatcher(pid, users)
 		isKnown := slices.ContainsFunc(found, func(r Running) bool { return r.PID == gateway.PID })
 		if isWatcher && !isKnown { // it has two watchers for a moment
 			found = append(found, gateway)
@@ -94,14 +93,14 @@ func List(uid int) (found []Running) {
 	return found
 }
 
-// readWatcher returns the gateway of a watcher of that user. It returns false for any other process.
-func readWatcher(pid, uid int) (gateway Running, isWatcher bool) {
+// readWatcher returns the gateway of a watcher of these users. It returns false for any other process.
+func readWatcher(pid int, users group.Users) (gateway Running, isWatcher bool) {
 	argv := arguments(pid)
 	if len(argv) != 6 || argv[0] != "mcpscope" || argv[1] != early.WatchCommand {
 		return Running{}, false
 	}
 	status, err := proc.ReadStatus(pid) // its directory is root's: it keeps tracers off
-	if err != nil || !group.Includes(uid, status.UID[0]) {
+	if err != nil || !users.Include(status.UID[0]) {
 		return Running{}, false
 	}
 	number := FindGateway(pid, argv[2])

@@ -15,7 +15,7 @@ import (
 // Bare is the memory, in bytes, that this user's processes of configured servers outside any group have each
 // for themselves.
 func Bare() (memory uint64) {
-	servers, _ := fleet.List(os.Getuid()) // as far as they can be listed
+	servers, _ := fleet.ListOwn() // as far as they can be listed
 	defer selection.Close(servers)
 	inside := grouped(servers)
 	// Not those of other projects: wrap does not read them, so a restart of their clients changes nothing.

@@ -57,7 +57,7 @@ type Leak struct {
 	start  uint64
 }
 
-// List has the leaks of a user, or of all users, the oldest first. The caller closes them.
+// List has the leaks of a choice of users, the oldest first. The caller closes them.
 type List struct {
 	Found []*Leak
 	// Unread are the configurations that could not be read: leaks of their servers are not found.
@@ -76,8 +76,8 @@ func (l *List) Close() {
 
 // Find finds leaks that started longer ago than olderThan. With an error there are no leaks to close,
 // but Unread may have configurations.
-func Find(uid int, olderThan time.Duration) (List, error) {
-	candidates, err := abandoned(uid, olderThan)
+func Find(users group.Users, olderThan time.Duration) (List, error) {
+	candidates, err := abandoned(users, olderThan)
 	if err != nil || len(candidates) == 0 {
 		(&List{Found: candidates}).Close()
 		return List{}, err
@@ -86,7 +86,7 @@ func Find(uid int, olderThan time.Duration) (List, error) {
 	known, err := clientconfig.InAllProjects()
 	rules, unread := configured(known, err)
 	unread = append(unread, known.Lists...)
-	servers, err := fleet.List(uid)
+	servers, err := fleet.List(users)
 	defer selection.Close(servers)
 	if err != nil { // a candidate may be in a server that was not listed
 		(&List{Found: candidates}).Close()
@@ -139,7 +139,7 @@ func configured(found clientconfig.Found, err error) (rules gw.Rules, unread []e
 }
 
 // abandoned lists processes whose client has exited, the oldest first. Each has to be closed.
-func abandoned(uid int, olderThan time.Duration) (found []*Leak, err error) {
+func abandoned(users group.Users, olderThan time.Duration) (found []*Leak, err error) {
 	var sinceBoot unix.Timespec                            // the start of a process is counted from there
 	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &sinceBoot) // cannot fail
 	err = proc.Each(func(pid int) bool {
@@ -147,7 +147,7 @@ func abandoned(uid int, olderThan time.Duration) (found []*Leak, err error) {
 		if l == nil {
 			return true
 		}
-		isOfUser := group.Includes(uid, l.UID)
+		isOfUser := users.Include(l.UID)
 		if isOfUser && l.Age >= olderThan && adopts(l.Parent) && l.open() {
 			found = append(found, l)
 		}
@@ -238,8 +238,8 @@ func (l *Leak) tree() *freeze.Tree {
 func (l *Leak) Close() { _ = unix.Close(l.pidfd) } // it was only read
 
 // Count is for doctor and metrics.
-func Count(uid int) (int, error) {
-	leaks, err := Find(uid, LeastAge)
+func Count(users group.Users) (int, error) {
+	leaks, err := Find(users, LeastAge)
 	if err != nil {
 		return 0, err
 	}

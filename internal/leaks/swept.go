@@ -4,6 +4,7 @@ package leaks
 
 import (
 	"cmp"
+	"github.com/mcpscope/mcpscope/internal/server/group"
 
 	"github.com/mcpscope/mcpscope/internal/clientconfig"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
@@ -31,9 +32,10 @@ type Swept struct {
 	File    string          `json:"file,omitempty"`    // that configures a leak
 }
 
-// MeasureServers returns the servers of a user by id. A sweep ends some of them, so it comes afterwards.
-func MeasureServers(uid int) map[string]render.Server {
-	servers, _ := fleet.List(uid) // a server that cannot be listed has no figures
+// MeasureServers returns the servers of a choice of users by id. A sweep ends some of them, so it comes
+// afterwards.
+func MeasureServers(users group.Users) map[string]render.Server {
+	servers, _ := fleet.List(users) // a server that cannot be listed has no figures
 	defer selection.Close(servers)
 	byID := map[string]render.Server{}
 	for _, v := range render.MeasureAll(servers) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mcpscope/mcpscope/internal/server/causes"
+	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/journal"
 	"github.com/mcpscope/mcpscope/internal/server/names"
 )
@@ -35,27 +36,29 @@ type EndedServer struct {
 // Swept is the cause of an orphan, which the report does not have.
 const Swept causes.Cause = "swept"
 
-// EndedServers returns the servers that have ended since the boot, the first one first: those of that user,
-// or of all users with a negative uid.
-func EndedServers(uid int) ([]EndedServer, error) {
+// EndedServers returns the servers that have ended since the boot, the first one first: those of a choice of
+// users.
+func EndedServers(users group.Users) ([]EndedServer, error) {
 	source, err := Open()
 	if err != nil {
 		return nil, err
 	}
-	args := append([]string{"--quiet", "--all", "--output=json", "--boot"}, endsOf(uid)...)
+	args := append([]string{"--quiet", "--all", "--output=json", "--boot"}, endsOf(users)...)
 	var ended []EndedServer
 	err = source.stream(args, func(entries io.Reader) { ended = readEnded(entries) })
 	if err != nil {
 		return nil, err
 	}
-	isOthers := func(e EndedServer) bool { return uid >= 0 && e.UID != uid } // root sweeps those of others
+	isOthers := func(e EndedServer) bool { return !users.Include(e.UID) } // root sweeps those of others
 	return slices.DeleteFunc(ended, isOthers), nil
 }
 
-// endsOf matches the ends of a user's servers, also those that root has swept; of all for a negative uid.
-func endsOf(uid int) []string {
+// endsOf matches the ends of a user's servers, also those that root has swept. For any other choice it
+// matches the ends of all users.
+func endsOf(users group.Users) []string {
 	kinds := []journal.Event{journal.Ended, journal.Swept}
-	if uid < 0 {
+	uid, isSingle := users.Single()
+	if !isSingle {
 		return eventsBy(nil, kinds...)
 	}
 	owner := strconv.Itoa(uid)

@@ -33,11 +33,11 @@ type source struct {
 }
 
 func sourceOf(f *selection.Filter) source {
-	uid := selection.Whose(f.AllUsers)
+	users := selection.Whose(f.AllUsers)
 	return source{
 		servers:     func() ([]render.Server, error) { return measure(f) },
-		leaks:       func() (int, error) { return leaks.Count(uid) },
-		uncontained: func() int { return containment.CountUncontained(uid) },
+		leaks:       func() (int, error) { return leaks.Count(users) },
+		uncontained: func() int { return containment.CountUncontained(users) },
 		gateways:    func() int { return len(units.UncontainedGateways()) },
 		ends:        countEnds(),
 	}

@@ -26,8 +26,8 @@ const asAgent = "an agent that runs below mcpscope"
 
 // addGateways finds gateways that run below this mcpscope, however they were started: by a script, for
 // example.
-func (s *search) addGateways(uid int) {
-	for _, g := range gw.List(uid) {
+func (s *search) addGateways(users group.Users) {
+	for _, g := range gw.List(users) {
 		for _, pid := range livingOf(&g) {
 			if s.isRunBy(g.Watcher, pid) {
 				s.addGateway(g.Name, pid)
@@ -70,8 +70,8 @@ func (s *search) addGateway(name string, pid int) {
 
 // addAgents finds agents that mcpscope run has started in a terminal. A server has a pipe there: it runs on
 // without mcpscope, and the file of its client is a use of its own.
-func (s *search) addAgents(uid int) {
-	servers, _ := fleet.List(uid) // as far as they can be listed: a user can make the own ones unreadable
+func (s *search) addAgents(users group.Users) {
+	servers, _ := fleet.List(users) // as far as they can be listed: a user can make the own ones unreadable
 	for _, server := range servers {
 		isOfGateway := server.Recipe != 0
 		if server.Launcher != 0 && !isOfGateway {

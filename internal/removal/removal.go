@@ -57,7 +57,7 @@ func Find(runner string, onlyOwn bool) (Report, error) {
 		err = s.addEverything()
 	default:
 		err = s.addOwn()
-		s.addRunning(os.Getuid())
+		s.addRunning(group.CallingUser())
 	}
 	return Report{Uses: s.uses}, err
 }
@@ -85,14 +85,14 @@ func (s *search) addEverything() error {
 	errs = append(errs, err)
 	accounts := slices.Concat(accountsIn(string(passwd)), accountsOfHomes("/home", true))
 	errs = append(errs, s.addUsers(accounts))
-	s.addRunning(group.Everyone) // after the files, which explain services
+	s.addRunning(group.Everyone()) // after the files, which explain services
 	return errors.Join(errs...)
 }
 
 // addRunning finds what runs below the runner, and that no file explains.
-func (s *search) addRunning(uid int) {
-	s.addGateways(uid)
-	s.addAgents(uid)
+func (s *search) addRunning(users group.Users) {
+	s.addGateways(users)
+	s.addAgents(users)
 }
 
 // isHomeOfRoot reports whether a directory is the home of root in passwd(5), or belongs to another user.

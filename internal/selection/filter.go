@@ -20,12 +20,12 @@ type Filter struct {
 	Session  string // or its beginning
 }
 
-// Whose is the uid of the calling user, or stands for all users.
-func Whose(everyone bool) int {
+// Whose is the choice of a command: the calling user or, where its flags say so, everyone.
+func Whose(everyone bool) group.Users {
 	if everyone {
-		return group.Everyone
+		return group.Everyone()
 	}
-	return os.Getuid()
+	return group.CallingUser()
 }
 
 // List returns the servers that the filter lets through. It returns servers and an error if only some could
@@ -41,7 +41,7 @@ func (f *Filter) CountOthers() int {
 	if f.AllUsers || os.Getuid() != 0 {
 		return 0
 	}
-	servers, _ := fleet.List(group.Others) // as far as they can be listed
+	servers, _ := fleet.List(group.OtherUsers()) // as far as they can be listed
 	servers = keep(servers, f.letsThrough)
 	defer Close(servers)
 	return len(servers)

@@ -54,10 +54,10 @@ func UncontainedGateways() (gateways []UncontainedGateway) {
 	return gateways
 }
 
-// visibleUsers is the calling user and, for root, stands for all users.
-func visibleUsers() int {
+// visibleUsers is everyone for root, and otherwise the calling user.
+func visibleUsers() group.Users {
 	if os.Getuid() == 0 {
-		return group.Everyone
+		return group.Everyone()
 	}
-	return os.Getuid()
+	return group.CallingUser()
 }

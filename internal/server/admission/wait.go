@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
@@ -112,7 +111,7 @@ const largestMost = 3
 
 // largest finds the servers of this user that have most memory.
 func largest() []Use {
-	servers, _ := fleet.List(os.Getuid()) // as far as they can be listed
+	servers, _ := fleet.ListOwn() // as far as they can be listed
 	var uses []Use
 	for _, s := range servers {
 		used, err := s.Usage()

@@ -40,15 +40,15 @@ const (
 	watchersFilesMost = 1 << 15 // of all watchers together
 )
 
-// treeSearch looks for the trees of a choice of users: see group.Includes.
+// treeSearch looks for the trees of a choice of users.
 type treeSearch struct {
-	users         int
+	users         group.Users
 	watchersFiles int             // descriptors of watchers that may still be read
 	watched       map[string]bool // servers of watchers: a gateway has two watchers for a moment
 }
 
 // EachTree visits the trees of a choice of users, which visit closes.
-func EachTree(users int, visit func(*TreeGuard)) {
+func EachTree(users group.Users, visit func(*TreeGuard)) {
 	s := &treeSearch{users: users, watchersFiles: watchersFilesMost, watched: map[string]bool{}}
 	_ = proc.Each(func(pid int) bool { // without /proc there is no tree
 		for _, t := range s.of(pid) {
@@ -69,7 +69,7 @@ func (s *treeSearch) of(pid int) (all []*TreeGuard) {
 		return nil
 	}
 	var of unix.Stat_t
-	if unix.Stat("/proc/"+strconv.Itoa(pid), &of) != nil || !group.Includes(s.users, int(of.Uid)) {
+	if unix.Stat("/proc/"+strconv.Itoa(pid), &of) != nil || !s.users.Include(int(of.Uid)) {
 		return nil
 	}
 	pidfd, err := unix.PidfdOpen(pid, 0)

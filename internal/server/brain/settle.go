@@ -89,7 +89,7 @@ func (t *settling) finish() {
 // same time at least one sees the other, and the older stops.
 func (s *Server) replaceOlder() {
 	newer := s.Config
-	listed, _ := fleet.List(os.Getuid()) // an invisible server stays
+	listed, _ := fleet.ListOwn() // an invisible server stays
 	for _, l := range listed {
 		defer l.Close()
 		runs := l.State != fleet.Terminating && l.State != fleet.Orphaned

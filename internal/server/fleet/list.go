@@ -111,20 +111,23 @@ func (s *Listed) Close() {
 	}
 }
 
-// List finds the servers of a choice of users (see group.Includes), the oldest first. It leaves out a server
-// that ends meanwhile. The caller closes each.
-func List(uid int) ([]*Listed, error) {
-	if err := group.CheckChoice(uid); err != nil {
+// ListOwn is List for the calling user.
+func ListOwn() ([]*Listed, error) { return List(group.CallingUser()) }
+
+// List finds the servers of a choice of users, the oldest first. It leaves out a server that ends meanwhile.
+// The caller closes each.
+func List(users group.Users) ([]*Listed, error) {
+	if err := users.CheckVisible(); err != nil {
 		return nil, err
 	}
 	var all []*Listed
-	backend.EachTree(uid, func(t *backend.TreeGuard) {
+	backend.EachTree(users, func(t *backend.TreeGuard) {
 		s := listTree(t)
 		if s != nil {
 			all = append(all, s)
 		}
 	})
-	err := group.InParents(uid, func(above string, parent *cgroup.Group, dirs []string) error {
+	err := group.InParents(users, func(above string, parent *cgroup.Group, dirs []string) error {
 		seen := orphan.TakeCensus(parent)
 		var errs []error // a server can make its own group unreadable
 		for _, dir := range dirs {

@@ -35,14 +35,14 @@ type Session struct {
 	dir *cgroup.Group
 }
 
-// Sessions finds those of a choice of users (see group.Includes). The caller closes each.
-func Sessions(uid int) ([]*Session, error) {
-	if err := group.CheckChoice(uid); err != nil {
+// Sessions finds those of a choice of users. The caller closes each.
+func Sessions(users group.Users) ([]*Session, error) {
+	if err := users.CheckVisible(); err != nil {
 		return nil, err
 	}
 	var all []*Session
 	visit := group.Visit{
-		UID:    uid,
+		Users:  users,
 		Groups: func(string, *cgroup.Group, []string) error { return nil },
 		Session: func(above string, parent *cgroup.Group, dir string) error {
 			found, err := openSession(above, parent, dir)
@@ -190,11 +190,11 @@ func closeListed(servers []*Listed) {
 }
 
 // listable is the choice of users that includes the session's.
-func (s *Session) listable() int {
+func (s *Session) listable() group.Users {
 	if os.Getuid() == 0 && s.UID != 0 {
-		return group.Everyone
+		return group.Everyone()
 	}
-	return os.Getuid()
+	return group.CallingUser()
 }
 
 // checkOutside refuses an action from within: it would freeze or stop the calling process before it is done.

@@ -448,19 +448,6 @@ func (g *ControlGroup) Engine() string {
 	return engine
 }
 
-// CheckChoice refuses a choice of users (see Includes) that has others than the calling one, but for root.
-func CheckChoice(uid int) error {
-	if uid != os.Getuid() && os.Getuid() != 0 {
-		return ErrOthers()
-	}
-	return nil
-}
-
-// ErrOthers: only root sees other users' servers.
-func ErrOthers() error {
-	return fmt.Errorf("only root may look at the servers of other users: %w", unix.EPERM)
-}
-
 // Age is the time since a directory was made, or since one in it was made or removed.
 func Age(dir *cgroup.Group) time.Duration {
 	var st unix.Stat_t

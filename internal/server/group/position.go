@@ -68,37 +68,20 @@ func openRoot() (*cgroup.Group, error) {
 	return root, err
 }
 
-// These stand for a choice of users, in the place of a uid.
-const (
-	Everyone = -1
-	Others   = -2 // all but the calling user
-)
-
-// Includes reports whether a choice of users has a user.
-func Includes(choice, uid int) bool {
-	switch choice {
-	case Everyone:
-		return true
-	case Others:
-		return uid != os.Getuid()
-	}
-	return uid == choice
-}
-
 // parentsDeepest bounds the descent into what any user may have nested.
 const parentsDeepest = 64
 
 // InParents calls the function for each directory with groups of a choice of users: slices, sessions, and
 // whatever was delegated to a client. Where there can be none it does nothing.
-func InParents(uid int, do func(path string, parent *cgroup.Group, dirs []string) error) error {
-	v := Visit{UID: uid, Groups: do}
+func InParents(users Users, do func(path string, parent *cgroup.Group, dirs []string) error) error {
+	v := Visit{Users: users, Groups: do}
 	return v.All()
 }
 
 // Visit is a walk through the whole hierarchy: there is no list of groups. A directory without others in it
 // costs an open and a stat.
 type Visit struct {
-	UID int // of the user whose groups count, or a choice of users
+	Users Users // whose groups count
 	// Groups is called for each directory with groups, after those in it.
 	Groups func(path string, parent *cgroup.Group, dirs []string) error
 	// Session is called for each session, after its groups, with the directory that it is in. It may be nil.
@@ -108,7 +91,7 @@ type Visit struct {
 func (v *Visit) visitSessions(path string, parent *cgroup.Group, children []string) error {
 	var errs []error
 	for _, name := range children {
-		if names.IsSession(name) && isOwnedBy(v.UID, parent, name) {
+		if names.IsSession(name) && isOwnedBy(v.Users, parent, name) {
 			errs = append(errs, v.Session(path, parent, name))
 		}
 	}
@@ -145,7 +128,7 @@ func (v *Visit) All() error {
 		if v.Session != nil {
 			errs = append(errs, v.visitSessions(path, dir, children))
 		}
-		if dirs := groupsOf(v.UID, dir, children); len(dirs) > 0 {
+		if dirs := groupsOf(v.Users, dir, children); len(dirs) > 0 {
 			errs = append(errs, v.Groups(path, dir, dirs))
 		}
 		return errors.Join(errs...)
@@ -154,26 +137,26 @@ func (v *Visit) All() error {
 }
 
 // groupsOf are those of the children of a directory that are groups of a choice of users.
-func groupsOf(users int, parent *cgroup.Group, children []string) []string {
+func groupsOf(users Users, parent *cgroup.Group, children []string) []string {
 	return slices.DeleteFunc(children, func(name string) bool {
 		return !names.IsGroup(name) || !isOwnedBy(users, parent, name)
 	})
 }
 
 // isOwnedBy reports whether a directory belongs to a choice of users.
-func isOwnedBy(users int, parent *cgroup.Group, name string) bool {
-	if users == Everyone {
+func isOwnedBy(users Users, parent *cgroup.Group, name string) bool {
+	if users.IsEveryone() {
 		return true
 	}
 	var st unix.Stat_t
 	err := unix.Fstatat(parent.FD(), name, &st, unix.AT_SYMLINK_NOFOLLOW)
-	return err == nil && Includes(users, int(st.Uid))
+	return err == nil && users.Include(int(st.Uid))
 }
 
 // OwnIn lists the groups of the calling user in a directory, as far as that is possible.
 func OwnIn(parent *cgroup.Group) []string {
 	names, _ := parent.Children() // none, if it was removed
-	return groupsOf(os.Getuid(), parent, names)
+	return groupsOf(CallingUser(), parent, names)
 }
 
 // InitReaps reports whether PID 1 reaps orphans. In a container it may be an application that does not, and

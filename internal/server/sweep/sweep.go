@@ -63,23 +63,23 @@ func Sweep(f SweepFilter) ([]Swept, error) {
 		return nil, group.ErrOthers()
 	}
 	s := sweeper{filter: f, until: time.Now().Add(aloneWithin)}
-	uid := os.Getuid()
+	users := group.CallingUser()
 	if f.Unit != "" && !f.DryRun {
 		if stop := findUnitStop(f.Unit); stop != nil {
-			s.errs = append(s.errs, stop.await(&s, uid))
+			s.errs = append(s.errs, stop.await(&s, users))
 		}
 	}
 	if f.AllUsers && !f.DryRun { // our own before, which others can't delay so
-		s.sweepAll(uid)
+		s.sweepAll(users)
 	}
 	if f.AllUsers {
-		uid = group.Everyone
+		users = group.Everyone()
 	}
 	var trees sync.WaitGroup
 	if f.Unit == "" {
-		trees.Go(func() { s.sweepTrees(uid) })
+		trees.Go(func() { s.sweepTrees(users) })
 	}
-	s.sweepAll(uid)
+	s.sweepAll(users)
 	trees.Wait()
 	return s.done, errors.Join(s.errs...)
 }
@@ -230,9 +230,9 @@ type sweeper struct {
 	errs []error
 }
 
-// sweepAll stops the orphans of a user, or of Everyone.
-func (s *sweeper) sweepAll(uid int) {
-	visit := group.Visit{UID: uid}
+// sweepAll stops the orphans of a choice of users.
+func (s *sweeper) sweepAll(users group.Users) {
+	visit := group.Visit{Users: users}
 	visit.Groups = func(_ string, parent *cgroup.Group, dirs []string) error {
 		if !s.filter.DryRun { // which keeps no sweep from acting
 			s.lockAlone(parent)
@@ -383,12 +383,12 @@ func isOver(g *group.ControlGroup) bool {
 }
 
 // sweepTrees stops the servers below guards that are stopped and have no launcher.
-func (s *sweeper) sweepTrees(uid int) {
+func (s *sweeper) sweepTrees(users group.Users) {
 	until := time.Now().Add(policy.DoubtMost) // for all of them together
 	slots := make(chan struct{}, sweepParallel)
 	left := 0
 	var all sync.WaitGroup
-	backend.EachTree(uid, func(t *backend.TreeGuard) {
+	backend.EachTree(users, func(t *backend.TreeGuard) {
 		if t.IsWatcher { // which stops its servers itself
 			t.Close()
 			return

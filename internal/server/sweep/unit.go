@@ -71,15 +71,15 @@ func readStop(kind systemd.Kind, unit string) (mode string, timeout time.Duratio
 	return mode, min(time.Duration(micros)*time.Microsecond, unitKillWithin)
 }
 
-// await waits until servers in the unit whose client is dead have ended: those of that user.
-func (u *unitStop) await(s *sweeper, uid int) error {
+// await waits until servers in the unit whose client is dead have ended: those of that choice of users.
+func (u *unitStop) await(s *sweeper, users group.Users) error {
 	root, _, err := group.Position(0)
 	if err != nil {
 		return nil // there are no groups
 	}
 	defer root.Close()
 	var all sync.WaitGroup
-	visit := group.Visit{UID: uid}
+	visit := group.Visit{Users: users}
 	visit.Groups = func(_ string, parent *cgroup.Group, dirs []string) error {
 		path := strings.TrimPrefix(parent.Path(), root.Path())
 		if !strings.HasPrefix(path+"/", u.inside) {
