@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -23,7 +22,7 @@ import (
 type stopFlags struct {
 	selection.Filter
 	all, yes bool
-	grace    time.Duration
+	grace    fleet.Grace
 }
 
 func stopCommand(stdio cli.Stdio) *cobra.Command {
@@ -47,12 +46,11 @@ and all its servers. Of several sessions with one name, give an id.
 
 The exit status is 0 if all of them were stopped.`,
 	}, func(operands []string) int { return f.run(operands, stdio) })
-	f.grace = fleet.AsConfigured
 	fs := c.Flags()
 	fs.BoolVar(&f.all, "all", false, "all servers of the calling user")
 	addFilter(c, &f.Filter)
 	fs.Func("grace", "shorten the time from SIGTERM to SIGKILL to `D`; 0 kills at once",
-		readBy(&f.grace, cli.ParseGrace))
+		readBy(&f.grace, parseStopGrace))
 	fs.BoolVar(&f.yes, "yes", false, "do not ask")
 	return c
 }
@@ -120,6 +118,11 @@ func (f *stopFlags) clientsOf(servers []*fleet.Listed) int {
 	return len(clients)
 }
 
+func parseStopGrace(text string) (fleet.Grace, error) {
+	d, err := cli.ParseGrace(text)
+	return fleet.AtMost(d), err
+}
+
 // choose returns what operands name, or the servers that the filter lets through.
 func (f *stopFlags) choose(operands []string) (*selection.Chosen, error) {
 	if len(operands) > 0 {
@@ -130,7 +133,7 @@ func (f *stopFlags) choose(operands []string) (*selection.Chosen, error) {
 }
 
 // stopServer records the request in the journal before the server can end.
-func stopServer(s *fleet.Listed, grace time.Duration) error {
+func stopServer(s *fleet.Listed, grace fleet.Grace) error {
 	s.LogStop(ownCommandLine())
 	return s.Stop(grace)
 }

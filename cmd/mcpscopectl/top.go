@@ -53,7 +53,7 @@ func runTop(f *selection.Filter, stdio cli.Stdio) int {
 	screen, err := top.New(top.Options{
 		Servers: f,
 		Note:    strings.Join(uncovered(), "; "),
-		Stop:    func(s *fleet.Listed) error { return stopServer(s, fleet.AsConfigured) },
+		Stop:    func(s *fleet.Listed) error { return stopServer(s, fleet.AsConfigured()) },
 	})
 	if err != nil {
 		return stdio.Cannot("list servers", err)

@@ -24,39 +24,22 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/sweep"
 )
 
-// AsConfigured as a grace leaves it to the server's policy.
-const AsConfigured time.Duration = -2
-
 const (
-	stopMost     = time.Minute     // the term grace in a server's attribute, which the server can write
 	frozenWithin = 5 * time.Second // for a member without a processor; uninterruptible sleep lasts longer
 	oomWithin    = 5 * time.Second // from the kernel's SIGKILL to the end of the members
 )
 
-// Stop requests a stop of the guard, and after the term grace it stops the server itself. It waits until
-// nothing is left. A grace can only shorten the server's own, which AsConfigured is.
-func (s *Listed) Stop(grace time.Duration) error {
+// Stop requests a stop of the guard, and after the grace it stops the server itself. It waits until nothing
+// is left.
+func (s *Listed) Stop(grace Grace) error {
 	if s.State == Orphaned && s.group != nil {
-		if grace < 0 { // as configured, or infinity
-			grace = sweep.SweepGrace
-		}
-		return s.sweep(sweep.Abandoned, grace)
+		return s.sweep(sweep.Abandoned, grace.shorten(sweep.SweepGrace))
 	}
 	if err := s.RequestStop(); err != nil {
 		return err
 	}
-	if grace == AsConfigured {
-		grace = stopMost
-		if own := s.Policy.TermGrace; own >= 0 {
-			grace = min(own, stopMost)
-		}
-		grace += policy.ReactWithin // for the brain to do it
-	}
-	var deadline time.Time
-	if grace >= 0 {
-		deadline = time.Now().Add(grace)
-	}
-	if ended, err := s.awaitEnd(deadline); ended || err != nil {
+	killAt := grace.killAt(s.Policy.TermGrace)
+	if ended, err := s.awaitEnd(killAt); ended || err != nil {
 		return err
 	}
 	left, err := freeze.Stop{Target: s.members}.Run() // the brain removes the group and reports

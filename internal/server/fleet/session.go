@@ -247,9 +247,8 @@ func (s *Session) Thaw() (isChange bool, err error) {
 // AgentGrace is from SIGTERM to SIGKILL for the agent, when its session is stopped.
 const AgentGrace = 5 * time.Second
 
-// Stop stops the agent, then its servers, and kills what is left of the session. It waits until nothing is. A
-// grace can only shorten those of the agent and of the servers, which AsConfigured is.
-func (s *Session) Stop(grace time.Duration) error {
+// Stop stops the agent, then its servers, and kills what is left of the session. It waits until nothing is.
+func (s *Session) Stop(grace Grace) error {
 	if err := s.checkOutside(); err != nil {
 		return err
 	}
@@ -258,10 +257,7 @@ func (s *Session) Stop(grace time.Duration) error {
 	beside := s.besideServers()
 	defer closeGroups(beside)
 	for _, dir := range beside {
-		stop := freeze.Stop{Target: dir, Request: unix.SIGTERM, Grace: AgentGrace}
-		if grace >= 0 { // not as configured, and not infinity
-			stop.Grace = min(grace, AgentGrace)
-		}
+		stop := freeze.Stop{Target: dir, Request: unix.SIGTERM, Grace: grace.shorten(AgentGrace)}
 		if stop.Grace == 0 {
 			stop.Request = 0
 		}
@@ -286,7 +282,7 @@ func (s *Session) Stop(grace time.Duration) error {
 }
 
 // stopServers stops all at a time.
-func (s *Session) stopServers(grace time.Duration) error {
+func (s *Session) stopServers(grace Grace) error {
 	servers, err := s.Servers()
 	errs := []error{err}
 	var mu sync.Mutex
