@@ -47,7 +47,7 @@ func (b *Brain) settleEnded(mustReport bool) {
 	if mustReport && !b.Server.Config.StartedByClient {
 		b.Server.logStart()
 	}
-	if b.Server.Page.ByLauncher.Returned { // otherwise killLeftOvers sweeps
+	if b.Server.Page.ByLauncher.EndLeft == page.LeftReturned { // otherwise killLeftOvers sweeps
 		b.settling.beginSweep()
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/container"
+	"github.com/mcpscope/mcpscope/internal/server/page"
 	"github.com/mcpscope/mcpscope/internal/server/policy"
 	"github.com/mcpscope/mcpscope/internal/server/report"
 	"github.com/mcpscope/mcpscope/internal/server/sweep"
@@ -72,7 +73,7 @@ func (k *killer) killLeftOvers() {
 		k.killAll(s.Group.Tagged(), noteElsewhere)
 		return
 	}
-	if s.Page.ByLauncher.Returned { // it has seen that nothing was left
+	if s.Page.ByLauncher.EndLeft == page.LeftReturned { // it has seen that nothing was left
 		return
 	}
 	below := s.descendants(noTag)

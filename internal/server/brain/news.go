@@ -95,7 +95,7 @@ func (n *news) readEvents() {
 	}
 }
 
-// readMainExit handles the end of the main process once. The launcher sees it (Exited, and BrainEnds if
+// readMainExit handles the end of the main process once. The launcher sees it (Exited, and EndLeft if
 // members are left), and so does the guard, as a member may have stopped the launcher (page.MainExited).
 func (n *news) readMainExit() {
 	p := n.actor.server.Page

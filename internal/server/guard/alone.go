@@ -32,7 +32,7 @@ const (
 // next returns the step for this moment, and is called again and again.
 func (r *lastResort) next(on *page.Page, client clientEnds, at int64) aloneStep {
 	signalled := on.ByLauncher.SignalsGot > 0 // which the main process has got
-	hasToEnd := client.isDead || on.ByLauncher.BrainEnds
+	hasToEnd := client.isDead || on.ByLauncher.EndLeft != page.NotLeft
 	switch {
 	case !client.hungUp && !signalled && !hasToEnd:
 		return waitAlone

@@ -19,7 +19,7 @@ func TestStopWithoutAGuard(t *testing.T) {
 	}
 	hangUp := func(_ *page.Page, client *clientEnds) { client.hungUp = true }
 	dies := func(_ *page.Page, client *clientEnds) { client.isDead = true }
-	mainExits := func(on *page.Page, _ *clientEnds) { on.ByLauncher.BrainEnds = true }
+	mainExits := func(on *page.Page, _ *clientEnds) { on.ByLauncher.EndLeft = page.LeftWaiting }
 	type event struct {
 		at int64
 		do func(*page.Page, *clientEnds)
@@ -93,7 +93,7 @@ func TestWaitsForEver(t *testing.T) {
 		"a request":         {func(on *page.Page) { on.ByGuard.Happened[page.StopRequested] = 1 }, false},
 		"a dead client":     {func(on *page.Page) { on.ByGuard.Happened[page.ClientDied] = 1 }, false},
 		"a signal":          {func(on *page.Page) { on.AddSignal(page.Signal{Number: 1}) }, false},
-		"left-over members": {func(on *page.Page) { on.ByLauncher.BrainEnds = true }, false},
+		"left-over members": {func(on *page.Page) { on.ByLauncher.EndLeft = page.LeftWaiting }, false},
 	} {
 		on := &page.Page{}
 		on.Order.EOFGrace = -1

@@ -248,7 +248,7 @@ func neededBy(on *page.Page) int64 {
 			first = own.Signals[0].At + reactWithin
 		}
 	}
-	if own.BrainEnds && on.ByBrain.Handled&page.HandledEnd == 0 {
+	if own.EndLeft != page.NotLeft && on.ByBrain.Handled&page.HandledEnd == 0 {
 		first = now()
 	}
 	for event := range page.Events {

@@ -200,7 +200,7 @@ func (g *serverGuard) launcherDied() {
 			exit(0)
 		}
 	}
-	if g.page.ByLauncher.Returned { // react calls a brain: BrainEnds is set
+	if g.page.ByLauncher.EndLeft == page.LeftReturned { // react calls a brain for the end
 		return
 	}
 	hasStarted := g.page.ByLauncher.MainPID != 0

@@ -189,13 +189,13 @@ func (l *Launcher) mainEnded() {
 			}
 			return
 		}
-		if l.page.ByLauncher.BrainEnds { // a brain ends the rest
+		if l.page.ByLauncher.EndLeft != page.NotLeft { // a brain ends the rest
 			return
 		}
 		sleep(20e3 * (try + 1))
 		l.children.reap()
 	}
-	l.page.ByLauncher.BrainEnds = true
+	l.page.ByLauncher.EndLeft = page.LeftWaiting
 	l.keeper.announce()
 }
 

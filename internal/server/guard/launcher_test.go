@@ -148,7 +148,7 @@ func launch(c *config) int {
 		check(unix.Prlimit(int(on.ByGuard.GuardPID), unix.RLIMIT_NPROC, &unix.Rlimit{Cur: c.Room, Max: c.Room}, nil))
 	}
 	payload, leaf := c.makeGroup()
-	on.Order.Awaits = true
+	on.Order.PlainEnd = page.MainEnds
 	self := openFile("/proc/self/exe", unix.O_PATH) // the guard has that of later brains
 	check(unix.Dup3(self, int(on.FD.Program), unix.O_CLOEXEC))
 	check(l.HandOver(payload, leaf, os.Args, os.Environ(), ClientSignals{}))
@@ -281,7 +281,7 @@ func news(on *page.Page) string {
 			all = append(all, name)
 		}
 	}
-	if on.ByLauncher.BrainEnds {
+	if on.ByLauncher.EndLeft != page.NotLeft {
 		all = append(all, "left-overs")
 	}
 	if on.ByLauncher.SignalsGot > 0 {

@@ -61,39 +61,52 @@ func (l *Launcher) exitAfterBrain() afterWait {
 	return toMain
 }
 
-// exitWithoutBrain is for a server of which nothing is left. Where no guard can be forked, there is no brain
-// either: a sweep removes the group.
-func (l *Launcher) exitWithoutBrain() afterWait {
-	on := l.page
-	if on.Order.Reports && !l.keeper.isMissing() {
-		// This process returns before its guard only if that lives and is no child: init may not reap a child
-		// that it gets then. A dead guard has to be replaced first.
-		guardStays := !l.keeper.lasting.near && !endedWithin(int32(l.keeper.guard.PIDFD), 0)
-		on.ByLauncher.Returned = !on.Order.Awaits && guardStays
-		l.leaveToBrain()
-		if on.ByLauncher.Returned {
-			l.group.thawGuard() // a member may have frozen it
-			exitAs(on)
+// plainEnd chooses the end of a server of which nothing is left: as ordered, as far as there can be a brain.
+func (l *Launcher) plainEnd() page.PlainEnd {
+	ordered := l.page.Order.PlainEnd
+	if l.keeper.isMissing() { // and none can be forked: there is no brain either
+		if ordered == page.BrainEndsFirst {
+			return page.MainEnds
 		}
+		return page.LauncherEnds // without a report
+	}
+	// This process returns before its guard only if that lives and is no child: init may not reap a child
+	// that it gets then. A dead guard has to be replaced first.
+	guardStays := !l.keeper.lasting.near && !endedWithin(int32(l.keeper.guard.PIDFD), 0)
+	if ordered == page.BrainEndsLater && !guardStays {
+		return page.BrainEndsFirst
+	}
+	return ordered
+}
+
+// exitWithoutBrain is for a server of which nothing is left, and that no brain has ended.
+func (l *Launcher) exitWithoutBrain() afterWait {
+	switch l.plainEnd() {
+	case page.MainEnds:
+		return toMain
+	case page.BrainEndsFirst:
+		l.leaveToBrain(page.LeftWaiting)
+		return waitAgain
+	case page.BrainEndsLater:
+		l.leaveToBrain(page.LeftReturned)
+		l.group.thawGuard() // a member may have frozen it
+		exitAs(l.page)
 		return waitAgain
 	}
-	if on.Order.Awaits { // it implies Reports, so there is no guard to call a brain: main reports the end
-		return toMain
-	}
-	if l.group.remove() || l.keeper.isMissing() {
+	if l.group.remove() || l.keeper.isMissing() { // then a sweep removes the group
 		l.keeper.dismiss(page.WordDone, startWithin)
-		exitAs(on)
+		exitAs(l.page)
 		return toMain
 	}
-	l.leaveToBrain()
+	l.leaveToBrain(page.LeftWaiting) // a member may have made others in it
 	return waitAgain
 }
 
-// leaveToBrain is for a group that a brain removes: a member may have made others in it.
-func (l *Launcher) leaveToBrain() {
+// leaveToBrain gives up the claim to the end: a brain removes the group.
+func (l *Launcher) leaveToBrain(how page.EndLeft) {
 	l.end = NotEnded
 	l.leaves = true
-	l.page.ByLauncher.BrainEnds = true
+	l.page.ByLauncher.EndLeft = how
 	atomic.StoreUint32(&l.page.ByBrain.Ender, page.NotEnding)
 	l.keeper.announce()
 }

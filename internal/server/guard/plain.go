@@ -353,7 +353,9 @@ func (p *Plain) start(l *Launcher) bool {
 		return false
 	}
 	p.page.ByBrain.CallBrainAt = now() + settleAfter
-	p.page.Order.Reports = p.Reports || p.isManaged()
+	if p.Reports || p.isManaged() {
+		p.page.Order.PlainEnd = page.BrainEndsLater
+	}
 	if l.arm(-1) != 0 {
 		return false
 	}

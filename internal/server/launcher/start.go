@@ -19,6 +19,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/guard"
 	"github.com/mcpscope/mcpscope/internal/server/names"
+	"github.com/mcpscope/mcpscope/internal/server/page"
 	"github.com/mcpscope/mcpscope/internal/server/policy"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
@@ -125,8 +126,14 @@ func (b *ownStart) handOver(hasJournal bool) error {
 	m := b.making
 	s := m.wanted
 	order := &m.server.Page.Order
-	order.Awaits = m.server.Config.Engine != "" || s.Report >= 0 || s.Messages.Verbose
-	order.Reports = hasJournal || m.server.Group.Managed || order.Awaits
+	switch {
+	case m.server.Config.Engine != "", s.Report >= 0, s.Messages.Verbose:
+		order.PlainEnd = page.BrainEndsFirst
+	case hasJournal, m.server.Group.Managed:
+		order.PlainEnd = page.BrainEndsLater
+	default:
+		order.PlainEnd = page.LauncherEnds
+	}
 	order.Verbose = s.Messages.Verbose
 	payload, leaf := m.server.Group.Directories()
 	return m.prepared.HandOver(payload, leaf, shownArguments(), s.Env, s.Main.Signals)

@@ -50,7 +50,7 @@ type Page struct {
 
 // LayoutNow is raised with each change of a page: after an upgrade, a command meets the pages of servers that
 // the program before has started. Launcher, guard and brains of a server are always one program.
-const LayoutNow = 1
+const LayoutNow = 2
 
 // ErrLayout: the page is another version's.
 var ErrLayout = errors.New("another version of mcpscope has started this server: restart its client")
@@ -79,14 +79,24 @@ type Order struct {
 	Unproven  bool  // of a gateway's server: see launcher.Server.Unproven
 	Replaces  bool  // the start stops an older server, which must not be postponed
 	Foreign   bool  // the launcher had children before: of others only those with the tag are the server's
-	Reports   bool  // a brain reports the end of a server of which nothing is left, and removes the group
-	Awaits    bool  // and the launcher waits for that
-	Verbose   bool  // it prints the notes
-	Released  bool  // the watcher of a gateway has left the process alone: no other one goes on with it
+	PlainEnd  PlainEnd
+	Verbose   bool // with BrainEndsFirst: the launcher prints the notes
+	Released  bool // the watcher of a gateway has left the process alone: no other one goes on with it
 	// Of a gateway's server that is a tree.
 	Tag       uint64 // of its members
 	StopAsked bool   // another process of its user has called RequestStop
 }
+
+// PlainEnd names the process that ends a server of which nothing is left after its main process. Without a
+// guard that stays, the launcher chooses another one: see guard.Launcher.
+type PlainEnd uint32
+
+const (
+	LauncherEnds   PlainEnd = iota // it removes the group, and nothing is reported
+	BrainEndsLater                 // the launcher returns; a brain reports and removes the group
+	BrainEndsFirst                 // the launcher returns when a brain has done so
+	MainEnds                       // the launcher's Go program does so, where no guard can be forked
+)
 
 // Launched are the launcher's fields. Until its exec the main process writes some of them. The launcher
 // writes a signal before SignalsGot.
@@ -96,14 +106,22 @@ type Launched struct {
 	Errno      uint32
 	ended      uint32 // see SetStatus: one word, so no reader sees a half of it
 	Childless  bool   // the launcher has no child of the server, and so no descendant
-	BrainEnds  bool   // the main process has exited, and the launcher leaves the end to a brain
-	Returned   bool   // nothing of the server was left, and the launcher has not waited for the brain
+	EndLeft    EndLeft
 	Forwarded  uint32 // counts the other signals, which the launcher has sent to the main process
 	Signals    [SignalsMost]Signal
 	SignalsGot uint32 // how many signals there were: signal n is Signals[n%SignalsMost]
 	News       uint32 // counts the words to the guard
 	Guards     uint32 // counts the guards that were killed, and have been replaced
 }
+
+// EndLeft is how the launcher has left the end to a brain, after the main process has exited.
+type EndLeft uint32
+
+const (
+	NotLeft      EndLeft = iota // the main process runs, or the launcher itself ends the server
+	LeftWaiting                 // there are members to stop or a report to write: the launcher waits for that
+	LeftReturned                // nothing of the server was left, and the launcher returns without the brain
+)
 
 // Signal is one that the launcher got.
 type Signal struct {
@@ -168,7 +186,7 @@ type Settling struct {
 	Sweeping bool // the brain stops orphans of others: not killed when nothing is left
 }
 
-// HandledEnd is the bit of Handled for BrainEnds.
+// HandledEnd is the bit of Handled for EndLeft.
 const HandledEnd = 1 << Events
 
 // Looks are the observations of a server that may be idle, from one brain for the next.
@@ -464,7 +482,7 @@ func (p *Page) WaitsForEver() bool {
 	happened := &p.ByGuard.Happened
 	isHungUp := happened[StdinClosed] != 0 || happened[StdoutClosed] != 0
 	other := happened[ClientDied] | happened[MainExited] | happened[LauncherDied] | happened[StopRequested]
-	isStopped := other != 0 || p.ByLauncher.SignalsGot != 0 || p.ByLauncher.BrainEnds
+	isStopped := other != 0 || p.ByLauncher.SignalsGot != 0 || p.ByLauncher.EndLeft != NotLeft
 	return isHungUp && !isStopped && p.Order.EOFGrace < 0 && p.ByBrain.Phase < Terminating
 }
 
@@ -479,7 +497,7 @@ func (p *Page) Pending() bool {
 		}
 	}
 	hasSignals := p.ByLauncher.SignalsGot != p.ByBrain.SignalsRead
-	hasEnd := p.ByLauncher.BrainEnds && p.ByBrain.Handled&HandledEnd == 0
+	hasEnd := p.ByLauncher.EndLeft != NotLeft && p.ByBrain.Handled&HandledEnd == 0
 	return hasSignals || hasEnd
 }
 
