@@ -67,7 +67,7 @@ var (
 	noLeftOvers = one(brain+"end.go", "\tb.actor.killer.killLeftOvers()\n", "")
 	noTag       = one(group+"tag.go", "return freeze.NewTag(bits)", "return 0 * freeze.NewTag(bits)")
 	anyOwner    = one("freeze/tag.go", "st.UID[savedID] == uid", "st.UID[savedID] >= 0")
-	noSparing   = one(group+"tag.go", "Spare: inAnotherGroup(g.whole())", "Spare: nil")
+	noSparing   = one(group+"tag.go", "Spare: inAnotherGroup(g.Top())", "Spare: nil")
 )
 
 const stopping = "stop-parent|stop-parent-late|stop-parent-first|stop-parent-loop|trace-parent|pull-parent"

@@ -135,7 +135,7 @@ func (p Place) startScope(w Wanted) (*group.ControlGroup, error) {
 	if err != nil {
 		return nil, err
 	}
-	if g.Top, err = p.Root.Child(strings.TrimPrefix(where, "/")); err != nil {
+	if err = g.OpenScope(p.Root, strings.TrimPrefix(where, "/")); err != nil {
 		return nil, err
 	}
 	if err = g.Arm(w.Config); err == nil {

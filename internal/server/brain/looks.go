@@ -99,7 +99,7 @@ func (a *actor) beginLooks(isSaved bool) {
 // newSleeper returns nil, with a note, for a server that is never frozen.
 func (a *actor) newSleeper(after time.Duration, isSaved bool) *idle.Sleeper {
 	s := a.server
-	if s.Group.Payload == nil || s.Config.Engine != "" {
+	if s.Group.IsTree() || s.Config.Engine != "" {
 		s.Note("never frozen when idle: it is not in a cgroup of its own")
 		return nil
 	}

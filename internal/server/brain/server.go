@@ -154,7 +154,7 @@ func (s *Server) mayBePopulated() bool {
 // isChildlessTree reports whether the server is a tree whose launcher lives and has no child. With hidepid=2
 // a brain does not see the launcher in /proc.
 func (s *Server) isChildlessTree() bool {
-	return s.Group.Payload == nil && s.Page.ByLauncher.Childless && s.launcherLives()
+	return s.Group.IsTree() && s.Page.ByLauncher.Childless && s.launcherLives()
 }
 
 // Note adds a remark for people.

@@ -32,7 +32,7 @@ const (
 // Stop requests a stop of the guard, and after the grace it stops the server itself. It waits until nothing
 // is left.
 func (s *Listed) Stop(grace Grace) error {
-	if s.State == Orphaned && s.group != nil {
+	if s.State == Orphaned && !s.isTree() {
 		return s.sweep(sweep.Abandoned, grace.shorten(sweep.SweepGrace))
 	}
 	if err := s.RequestStop(); err != nil {
@@ -47,13 +47,13 @@ func (s *Listed) Stop(grace Grace) error {
 		return err
 	}
 	slack := policy.ReactWithin
-	if s.group != nil && s.group.Engine() != "" {
+	if !s.isTree() && s.group.Engine() != "" {
 		slack += policy.EngineWithin
 	}
 	if ended, err := s.awaitEnd(time.Now().Add(slack)); ended || err != nil {
 		return err
 	}
-	if s.group == nil {
+	if s.isTree() {
 		return stuckError(group.DescribeStuck(left))
 	}
 	return s.sweep(sweep.NotStopped, 0)
@@ -74,7 +74,7 @@ func (s *Listed) sweep(why sweep.Reason, grace time.Duration) error {
 // stopped.
 func (s *Listed) RequestStop() error {
 	switch {
-	case s.group == nil:
+	case s.isTree():
 		return s.tree.RequestStop()
 	case s.Facts.Guard.PID > 0:
 		return s.group.AskToStop()
@@ -84,8 +84,8 @@ func (s *Listed) RequestStop() error {
 		return nil // the server starts, or has ended
 	}
 	defer unix.Close(guard)
-	if s.group.Managed && group.Frozen(s.group.Top) {
-		_ = s.group.Top.Thaw() // systemctl freeze, or a member, has frozen the guard
+	if s.group.Managed && group.Frozen(s.group.Top()) {
+		_ = s.group.Top().Thaw() // systemctl freeze, or a member, has frozen the guard
 	}
 	return backend.RequestStop(guard)
 }
@@ -109,7 +109,7 @@ func (s *Listed) Freeze() (isChange bool, err error) {
 	if err := s.awaitRoom(); err != nil {
 		return false, err
 	}
-	if s.group != nil {
+	if !s.isTree() {
 		if err := s.group.Payload.SetAttr(idle.AttrHeld, "1"); err != nil {
 			return false, fmt.Errorf("freeze: %w", err)
 		}
@@ -128,7 +128,7 @@ func (s *Listed) Freeze() (isChange bool, err error) {
 
 // isFrozenByPerson is false for an idle server, which its client's input thaws.
 func (s *Listed) isFrozenByPerson() bool {
-	return group.Frozen(s.members) && (s.group == nil || idle.Held(s.group.Payload))
+	return group.Frozen(s.members) && (s.isTree() || idle.Held(s.group.Payload))
 }
 
 // awaitRoom waits until members can write. A freeze interrupts a write(2) that waits for the client, and
@@ -158,7 +158,7 @@ func (s *Listed) Thaw() (isChange bool, err error) {
 		return false, fmt.Errorf("thaw: its session is frozen as a whole: mcpscope thaw %s", id)
 	}
 	isChange = group.Frozen(s.members)
-	if s.group != nil {
+	if !s.isTree() {
 		err := s.group.Payload.RemoveAttr(idle.AttrHeld)
 		if err != nil && !errors.Is(err, unix.ENODATA) { // input would thaw an idle server no more
 			return false, fmt.Errorf("thaw: %w", err)
@@ -175,13 +175,13 @@ func (s *Listed) Thaw() (isChange bool, err error) {
 
 // awaitEnd waits until nothing of the server is left, its guard included.
 func (s *Listed) awaitEnd(deadline time.Time) (ended bool, err error) {
-	if s.group == nil && s.tree.IsWatcher {
+	if s.isTree() && s.tree.IsWatcher {
 		return freeze.AwaitEmpty(s.members, deadline)
 	}
-	if s.group == nil { // the guard stays until nothing is left
+	if s.isTree() { // the guard stays until nothing is left
 		return linux.AwaitUntil(deadline, s.tree.PIDFD, unix.POLLIN), nil
 	}
-	if ended, err = freeze.AwaitEmpty(s.group.Top, deadline); !ended {
+	if ended, err = freeze.AwaitEmpty(s.group.Top(), deadline); !ended {
 		return false, err
 	}
 	if guard := s.group.OpenGuard(); guard >= 0 { // it removes the group
@@ -206,7 +206,7 @@ func (s *Listed) LogStop(by string) {
 // Limit sets a limit of a running server, and describes the change. It refuses one that would not apply to
 // the memory in use.
 func (s *Listed) Limit(l cgroup.Limit) (change string, err error) {
-	if s.group == nil {
+	if s.isTree() {
 		return "", group.ErrNoGroup
 	}
 	if err := s.holdsForAll(l); err != nil {

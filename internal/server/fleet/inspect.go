@@ -26,7 +26,7 @@ type Member struct {
 
 // Notes are remarks on the start, such as the reason for a weaker backend.
 func (s *Listed) Notes() []string {
-	if s.group == nil {
+	if s.isTree() {
 		return s.tree.Config.Notes
 	}
 	text, _, _ := s.group.Payload.Attr(group.AttrNotes) // none, if it can't be read

@@ -53,6 +53,9 @@ type Listed struct {
 	tree    *backend.TreeGuard  // nil for a group
 }
 
+// isTree reports whether the server has no group, but a process tree.
+func (s *Listed) isTree() bool { return s.group == nil }
+
 // Usage is the present use of resources; nil is unknown.
 type Usage struct {
 	PIDs      []int
@@ -66,7 +69,7 @@ type Usage struct {
 func (s *Listed) Usage() (u Usage, err error) {
 	u.PIDs, err = s.members.Members()
 	u.CPU, _ = s.members.CPU() // 0, if it has ended
-	if s.group == nil {
+	if s.isTree() {
 		return u, err
 	}
 	u.Figures = s.group.Figures()
@@ -90,7 +93,7 @@ func (u *Usage) MemoryNow() (bytes uint64, isSum bool) {
 // Directories are the group of the members, and the one whose memory is the server's since its start. They
 // are "" for a tree, and the second one where the kernel does not count that.
 func (s *Listed) Directories() (members, memory string) {
-	if s.group == nil {
+	if s.isTree() {
 		return "", ""
 	}
 	if counted := s.group.MemoryGroup(); counted != nil {
@@ -104,7 +107,7 @@ func (s *Listed) Processes() ([]int, error) { return s.members.Members() }
 
 // Close closes the descriptors.
 func (s *Listed) Close() {
-	if s.group != nil {
+	if !s.isTree() {
 		s.group.Close()
 	} else {
 		s.tree.Close()
@@ -205,7 +208,7 @@ func listOne(parent *cgroup.Group, above, dir string, seen *orphan.Census) (*Lis
 func (s *Listed) isEmptied() bool {
 	g := s.group
 	if s.State == Orphaned {
-		return g.Managed && !group.Populated(g.Top)
+		return g.Managed && !group.Populated(g.Top())
 	}
 	return s.Launcher == 0 && !group.Populated(g.Payload)
 }

@@ -334,7 +334,7 @@ func (s *Session) preferServers() error {
 	errs := []error{err}
 	defer closeListed(servers)
 	for _, l := range servers {
-		if l.group != nil && l.clientRuns() {
+		if !l.isTree() && l.clientRuns() {
 			errs = append(errs, proc.IgnoreGone(l.group.PreferAll(l.Client.PID)))
 		}
 	}

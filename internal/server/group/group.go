@@ -38,15 +38,16 @@ const (
 )
 
 // ControlGroup is the cgroup of one server. The payload, with lock and attributes, is the group itself, or in
-// a scope a directory of our own. Where no cgroup can be had it is a process tree without a directory.
+// a scope a directory of our own. Where no cgroup can be had it is a process tree (IsTree), which has no
+// directory at all: then the directories are nil, and nothing but the members is known.
 type ControlGroup struct {
 	protocol.Placed
-	tree    *freeze.Tree
+	tree    *freeze.Tree        // of a server without a cgroup
 	AdoptBy func(*ControlGroup) // asks a manager to take the directory over; nil for none
 	adopted chan struct{}       // closed when it has answered
-	Top     *cgroup.Group
-	Guards  *cgroup.Group // the leaf of the guard in a scope
-	Payload *cgroup.Group
+	Payload *cgroup.Group       // nil in a tree, and in a scope that was never armed
+	Guards  *cgroup.Group       // the leaf of the guard in a scope; nil while that is not open
+	top     *cgroup.Group       // nil while it is not open: see Top
 }
 
 // GroupMode is that of a group and its leaves. A directory of mode 0755 could be locked by any user.
@@ -62,19 +63,30 @@ func New(id string, c *protocol.Config, from names.Backend, managed bool) *Contr
 	return &ControlGroup{Placed: at}
 }
 
-// Open opens a group of parent by its directory. Without a payload in it, Top is open all the same.
+// Open opens a group of parent by its directory. A scope without a payload is open in spite of the ENOENT:
+// see IsWithoutPayload.
 func Open(parent *cgroup.Group, dir string) (g *ControlGroup, err error) {
 	managed := strings.HasSuffix(dir, names.ScopeSuffix)
 	inSession := names.IsSession(path.Base(parent.Path()))
 	placed := protocol.Placed{ID: names.IDOf(dir), Dir: dir, Managed: managed, InSession: inSession}
 	g = &ControlGroup{Placed: placed}
-	g.Top, err = parent.Child(dir)
-	g.Payload = g.Top
-	if err == nil && managed {
-		g.Payload, err = g.Top.Child(names.PayloadName)
+	g.top, err = parent.Child(dir)
+	if err != nil || !managed {
+		g.Payload = g.top
+		return g, err
 	}
+	g.Payload, err = g.top.Child(names.PayloadName)
 	return g, err
 }
+
+// OpenScope opens the directory of a scope that a manager has started, by its path below root.
+func (g *ControlGroup) OpenScope(root *cgroup.Group, path string) (err error) {
+	g.top, err = root.Child(path)
+	return err
+}
+
+// IsWithoutPayload reports whether Open has opened a scope that has no payload, so that it was never armed.
+func (g *ControlGroup) IsWithoutPayload() bool { return g.top != nil && g.Payload == nil }
 
 // NewTree is the group of the processes of a tree.
 func NewTree(id string, tree *freeze.Tree) *ControlGroup {
@@ -93,7 +105,7 @@ func (g *ControlGroup) IsTree() bool { return g.tree != nil }
 
 // ForgetRoot is for a tree whose launcher is dead: its members are found by their tag.
 func (g *ControlGroup) ForgetRoot() {
-	if g.tree != nil {
+	if g.IsTree() {
 		g.tree.Root = nil
 	}
 }
@@ -110,7 +122,7 @@ func Leaf(parent *cgroup.Group) (*cgroup.Group, error) {
 
 // Make makes the directory in parent, and arms the group.
 func (g *ControlGroup) Make(parent *cgroup.Group, c *protocol.Config) (err error) {
-	if g.Top, err = parent.Mkdir(g.Dir, GroupMode); err != nil {
+	if g.top, err = parent.Mkdir(g.Dir, GroupMode); err != nil {
 		return err
 	}
 	if err = g.Arm(c); err != nil { // a sweep removes a group that is not armed for 10 s
@@ -122,9 +134,9 @@ func (g *ControlGroup) Make(parent *cgroup.Group, c *protocol.Config) (err error
 
 // Arm makes the payload of a scope, locks it and sets the attributes.
 func (g *ControlGroup) Arm(c *protocol.Config) (err error) {
-	g.Payload = g.Top
+	g.Payload = g.top
 	if g.Managed {
-		if g.Payload, err = g.Top.Mkdir(names.PayloadName, GroupMode); err != nil {
+		if g.Payload, err = g.top.Mkdir(names.PayloadName, GroupMode); err != nil {
 			return err
 		}
 	}
@@ -184,7 +196,7 @@ func Reopen(payload int, at protocol.Placed) (g *ControlGroup, err error) {
 	}
 	g.Payload, err = cgroup.FromFD(payload, where)
 	if !g.Managed {
-		g.Top = g.Payload
+		g.top = g.Payload
 	}
 	return g, err
 }
@@ -194,21 +206,22 @@ func (g *ControlGroup) Park() {
 	_ = g.Guards.Close() // a directory, or nil
 	g.Guards = nil
 	if g.Managed {
-		_ = g.Top.Close() // a directory, or nil
-		g.Top = nil
+		_ = g.top.Close() // a directory, or nil
+		g.top = nil
 	}
 }
 
-// whole is Top, which it opens again after Park; nil for a tree.
-func (g *ControlGroup) whole() *cgroup.Group {
-	if g.Top != nil || g.Payload == nil {
-		return g.Top
+// Top is the directory of the whole group: that of the scope, or else the payload. It opens what Park or a
+// brain's start has left closed. It is nil for a tree.
+func (g *ControlGroup) Top() *cgroup.Group {
+	if g.top != nil || g.Payload == nil {
+		return g.top
 	}
 	top, err := g.Payload.Parent()
 	if err != nil {
 		return g.Payload // it was removed: there is nothing above it any more
 	}
-	g.Top = top
+	g.top = top
 	return top
 }
 
@@ -220,12 +233,12 @@ func (g *ControlGroup) Remove() error {
 		case <-time.After(policy.ForgottenAfter):
 		}
 	}
-	if g.tree != nil || g.Managed && g.LeftToManager() {
+	if g.IsTree() || g.Managed && g.LeftToManager() {
 		return nil
 	}
 	err := g.RemoveWhole()
 	pause := time.Millisecond
-	for errors.Is(err, unix.EBUSY) && !Populated(g.whole()) && pause < time.Second {
+	for errors.Is(err, unix.EBUSY) && !Populated(g.Top()) && pause < time.Second {
 		// A process is dead, and has not ended its exit yet. time.Sleep may need two descriptors, of which a
 		// client can have left us none.
 		_ = unix.Nanosleep(&unix.Timespec{Nsec: int64(pause)}, nil)
@@ -236,12 +249,12 @@ func (g *ControlGroup) Remove() error {
 }
 
 // RemoveWhole removes the group with all empty directories in it.
-func (g *ControlGroup) RemoveWhole() error { return g.whole().Remove("../" + g.Dir) }
+func (g *ControlGroup) RemoveWhole() error { return g.Top().Remove("../" + g.Dir) }
 
 // RemoveLeaves removes a group without further directories.
 func (g *ControlGroup) RemoveLeaves() error {
 	for _, dir := range []string{names.PayloadName, names.GuardsName, "../" + g.Dir} {
-		if err := g.Top.RemoveLeaf(dir); err != nil { // only a scope has a leaf for guards
+		if err := g.Top().RemoveLeaf(dir); err != nil { // only a scope has a leaf for guards
 			return err
 		}
 	}
@@ -258,7 +271,7 @@ func (g *ControlGroup) AwaitAdoption() {
 // Close waits for the manager's answer: the request for a scope needs the descriptors.
 func (g *ControlGroup) Close() {
 	g.AwaitAdoption()
-	for _, c := range slices.Compact([]*cgroup.Group{g.Payload, g.Top, g.Guards}) {
+	for _, c := range slices.Compact([]*cgroup.Group{g.Payload, g.top, g.Guards}) {
 		_ = c.Close() // a directory, or nil
 	}
 }
@@ -271,7 +284,7 @@ func Frozen(g freeze.Target) bool {
 
 // Members returns the payload or, without a cgroup, the tree.
 func (g *ControlGroup) Members() freeze.Target {
-	if g.tree != nil {
+	if g.IsTree() {
 		return g.tree
 	}
 	return g.Payload
@@ -282,7 +295,7 @@ func (g *ControlGroup) PIDs() ([]int, error) { return g.Members().Members() }
 
 // Events is a descriptor with an event when the group may be empty, or -1.
 func (g *ControlGroup) Events() int {
-	if g.tree != nil {
+	if g.IsTree() {
 		return -1
 	}
 	fd, _ := g.Payload.OpenFile("cgroup.events", unix.O_RDONLY) // -1 after an error: the brain polls
@@ -295,7 +308,7 @@ func (g *ControlGroup) Directories() (payload, leaf int) { return g.Payload.FD()
 // MoveGuard makes a leaf for the guard in the scope. A directory with a process cannot hand controllers
 // down.
 func (g *ControlGroup) MoveGuard(guard int) (err error) {
-	if g.Guards, err = Leaf(g.Top); err != nil {
+	if g.Guards, err = Leaf(g.Top()); err != nil {
 		return err
 	}
 	err = g.Guards.Take(guard)
@@ -308,10 +321,10 @@ func (g *ControlGroup) MoveGuard(guard int) (err error) {
 // TakeOut moves a process of ours from the members to the guards beside the group. The guards of a scope
 // are in it, and another process there could keep it from being removed.
 func (g *ControlGroup) TakeOut(pid int) error {
-	if g.Payload == nil || g.Managed {
+	if g.IsTree() || g.Managed {
 		return proc.Unsupported("no guards beside the group")
 	}
-	parent, err := g.whole().Parent()
+	parent, err := g.Top().Parent()
 	if err != nil {
 		return err
 	}
@@ -328,8 +341,8 @@ func (g *ControlGroup) TakeOut(pid int) error {
 // where the groups of the backend cgroup are: whatever keeps a server from having one can have been left by
 // another server.
 func (g *ControlGroup) Beside() (parent *cgroup.Group, own string) {
-	if g.tree == nil {
-		parent, _ = g.whole().Parent() // nil, after an error
+	if !g.IsTree() {
+		parent, _ = g.Top().Parent() // nil, after an error
 		return parent, g.Dir
 	}
 	root, _, err := Position(0)
@@ -343,7 +356,7 @@ func (g *ControlGroup) Beside() (parent *cgroup.Group, own string) {
 
 // record sets an attribute that can be done without.
 func (g *ControlGroup) record(attr, text string) {
-	if g.tree == nil {
+	if !g.IsTree() {
 		_ = g.Payload.SetAttr(attr, text) // members can fill the space for attributes
 	}
 }
@@ -395,7 +408,7 @@ func (g *ControlGroup) AskToStop() error {
 // Adopt asks a manager to take the group over, if it is meant to be a scope.
 func (g *ControlGroup) Adopt() {
 	if g.AdoptBy != nil {
-		g.whole() // which is not opened by two goroutines at the same time
+		g.Top() // which is not opened by two goroutines at the same time
 		g.adopted = make(chan struct{})
 		go func() {
 			defer close(g.adopted)
@@ -408,7 +421,7 @@ func (g *ControlGroup) Adopt() {
 // directory when it is empty. If another process removes it first, systemd misses the event and keeps the
 // scope.
 func (g *ControlGroup) LeftToManager() bool {
-	_, err := g.whole().Read(names.GuardsName + "/cgroup.type")
+	_, err := g.Top().Read(names.GuardsName + "/cgroup.type")
 	return err == nil
 }
 
@@ -416,8 +429,8 @@ func (g *ControlGroup) LeftToManager() bool {
 // exits at once, or that has a threaded group. It checks again at each change of cgroup.events, also for a
 // freeze.
 func (g *ControlGroup) Nudge() {
-	if g.Managed && !Populated(g.whole()) && g.whole().Freeze() == nil {
-		_ = g.whole().Thaw() // it was removed
+	if g.Managed && !Populated(g.Top()) && g.Top().Freeze() == nil {
+		_ = g.Top().Thaw() // it was removed
 	}
 }
 
@@ -430,7 +443,7 @@ func (g *ControlGroup) Refused(why error) {
 // instances, which can be in use.
 func (g *ControlGroup) AwaitRemoval() (removed bool) {
 	for pause := time.Millisecond; pause < policy.ForgottenAfter; pause *= 2 {
-		if _, err := g.whole().Read("cgroup.type"); err != nil {
+		if _, err := g.Top().Read("cgroup.type"); err != nil {
 			return true
 		}
 		time.Sleep(pause)

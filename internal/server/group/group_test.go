@@ -81,7 +81,7 @@ func TestFrozenPlace(t *testing.T) {
 func TestTreeHasNoDirectory(t *testing.T) {
 	g := NewTree(names.NewID(), Below(freeze.Root{PID: os.Getpid(), PIDFD: -1}, 0))
 	g.Park()
-	if g.Tagged() == nil || g.whole() != nil {
+	if g.Tagged() == nil || g.Top() != nil {
 		t.Error("it has a directory")
 	}
 	if err := g.Remove(); err != nil {
@@ -99,14 +99,14 @@ func TestPark(t *testing.T) {
 	err := g.Make(parent, config)
 	if err == nil {
 		defer g.Close()
-		g.Guards, err = Leaf(g.Top)
+		g.Guards, err = Leaf(g.Top())
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	g.Park()
 	g.Park() // as that of a watcher that was never adopted
-	if g.Top != nil || g.Guards != nil {
+	if g.top != nil || g.Guards != nil {
 		t.Errorf("it has more than its payload: %+v", g)
 	}
 	if !g.LeftToManager() {

@@ -26,7 +26,7 @@ const limitStep = "mcpscope doctor"
 // Limit sets a limit, and records that its file has one. The first memory limit makes the kernel kill the
 // whole server when it is out of memory. A limit that fails leaves that as it was.
 func (g *ControlGroup) Limit(l cgroup.Limit) (now string, err error) {
-	if g.tree != nil {
+	if g.IsTree() {
 		return "", ErrNoGroup
 	}
 	limited := g.limitedFiles()
@@ -83,14 +83,14 @@ func (g *ControlGroup) OwnedAbove() int {
 	case g.Managed:
 		return 1
 	case g.InSession:
-		parent, err := g.whole().Parent()
+		parent, err := g.Top().Parent()
 		if err != nil {
 			return 0
 		}
 		defer parent.Close()
 		return 1 + OwnedAboveDirectory(parent, g.Backend)
 	}
-	return OwnedAboveDirectory(g.whole(), g.Backend)
+	return OwnedAboveDirectory(g.Top(), g.Backend)
 }
 
 // IsDelegated reports whether systemd has delegated a directory.
@@ -155,7 +155,7 @@ func (g *ControlGroup) limitsNow() map[string]string {
 
 // Figures reads the present figures; those of a tree are zero.
 func (g *ControlGroup) Figures() (f protocol.Figures) {
-	if g.tree != nil {
+	if g.IsTree() {
 		return f
 	}
 	f = protocol.Figures{MemoryMax: g.Payload.Number("memory.max"), Limits: g.limitsNow()}
@@ -174,7 +174,7 @@ func (g *ControlGroup) Figures() (f protocol.Figures) {
 // killedByOOMD: systemd-oomd counts its kills of a group in an attribute, and begins with that. It kills
 // groups without others in them, or with memory.oom.group.
 func (g *ControlGroup) killedByOOMD() bool {
-	for _, at := range []*cgroup.Group{g.Payload, g.whole()} {
+	for _, at := range []*cgroup.Group{g.Payload, g.Top()} {
 		if _, counted, _ := at.Attr("user.oomd_ooms"); counted { // not, if it can't be read
 			return true
 		}
@@ -185,7 +185,7 @@ func (g *ControlGroup) killedByOOMD() bool {
 // counted reads the file of the payload or, without that controller, of the directory above it. It is 0 if
 // neither has the file.
 func (g *ControlGroup) counted(file, key string) (n uint64, at *cgroup.Group) {
-	for _, at = range []*cgroup.Group{g.Payload, g.whole()} {
+	for _, at = range []*cgroup.Group{g.Payload, g.Top()} {
 		if b, err := at.Read(file); err == nil {
 			n, _ = proc.Keyed(b, key)
 			return n, at
@@ -205,7 +205,7 @@ func (g *ControlGroup) CountMemory() {
 	if !willBeAdopted {
 		_ = cgroup.EnableController(g.Payload, MemoryFile, g.OwnedAbove()) // it is not counted
 	}
-	if g.Top.Number(MemoryFile) != nil {
+	if g.Top().Number(MemoryFile) != nil {
 		g.record(attrMemory, "counted")
 	}
 }
@@ -216,5 +216,5 @@ func (g *ControlGroup) MemoryGroup() *cgroup.Group {
 	if _, counted, _ := g.Payload.Attr(attrMemory); !counted {
 		return nil
 	}
-	return g.whole()
+	return g.Top()
 }

@@ -231,7 +231,7 @@ func GuardsOf(dir *cgroup.Group, leaf string) (byID map[string]int, hidden bool)
 
 // GuardPID is the guard of a group, or 0. Its cost grows with the number of guards beside the group.
 func (g *ControlGroup) GuardPID() (pid int, hidden bool) {
-	beside, hidden := GuardsOf(g.Top, "../"+names.GuardsName)
+	beside, hidden := GuardsOf(g.Top(), "../"+names.GuardsName)
 	pid = beside[g.ID]
 	if pid > 0 || !g.Managed { // a guard that a member has pulled into its own group stops nothing
 		return pid, hidden
@@ -242,11 +242,11 @@ func (g *ControlGroup) GuardPID() (pid int, hidden bool) {
 
 // GuardInScope is the guard of a group that is a scope, if it is in the scope, or 0.
 func (g *ControlGroup) GuardInScope() (pid int, hidden bool) {
-	inLeaf, hidden := GuardsOf(g.Top, names.GuardsName)
+	inLeaf, hidden := GuardsOf(g.Top(), names.GuardsName)
 	if pid := inLeaf[g.ID]; pid > 0 {
 		return pid, hidden
 	}
-	atTop, _ := GuardsOf(g.Top, ".") // where a manager puts it before it has a leaf
+	atTop, _ := GuardsOf(g.Top(), ".") // where a manager puts it before it has a leaf
 	return atTop[g.ID], hidden
 }
 

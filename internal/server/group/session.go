@@ -39,7 +39,7 @@ func (g *ControlGroup) session() *cgroup.Group {
 	if !g.InSession || g.IsTree() {
 		return nil
 	}
-	dir, err := g.whole().Parent()
+	dir, err := g.Top().Parent()
 	if err == nil {
 		return dir
 	}

@@ -96,7 +96,7 @@ func (g *ControlGroup) tagOne(pid int) error {
 // EndWithTagged stops all of the group, also members in the directory above the payload, and then the
 // members that left it.
 func (g *ControlGroup) EndWithTagged(s freeze.Stop) ([]freeze.Stuck, error) {
-	s.Target = g.Top
+	s.Target = g.Top()
 	left, err := s.Run()
 	moved, tagErr := freeze.Stop{Target: g.Tagged()}.Run()
 	return freeze.AddStuck(left, moved), errors.Join(err, tagErr)
@@ -105,12 +105,12 @@ func (g *ControlGroup) EndWithTagged(s freeze.Stop) ([]freeze.Stuck, error) {
 // Tagged are the processes that carry the group's tag. Any user can make a directory with this id, and put
 // the tag on own processes. So only processes of the group's owner count, and no member of another server.
 func (g *ControlGroup) Tagged() *freeze.Tree {
-	return &freeze.Tree{Tag: TagOf(g.ID), Owner: g.Owner(), Spare: inAnotherGroup(g.whole())}
+	return &freeze.Tree{Tag: TagOf(g.ID), Owner: g.Owner(), Spare: inAnotherGroup(g.Top())}
 }
 
 // Owner is the user that made the group, or -1, which owns no process.
 func (g *ControlGroup) Owner() int {
-	if g.tree != nil {
+	if g.IsTree() {
 		return os.Getuid()
 	}
 	var st unix.Stat_t
@@ -151,7 +151,7 @@ func inAnotherGroup(own *cgroup.Group) func(proc.Stat) bool {
 // inUse reports whether a directory is a group that is armed and locked, and not our own.
 func inUse(root *cgroup.Group, dir string, own *cgroup.Group) bool {
 	g, err := Open(root, strings.TrimPrefix(dir, "/")) // if it was removed, the process has exited
-	used := err == nil && (own == nil || !g.Top.Same(own))
+	used := err == nil && (own == nil || !g.Top().Same(own))
 	if used {
 		_, armed, _ := g.Payload.Attr(AttrArmed)
 		used = armed && errors.Is(g.Payload.TryLock(unix.LOCK_SH), unix.EWOULDBLOCK)

@@ -82,7 +82,7 @@ func Judge(g *group.ControlGroup, parent *cgroup.Group, seen *Census, why Purpos
 		return Orphan, nil
 	case hasGuard:
 		return InUse, nil
-	case group.Populated(g.Top):
+	case group.Populated(g.Top()):
 		return Unclear, nil
 	}
 	return InUse, nil
@@ -95,7 +95,7 @@ func isHalted(g *group.ControlGroup, parent *cgroup.Group, guard int) bool {
 	if st.Stopped() {
 		return true
 	}
-	frozen := group.Frozen(g.Top)
+	frozen := group.Frozen(g.Top())
 	if leaf := GuardsIn(g); leaf != nil {
 		frozen = frozen || group.Frozen(leaf)
 		_ = leaf.Close() // a directory
@@ -108,7 +108,7 @@ func GuardsIn(g *group.ControlGroup) *cgroup.Group {
 	if !g.Managed {
 		return nil
 	}
-	leaf, _ := g.Top.Child(names.GuardsName) // nil, if it was removed
+	leaf, _ := g.Top().Child(names.GuardsName) // nil, if it was removed
 	return leaf
 }
 
@@ -179,8 +179,8 @@ func gatewayGuardLives(g *group.ControlGroup, guard protocol.Identity) bool {
 	if g.InSession { // the guard of its gateway is outside
 		beside += "../"
 	}
-	b, _ := g.Top.Read(beside + names.GuardsName + "/cgroup.procs") // none, without that leaf
-	pids, _ := proc.ParsePIDs(b)                                    // as far as they can be read
+	b, _ := g.Top().Read(beside + names.GuardsName + "/cgroup.procs") // none, without that leaf
+	pids, _ := proc.ParsePIDs(b)                                      // as far as they can be read
 	return slices.ContainsFunc(pids, func(pid int) bool {
 		st, err := proc.ReadStatus(pid)
 		return err == nil && st.Inside == guard.PID && isGatewayGuard(g, pid)

@@ -147,13 +147,13 @@ func orphanWithMember(t *testing.T, parent *cgroup.Group) func() bool {
 	g := newGroup(t, parent, "orphan")
 	member(t, g, g.Payload)
 	defer g.Close() // its lock is free then
-	return isRemoved(g.Top)
+	return isRemoved(g.Top())
 }
 
 func orphanWithoutMember(t *testing.T, parent *cgroup.Group) func() bool {
 	g := newGroup(t, parent, "orphan")
 	defer g.Close() // its lock is free then
-	return isRemoved(g.Top)
+	return isRemoved(g.Top())
 }
 
 // makeOld has a directory older than one that a launcher may still arm.

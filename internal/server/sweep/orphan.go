@@ -50,7 +50,7 @@ func classify(
 	if err != nil {
 		return foreign, err
 	}
-	if !isOurs && group.Populated(g.Top) {
+	if !isOurs && group.Populated(g.Top()) {
 		return foreign, nil
 	}
 	if !isOurs {
@@ -87,22 +87,22 @@ func conditionOf(verdict orphan.Verdict) condition {
 // wasArmed is false for a directory of another program, which can have such a name. An unarmed group with
 // members counts if a member carries its tag: the owner can remove the attribute.
 func wasArmed(g *group.ControlGroup) (bool, error) {
-	if g.Payload == nil {
+	if g.IsWithoutPayload() {
 		return false, nil
 	}
 	_, armed, err := g.Payload.Attr(group.AttrArmed)
-	if armed || err != nil || !group.Populated(g.Top) {
+	if armed || err != nil || !group.Populated(g.Top()) {
 		return armed, err
 	}
-	pids, err := g.Top.Members()
+	pids, err := g.Top().Members()
 	return slices.ContainsFunc(pids, group.TagOf(g.ID).On), err
 }
 
 // openGroup returns nil if the group was removed. A scope may have no payload.
 func openGroup(parent *cgroup.Group, dir string) (*group.ControlGroup, error) {
 	g, err := group.Open(parent, dir)
-	lacksPayload := g.Top != nil && errors.Is(err, unix.ENOENT)
-	if err == nil || lacksPayload {
+	wasNeverArmed := g.IsWithoutPayload() && errors.Is(err, unix.ENOENT)
+	if err == nil || wasNeverArmed {
 		return g, nil
 	}
 	g.Close()
@@ -168,18 +168,18 @@ func (s *sweeper) confirmOrphan(parent *cgroup.Group, dir string) (*group.Contro
 // was busy. A launcher that is only slow finds its group removed, or the lock taken, and takes the next
 // backend.
 func removeNeverArmed(g *group.ControlGroup) error {
-	if group.Age(g.Top) < policy.NewbornAge {
+	if group.Age(g.Top()) < policy.NewbornAge {
 		return nil
 	}
 	var st unix.Stat_t
-	_ = unix.Fstat(g.Top.FD(), &st) // it can't fail: the directory is open
+	_ = unix.Fstat(g.Top().FD(), &st) // it can't fail: the directory is open
 	if g.Payload != nil && g.Payload.TryLock(unix.LOCK_EX) != nil {
 		return nil // a launcher is arming it
 	}
 	g.Nudge()
 	// A cgroup of another program can have such a name (mcp-web-database). Ours are empty with a mode that no
 	// other program uses, or scopes with nothing but the leaves.
-	children, err := g.Top.Children()
+	children, err := g.Top().Children()
 	others := slices.ContainsFunc(children, func(name string) bool {
 		return !g.Managed || name != names.GuardsName && name != names.PayloadName
 	})
@@ -215,7 +215,7 @@ const (
 func End(g *group.ControlGroup, why Reason, grace time.Duration, dead func()) (Swept, error) {
 	of := g.Facts()
 	engine := g.Engine()
-	empty := !group.Populated(g.Top)
+	empty := !group.Populated(g.Top())
 	known := knownOf(g, of)
 	s := Swept{ID: g.ID, Name: of.Name, Dir: g.Dir}
 	command := []string{engine, "run"}
@@ -244,7 +244,7 @@ func End(g *group.ControlGroup, why Reason, grace time.Duration, dead func()) (S
 		return s, err
 	}
 	if guard := g.OpenGuard(); guard >= 0 { // it was halted, and exits when it runs
-		_ = g.Top.Thaw() // it was removed
+		_ = g.Top().Thaw() // it was removed
 		if leaf := orphan.GuardsIn(g); leaf != nil {
 			_ = leaf.ThawAlone() // it was removed
 			_ = leaf.Close()     // a directory

@@ -117,7 +117,7 @@ func wakeOrKillAskedLauncherOf(parent *cgroup.Group, dir string) {
 		return
 	}
 	defer g.Close()
-	if g.Payload == nil {
+	if g.IsWithoutPayload() {
 		return
 	}
 	_, armed, err := g.Payload.Attr(group.AttrArmed)

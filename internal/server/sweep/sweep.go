@@ -374,7 +374,7 @@ func isOver(g *group.ControlGroup) bool {
 	if group.Populated(g.Payload) {
 		return false
 	}
-	empty, err := freeze.AwaitEmpty(g.Top, time.Now().Add(exitWithin))
+	empty, err := freeze.AwaitEmpty(g.Top(), time.Now().Add(exitWithin))
 	if err != nil || !empty {
 		return false
 	}

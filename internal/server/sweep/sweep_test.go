@@ -281,7 +281,7 @@ func TestSweepOfSpoiledGroups(t *testing.T) {
 			g := newScope(t, parent, "spoiled", spoil == nil)
 			member(t, g, g.Payload)
 			if spoil == nil {
-				leaf, err := group.Leaf(g.Top) // as its manager's
+				leaf, err := group.Leaf(g.Top()) // as its manager's
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -122,10 +122,10 @@ func (u *unitStop) awaitServer(g *group.ControlGroup) {
 	if asks.After(u.asks) {
 		asks = u.asks
 	}
-	ended, err := freeze.AwaitEmpty(g.Top, asks)
+	ended, err := freeze.AwaitEmpty(g.Top(), asks)
 	if !ended && err == nil && u.kills && of.Guard.PID > 0 {
 		if g.AskToStop() == nil {
-			ended, _ = freeze.AwaitEmpty(g.Top, u.ends) // an error: it was removed
+			ended, _ = freeze.AwaitEmpty(g.Top(), u.ends) // an error: it was removed
 		}
 	}
 	if ended {
