@@ -152,7 +152,7 @@ var unnoticed = []mechanism{
 	without("the second measurement of a frozen server",
 		one(idle+"policy.go", "if isSame && usage.Tied == \"\" && s.Pending() == \"\" {", "if isSame || err == nil {"),
 		tests("internal/server/idle", "SecondLook")),
-	without("the thaw by input", one(brain+"looks.go", "\t\ta.loop.Again(int(a.client.Input), loop.TokenInput)\n", ""),
+	without("the thaw by input", one(brain+"looks.go", "\t\ta.loop.Again(int(a.client.Server.Input), loop.TokenInput)\n", ""),
 		tests("test/e2e", "IdleServerAnswers|IdleServerInAMessage")),
 	without("the thaw by a signal", one(brain+"news.go", "\t\tdecided.ForwardedRead = launched.Forwarded\n\t\tn.actor.report(lifecycle.Woken)\n", "\t\tdecided.ForwardedRead = launched.Forwarded\n"),
 		tests("test/e2e", "IdleServerGetsSignals")),

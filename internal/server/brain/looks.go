@@ -103,7 +103,7 @@ func (a *actor) newSleeper(after time.Duration, isSaved bool) *idle.Sleeper {
 		s.Note("never frozen when idle: it is not in a cgroup of its own")
 		return nil
 	}
-	if err := a.loop.Add(int(a.client.Input), loop.TokenInput); err != nil { // input would not thaw it
+	if err := a.loop.Add(int(a.client.Server.Input), loop.TokenInput); err != nil { // input would not thaw it
 		s.Note("never frozen when idle: " + err.Error())
 		return nil
 	}
@@ -111,7 +111,7 @@ func (a *actor) newSleeper(after time.Duration, isSaved bool) *idle.Sleeper {
 	if isSaved {
 		rule = idle.Restore(after, &s.Page.Looks.Policy, fromMonotonic)
 	}
-	rule.IsAgent = a.client.Terminal >= 0
+	rule.IsAgent = a.client.Server.Terminal >= 0
 	sleeper := idle.NewSleeper(rule, s.Group, a.client)
 	if after < policy.IdleFreezeLeast {
 		s.Note("an idle-freeze below " + policy.IdleFreezeLeast.String() + " can freeze " + within(rule))
@@ -149,7 +149,7 @@ func (a *actor) checkIdle() {
 		}
 		a.sleeper.MarkFrozen(now)
 		a.report(lifecycle.MembersFrozen)
-		a.loop.Again(int(a.client.Input), loop.TokenInput)
+		a.loop.Again(int(a.client.Server.Input), loop.TokenInput)
 	case idle.Wake:
 		a.report(lifecycle.Woken)
 	case idle.None, idle.Reclaimed:

@@ -111,12 +111,14 @@ func clientOn(p *page.Page, known protocol.ClientSide) *client.Side {
 	return &client.Side{
 		ClientSide: known,
 		Stdin:      client.Watch(p.FD.Stdin),
-		Input:      client.Watch(p.FD.Input),
 		Stdout:     client.Watch(p.FD.Stdout),
-		Room:       [2]client.Watch{client.Watch(p.FD.Room[0]), client.Watch(p.FD.Room[1])},
-		Terminal:   client.Terminal(p.FD.Terminal),
 		PIDFD:      int(p.FD.Client),
-		Main:       -1,
+		Server: client.ServerSide{
+			Input:    client.Watch(p.FD.Input),
+			Room:     [2]client.Watch{client.Watch(p.FD.Room[0]), client.Watch(p.FD.Room[1])},
+			Terminal: client.Terminal(p.FD.Terminal),
+			Main:     -1,
+		},
 	}
 }
 
@@ -129,7 +131,7 @@ func (b *Brain) TakeOverInWatcher(in *client.Side) error {
 		return nil
 	}
 	b.actor.resumeLooks()
-	if in.Main < 0 { // it has ended without a watcher
+	if in.Server.Main < 0 { // it has ended without a watcher
 		b.Loop.Report(loop.TokenMain)
 	}
 	return in.Add(b.Loop)

@@ -22,13 +22,19 @@ import (
 // Side is the client's side of a server, in descriptors that can be passed to a brain.
 type Side struct {
 	protocol.ClientSide
-	Stdin  Watch
-	Input  Watch // what is unread
-	Stdout Watch
-	Room   [2]Watch // in stdout and stderr
+	Stdin  Watch // the hang-up of the client's end
+	Stdout Watch // the same
+	PIDFD  int   // the client, or -1 where its death does not matter
+	Server ServerSide
+}
+
+// ServerSide has the descriptors for the other side of the same streams: whether the server reads and can
+// write.
+type ServerSide struct {
+	Input Watch    // what is unread
+	Room  [2]Watch // in stdout and stderr
 	// Terminal is stdin, if that is one whose program is frozen when it is idle. Then Input is its input.
 	Terminal Terminal
-	PIDFD    int // the client, or -1 where its death does not matter
 	Main     int // pidfd of the main process, if the client has started it; or -1
 	// Members are the processes of a server that the client has started; otherwise it is nil. Such a server
 	// has no Input and Room, and the members' own descriptors serve instead: a gateway can have hundreds of
@@ -36,9 +42,22 @@ type Side struct {
 	Members func() []int
 }
 
+// noServerSide has no descriptor.
+func noServerSide() ServerSide {
+	return ServerSide{Input: -1, Room: [2]Watch{-1, -1}, Terminal: -1, Main: -1}
+}
+
+// OfChild is the side of a server that the client has started, before its input is watched.
+func OfChild(main int, members func() []int) ServerSide {
+	s := noServerSide()
+	s.Main = main
+	s.Members = members
+	return s
+}
+
 // WatchParent watches our descriptors 0 and 1, and our parent.
 func WatchParent(p policy.Policy) (*Side, error) {
-	in := &Side{PIDFD: -1, Main: -1}
+	in := &Side{PIDFD: -1, Server: noServerSide()}
 	in.Where, _ = proc.ReadCgroup(0) // none, without cgroup2
 	err := in.watch(0, 1, 2)
 	if err == nil && in.matters(p.OnClientDeath) {
@@ -65,9 +84,9 @@ func (in *Side) matters(death policy.ClientDeath) bool {
 // watchTerminal watches the input of a terminal that is descriptor 0. The kernel reports it to processes of
 // another session, too, and none of it is read.
 func (in *Side) watchTerminal() (err error) {
-	in.Terminal, err = openTerminal(0)
-	if err == nil && in.Terminal >= 0 {
-		in.Input, err = newWatch(0, input)
+	in.Server.Terminal, err = openTerminal(0)
+	if err == nil && in.Server.Terminal >= 0 {
+		in.Server.Input, err = newWatch(0, input)
 	}
 	return err
 }
@@ -82,7 +101,7 @@ type Child struct {
 
 // WatchChild watches the descriptors 0 and 1 of a process. held is a descriptor that must stay open, or -1.
 func WatchChild(r Child) (in *Side, held int, err error) {
-	in = &Side{PIDFD: r.ClientPIDFD, Main: r.PIDFD}
+	in = &Side{PIDFD: r.ClientPIDFD, Server: OfChild(r.PIDFD, nil)}
 	held = -1
 	stdin, refused := unix.PidfdGetfd(r.PIDFD, 0, 0) // for all but an ancestor, by yama
 	if refused != nil {
@@ -95,7 +114,7 @@ func WatchChild(r Child) (in *Side, held int, err error) {
 	stdout, _ := unix.PidfdGetfd(r.PIDFD, 1, 0)
 	defer unix.Close(stdout) // EBADF for -1
 	if err = in.watchEnds(stdin, stdout); err == nil && r.Idle && in.Conveyed {
-		in.Input, err = newWatch(stdin, input)
+		in.Server.Input, err = newWatch(stdin, input)
 	}
 	return in, held, err
 }
@@ -114,7 +133,7 @@ func (in *Side) Rewatch(idle bool) (held int) {
 		}
 	}()
 	if idle {
-		in.Input, _ = newWatch(stdin, input) // -1 without a descriptor: then it is never frozen
+		in.Server.Input, _ = newWatch(stdin, input) // -1 without a descriptor: then it is never frozen
 	}
 	if in.Socket || !in.Stdin.Unheld() {
 		return held
@@ -145,7 +164,7 @@ func (in *Side) look(number int, file protocol.File, events int16) (now int16, h
 // copyOf returns a copy of the descriptor of a member, or -1 if none has that file there. It is for a moment
 // alone: with it the client sees no end.
 func (in *Side) copyOf(number int, file protocol.File) (fd int) {
-	for _, pid := range in.Members() {
+	for _, pid := range in.Server.Members() {
 		pidfd, err := unix.PidfdOpen(pid, 0)
 		if err != nil {
 			continue // it has ended
@@ -179,13 +198,13 @@ func (r Child) openStdin() int {
 func (in *Side) watch(stdin, stdout, stderr int) error {
 	err := in.watchEnds(stdin, stdout)
 	if err == nil && in.Conveyed {
-		in.Input, err = newWatch(stdin, input)
+		in.Server.Input, err = newWatch(stdin, input)
 	}
 	if err == nil {
-		in.Room[0], err = newWatch(stdout, room)
+		in.Server.Room[0], err = newWatch(stdout, room)
 	}
 	if err == nil {
-		in.Room[1], err = newWatch(stderr, room)
+		in.Server.Room[1], err = newWatch(stderr, room)
 	}
 	return err
 }
@@ -194,9 +213,6 @@ func (in *Side) watch(stdin, stdout, stderr int) error {
 func (in *Side) watchEnds(stdin, stdout int) (err error) {
 	in.Stdin = -1
 	in.Stdout = -1
-	in.Input = -1
-	in.Terminal = -1
-	in.Room = [2]Watch{-1, -1}
 	file, kind := Identify(stdin, "")
 	in.Socket = kind == unix.S_IFSOCK
 	in.Conveyed = in.Socket || kind == unix.S_IFIFO
@@ -225,12 +241,13 @@ func Identify(fd int, link string) (f protocol.File, kind uint32) {
 
 // Close closes the sets, which another process may have inherited, and no pidfd: a caller may share it.
 func (in *Side) Close() {
-	for _, w := range []*Watch{&in.Stdin, &in.Input, &in.Stdout, &in.Room[0], &in.Room[1]} {
+	server := &in.Server
+	for _, w := range []*Watch{&in.Stdin, &in.Stdout, &server.Input, &server.Room[0], &server.Room[1]} {
 		_ = unix.Close(int(*w)) // nothing to flush; EBADF for -1
 		*w = -1
 	}
-	_ = unix.Close(int(in.Terminal)) // no data can be lost; EBADF for -1
-	in.Terminal = -1
+	_ = unix.Close(int(server.Terminal)) // no data can be lost; EBADF for -1
+	server.Terminal = -1
 }
 
 // openClient returns a pidfd of our parent, or -1 if that is init: then init is not the client, or its end
@@ -254,35 +271,35 @@ func (in *Side) Unread() bool {
 		s, _ := findSocket(in.File.Ino)
 		return s.unread > 0
 	}
-	if in.Input < 0 && in.Members != nil {
+	if in.Server.Input < 0 && in.Server.Members != nil {
 		events, _ := in.look(0, in.File, unix.POLLIN) // none without such a member
 		return events&unix.POLLIN != 0
 	}
-	return in.Input.Readable()
+	return in.Server.Input.Readable()
 }
 
 // Blocked reports whether the server's output waits for the client.
 func (in *Side) Blocked() bool {
-	if in.Room[0] < 0 && in.Members != nil {
+	if in.Server.Room[0] < 0 && in.Server.Members != nil {
 		events, has := in.look(1, in.Output, unix.POLLOUT)
 		return has && events == 0
 	}
-	return in.Room[0].Full()
+	return in.Server.Room[0].Full()
 }
 
 // BlockedErrors reports whether a member waits to write to stderr.
 func (in *Side) BlockedErrors() bool {
-	if in.Room[1] < 0 && in.Members != nil {
+	if in.Server.Room[1] < 0 && in.Server.Members != nil {
 		waits := func(pid int) bool { return !AwaitRoom(pid, 2, 0) }
-		return slices.ContainsFunc(in.Members(), waits)
+		return slices.ContainsFunc(in.Server.Members(), waits)
 	}
-	return in.Room[1].Full()
+	return in.Server.Room[1].Full()
 }
 
 // Add has a loop report the events of this side.
 func (in *Side) Add(to *loop.Loop) error {
 	return errors.Join(to.Add(int(in.Stdin), loop.TokenStdin), to.Add(int(in.Stdout), loop.TokenStdout),
-		to.Add(in.PIDFD, loop.TokenClient), to.Add(in.Main, loop.TokenMain))
+		to.Add(in.PIDFD, loop.TokenClient), to.Add(in.Server.Main, loop.TokenMain))
 }
 
 // Watch is an epoll set with one descriptor registered in it, or -1. It polls readable while there is an

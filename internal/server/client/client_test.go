@@ -159,7 +159,7 @@ func TestUnread(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := &Side{}
+	in := &Side{Server: noServerSide()}
 	if err := in.watch(fds[1], -1, -1); err != nil || !in.Socket {
 		t.Fatalf("socket: %v, %v", in.Socket, err)
 	}
@@ -219,10 +219,10 @@ func TestLookAtMembers(t *testing.T) {
 				t.Fatal(held, err)
 			}
 			defer side.Close()
-			if side.Input >= 0 || side.Room != [2]Watch{-1, -1} {
+			if side.Server.Input >= 0 || side.Server.Room != [2]Watch{-1, -1} {
 				t.Errorf("it has more than the ends: %+v", side)
 			}
-			side.Members = func() []int { return []int{os.Getpid(), cmd.Process.Pid} }
+			side.Server.Members = func() []int { return []int{os.Getpid(), cmd.Process.Pid} }
 			want := func(when string, unread, blocked bool) {
 				t.Helper()
 				if got := side.Unread(); got != unread {
@@ -243,7 +243,7 @@ func TestLookAtMembers(t *testing.T) {
 				_, err = unix.Write(writeOut, make([]byte, 4096))
 			}
 			want("with input and output", true, true)
-			if held := side.Rewatch(true); held >= 0 || !side.Input.Readable() {
+			if held := side.Rewatch(true); held >= 0 || !side.Server.Input.Readable() {
 				t.Errorf("the input is not watched again; it holds %d", held)
 			}
 			side.Close()
@@ -253,7 +253,7 @@ func TestLookAtMembers(t *testing.T) {
 				t.Error("another file counts as stdout")
 			}
 			side.Output = file
-			side.Members = func() []int { return nil }
+			side.Server.Members = func() []int { return nil }
 			if side.Blocked() {
 				t.Error("without a member its output is blocked")
 			}
@@ -290,7 +290,7 @@ func TestRewatchOfAHeldStdin(t *testing.T) {
 	}()
 	child := Child{PID: cmd.Process.Pid}
 	own := child.openStdin()
-	side := &Side{Input: -1, Stdout: -1, Room: [2]Watch{-1, -1}, Members: func() []int { return []int{child.PID} }}
+	side := &Side{Stdout: -1, Server: OfChild(-1, func() []int { return []int{child.PID} })}
 	if err := side.watchEnds(own, -1); err != nil {
 		t.Fatal(err)
 	}
@@ -300,7 +300,7 @@ func TestRewatchOfAHeldStdin(t *testing.T) {
 		t.Fatal("it does not depend on what the watcher held: nothing is tried here")
 	}
 	held := side.Rewatch(false)
-	if held < 0 || side.Input >= 0 || side.Stdin.Unheld() || side.Stdin.Fired() {
+	if held < 0 || side.Server.Input >= 0 || side.Stdin.Unheld() || side.Stdin.Fired() {
 		t.Errorf("it holds %d: %+v", held, side)
 	}
 	_ = unix.Close(write)
@@ -321,7 +321,7 @@ func (g group) Members() ([]int, error) { return g.pids, nil }
 // The other end of stdin may be on its way between two processes: then another process can still write to it.
 func TestEndInAMessage(t *testing.T) {
 	read, write := pipe(t)
-	in := &Side{}
+	in := &Side{Server: noServerSide()}
 	if err := in.watch(read, -1, -1); err != nil {
 		t.Fatal(err)
 	}
@@ -373,7 +373,7 @@ func TestClientThatMatters(t *testing.T) {
 		policy.IgnoreClientDeath: {false, false},
 	} {
 		for i, conveyed := range []bool{false, true} {
-			in := &Side{}
+			in := &Side{Server: noServerSide()}
 			in.Conveyed = conveyed
 			if got := in.matters(death); got != want[i] {
 				t.Errorf("%s, a pipe: %t: %t, want %t", death, conveyed, got, want[i])

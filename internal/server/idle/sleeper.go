@@ -127,7 +127,7 @@ func (s *Sleeper) Usage() (Usage, error) {
 	u := Usage{CPU: cpu}
 	pids, err := s.Group.Payload.Members()
 	if s.isAgent() && err == nil {
-		return agentUsage(pids, s.Client.Terminal)
+		return agentUsage(pids, s.Client.Server.Terminal)
 	}
 	for _, pid := range pids {
 		read, written, err := Traffic(pid)
@@ -146,7 +146,7 @@ func (s *Sleeper) Usage() (Usage, error) {
 // writes the rest.
 func (s *Sleeper) Pending() string {
 	switch in := s.Client; {
-	case in.Input.Readable():
+	case in.Server.Input.Readable():
 		return "it does not read its input"
 	case in.Blocked() || in.BlockedErrors():
 		return "the client does not read its output"
@@ -158,9 +158,9 @@ func (s *Sleeper) Pending() string {
 // neither is counted. So one that has a socket and has not written an answer to initialize is left alone.
 func (s *Sleeper) Obstacle(u Usage) string {
 	switch in := s.Client; {
-	case in.Input < 0:
+	case in.Server.Input < 0:
 		return "its stdin is neither a pipe nor a socket"
-	case in.Input.Unheld():
+	case in.Server.Input.Unheld():
 		return "it has replaced its stdin"
 	case in.Socket && u.Written < greeting:
 		return unwritten
@@ -184,7 +184,7 @@ func (s *Sleeper) Obstacle(u Usage) string {
 
 // agentsObstacle is the rest of Obstacle for an agent, whose open files Usage has just examined.
 func (s *Sleeper) agentsObstacle(pids []int) string {
-	isRaw, err := s.Client.Terminal.IsRaw()
+	isRaw, err := s.Client.Server.Terminal.IsRaw()
 	switch {
 	case err != nil:
 		return "its terminal can't be examined"

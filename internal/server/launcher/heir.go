@@ -97,12 +97,8 @@ func (h *Heir) load(p *page.Page, k page.Kept, waits *loop.Loop) (*TakenServer, 
 		ClientSide: t.Config.Side,
 		Stdin:      client.Watch(k.Stdin),
 		Stdout:     client.Watch(k.Stdout),
-		Input:      -1,
-		Room:       [2]client.Watch{-1, -1},
-		Terminal:   -1,
 		PIDFD:      h.ClientPIDFD(t.Config.Client),
-		Main:       -1,
-		Members:    membersOf(t.server),
+		Server:     client.OfChild(-1, membersOf(t.server)),
 	}
 	return t, nil
 }
@@ -111,7 +107,7 @@ func (h *Heir) load(p *page.Page, k page.Kept, waits *loop.Loop) (*TakenServer, 
 // server.
 func (h *Heir) watchAgain(t *TakenServer) error {
 	main, err := openProcess(t.Config.Main)
-	t.client.Main = main
+	t.client.Server.Main = main
 	if err != nil {
 		return err
 	}

@@ -103,10 +103,10 @@ func (m *making) openPage() error {
 	side := m.client
 	p.FD.Stdin = int32(side.Stdin)
 	p.FD.Stdout = int32(side.Stdout)
-	p.FD.Input = int32(side.Input)
-	p.FD.Room = [2]int32{int32(side.Room[0]), int32(side.Room[1])}
+	p.FD.Input = int32(side.Server.Input)
+	p.FD.Room = [2]int32{int32(side.Server.Room[0]), int32(side.Server.Room[1])}
 	p.FD.Client = int32(side.PIDFD)
-	p.FD.Terminal = int32(side.Terminal)
+	p.FD.Terminal = int32(side.Server.Terminal)
 	return nil
 }
 

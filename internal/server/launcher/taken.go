@@ -76,7 +76,7 @@ func (m *making) prepareChild(r client.Child) (held int, err error) {
 	if err != nil {
 		return held, err
 	}
-	m.client.Members = membersOf(m.server)
+	m.client.Server.Members = membersOf(m.server)
 	c.Main, err = group.Identify(r.PID)
 	if err != nil {
 		return held, err
@@ -107,7 +107,7 @@ func membersOf(s *brain.Server) func() []int {
 
 // Take puts the process into the group, when the client's guard keeps that. Guide or Release has to follow.
 func (t *TakenServer) Take(pid int) error {
-	if err := t.TakeAlso(pid, t.client.Main); err != nil {
+	if err := t.TakeAlso(pid, t.client.Server.Main); err != nil {
 		return err
 	}
 	return t.server.Page.SetDirectories() // none, for our guard
@@ -194,7 +194,7 @@ func (t *TakenServer) Prove(limits cgroup.Limits, why string) error {
 func (t *TakenServer) IsProven() bool { return !t.server.Page.Order.Unproven }
 
 // Main is a pidfd of the main process and its pid; the pidfd is -1 if that has ended.
-func (t *TakenServer) Main() (pid, pidfd int) { return t.Config.Main.PID, t.client.Main }
+func (t *TakenServer) Main() (pid, pidfd int) { return t.Config.Main.PID, t.client.Server.Main }
 
 // ListMembers lists the processes of the group of a server.
 func ListMembers(t *TakenServer) []int {
@@ -396,9 +396,9 @@ func closeWatched(t *TakenServer) {
 	t.brain.CloseHeld()
 	_ = unix.Close(t.brain.Events) // a file that is only read, or -1
 	if t.client != nil {
-		_ = unix.Close(t.client.Main)       // a pidfd, or -1
-		_ = unix.Close(int(t.client.Input)) // an epoll set, or -1
-		t.client.Input = -1
+		_ = unix.Close(t.client.Server.Main)       // a pidfd, or -1
+		_ = unix.Close(int(t.client.Server.Input)) // an epoll set, or -1
+		t.client.Server.Input = -1
 	}
 }
 
