@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path"
 	"runtime"
 	"runtime/debug"
 
@@ -89,7 +88,7 @@ func (v *gatewayRun) become(flags, operands []string) int {
 
 // agentName is that of the program behind mcpscope run, which may be in front of an agent to freeze it.
 func agentName(command []string) string {
-	if len(command) > 2 && path.Base(command[0]) == "mcpscope" && command[1] == "run" {
+	if name.IsRun(command) {
 		behind, _, err := settings.Defaults().FromArguments(settings.Run, command[2:])
 		if err == nil && len(behind) > 0 {
 			return name.Derive(behind)

@@ -2,6 +2,8 @@
 
 package gateway
 
+import "github.com/mcpscope/mcpscope/internal/name"
+
 // facts are the input of judge. They are read once: see reader.
 type facts struct {
 	// ignored is a reason to decide nothing. The facts below are not known then.
@@ -169,7 +171,7 @@ var ofSharedStdin = [kinships]map[Verdict]sharedStdin{
 }
 
 func judgeCandidate(f *facts, verdict Verdict) sharedStdin {
-	if f.candidate != noCandidate && runsServer(f.Argv) { // it makes a group for its server
+	if f.candidate != noCandidate && name.IsRun(f.Argv) { // it makes a group for its server
 		return sharedStdin{step: dismissCandidate}
 	}
 	return ofSharedStdin[f.candidate][verdict]

@@ -4,13 +4,11 @@ package gateway
 
 import (
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 
 	"github.com/mcpscope/mcpscope/internal/glob"
 	"github.com/mcpscope/mcpscope/internal/name"
-	"github.com/mcpscope/mcpscope/internal/programs"
 )
 
 // Caller is a process that is about to execute a program.
@@ -127,15 +125,8 @@ func givesProgram(kind name.Kind, flag string) bool {
 	return strings.ContainsAny(flag, "cmepr")
 }
 
-// runsServer reports whether a program is mcpscope run.
-func runsServer(argv []string) bool { return isMcpscope(argv) && argv[1] == "run" }
-
 // isMcpscope reports whether a program is mcpscope, and no gateway. It makes a group itself, and its server
 // needs no other. That holds for its guard too, which is re-parented to a gateway that is a subreaper.
 func isMcpscope(argv []string) bool {
-	if len(argv) < 2 || argv[1] == "gateway" {
-		return false
-	}
-	base := path.Base(argv[0])
-	return base == programs.Runner || base == programs.Tool
+	return len(argv) > 1 && name.IsMcpscope(argv[0]) && argv[1] != "gateway"
 }

@@ -234,6 +234,18 @@ func FuzzContainerOf(f *testing.F) {
 	})
 }
 
+// A launcher is known by the program and its command, under both names and any path.
+func TestIsRun(t *testing.T) {
+	for line, want := range map[string]bool{
+		"mcpscope run": true, "/usr/bin/mcpscope run -- git": true, "mcpscopectl run -- git": true,
+		"mcpscope gateway -- git": false, "mcpscope": false, "": false, "docker run git": false,
+	} {
+		if got := IsRun(strings.Fields(line)); got != want {
+			t.Errorf("%q: %t", line, got)
+		}
+	}
+}
+
 func TestMCP(t *testing.T) {
 	for line, want := range map[string]string{
 		"uvx mcp-server-time":          "mcp-server-time",

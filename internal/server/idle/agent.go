@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"fmt"
 	"hash/fnv"
-	"path"
 	"slices"
 	"time"
 
@@ -115,8 +114,7 @@ func fileAt(pid, number int) file {
 
 // isLauncher reports whether a process is mcpscope run. Its server is in another group, and stays awake.
 func isLauncher(pid int) bool {
-	argv := proc.Arguments(pid, argumentsMost)
-	return len(argv) > 1 && path.Base(argv[0]) == "mcpscope" && argv[1] == "run"
+	return name.IsRun(proc.Arguments(pid, argumentsMost))
 }
 
 // sortOthers finds the servers. A process that a server is started by, such as npx, has the same stdin, and
