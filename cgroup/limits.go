@@ -101,11 +101,17 @@ func ParseLimits(s string) ([]Limit, error) {
 // ParseMemory reads a size of at least 1 MiB; a smaller one lacks its unit. K, M, G and T are powers of 1024.
 func ParseMemory(s string) (string, error) {
 	text, err := parseSize(s)
-	if n, _ := strconv.ParseUint(text, 10, 64); err == nil && text != none && n < 1<<20 {
+	if err != nil || text == none {
+		return text, err
+	}
+	switch n, _ := strconv.ParseUint(text, 10, 64); { // parseSize has made the text
+	case n == 0:
+		return "", fmt.Errorf("%q is too small: nothing runs with less than 1M; no limit is max", s)
+	case n < 1<<20:
 		return "", fmt.Errorf("%q is too small: nothing runs with less than 1M; did you mean %sM?",
 			s, strings.TrimRight(s, "K"))
 	}
-	return text, err
+	return text, nil
 }
 
 func parseSize(s string) (string, error) {

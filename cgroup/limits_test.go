@@ -32,6 +32,15 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// A size without its unit is meant in M. 0 may stand for no limit.
+func TestParseMemoryAdvises(t *testing.T) {
+	for in, want := range map[string]string{"512": "did you mean 512M?", "800K": "did you mean 800M?", "0": "no limit is max", "0K": "no limit is max"} {
+		if _, err := ParseMemory(in); err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", in, err, want)
+		}
+	}
+}
+
 func TestParseFileAndValue(t *testing.T) {
 	for in, want := range map[string]string{
 		"memory.max=1G": "memory.max=1073741824", "memory.min= 64M ": "memory.min=67108864", "pids.max=max": "pids.max=max", "memory.oom.group=0": "memory.oom.group=0", "cpu.max=150%": "cpu.max=150000 100000",
