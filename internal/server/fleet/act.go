@@ -90,13 +90,14 @@ func (s *Listed) RequestStop() error {
 	return backend.RequestStop(guard)
 }
 
-func (s *Listed) freezeMembers() error {
-	for deadline := time.Now().Add(frozenWithin); !freeze.Freeze(s.members); {
-		if err := s.members.Freeze(); err != nil {
+// freezeAll freezes a server or a whole session. After an error the caller thaws those that have stopped.
+func freezeAll(members freeze.Target) error {
+	for deadline := time.Now().Add(frozenWithin); !freeze.Freeze(members); {
+		if err := members.Freeze(); err != nil {
 			return fmt.Errorf("freeze: %w", err)
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("freeze: not all members have stopped: %w", unix.EAGAIN)
+			return fmt.Errorf("freeze: not all processes have stopped: %w", unix.EAGAIN)
 		}
 	}
 	return nil
@@ -114,7 +115,7 @@ func (s *Listed) Freeze() (isChange bool, err error) {
 			return false, fmt.Errorf("freeze: %w", err)
 		}
 	}
-	if err := s.freezeMembers(); err != nil {
+	if err := freezeAll(s.members); err != nil {
 		if isChange { // otherwise it would be frozen later, for good
 			_, _ = s.Thaw() // the first error is the one that matters
 		}

@@ -228,11 +228,9 @@ func (s *Session) Freeze() (isChange bool, err error) {
 			return false, err
 		}
 	}
-	for deadline := time.Now().Add(frozenWithin); !freeze.Freeze(s.dir); {
-		if time.Now().After(deadline) {
-			_ = s.dir.ThawAlone() // as it was
-			return false, fmt.Errorf("freeze: not all processes have stopped: %w", unix.EAGAIN)
-		}
+	if err := freezeAll(s.dir); err != nil {
+		_ = s.dir.ThawAlone() // as it was
+		return false, err
 	}
 	return true, nil
 }
