@@ -119,7 +119,8 @@ func isNewborn(session *cgroup.Group) bool {
 	if isClaimed && err == nil {
 		return false
 	}
-	return group.Age(session) < policy.NewbornAge
+	age, _ := group.Made(session)
+	return age < policy.NewbornAge
 }
 
 // lockSession keeps a sweep from removing a session that its agent has not entered yet. It waits for a sweep

@@ -461,11 +461,12 @@ func (g *ControlGroup) Engine() string {
 	return engine
 }
 
-// Age is the time since a directory was made, or since one in it was made or removed.
-func Age(dir *cgroup.Group) time.Duration {
+// Made describes how a directory was made: how long ago, or how long ago one in it was made or removed, and
+// with which permissions.
+func Made(dir *cgroup.Group) (age time.Duration, mode uint32) {
 	var st unix.Stat_t
 	_ = unix.Fstat(dir.FD(), &st) // it can't fail: the directory is open
-	return time.Since(time.Unix(st.Mtim.Unix()))
+	return time.Since(time.Unix(st.Mtim.Unix())), st.Mode & 0o777
 }
 
 // Populated takes an unreadable state for populated: a member that does not exist costs time, and the

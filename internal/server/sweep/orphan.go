@@ -168,11 +168,10 @@ func (s *sweeper) confirmOrphan(parent *cgroup.Group, dir string) (*group.Contro
 // was busy. A launcher that is only slow finds its group removed, or the lock taken, and takes the next
 // backend.
 func removeNeverArmed(g *group.ControlGroup) error {
-	if group.Age(g.Top()) < policy.NewbornAge {
+	age, mode := group.Made(g.Top())
+	if age < policy.NewbornAge {
 		return nil
 	}
-	var st unix.Stat_t
-	_ = unix.Fstat(g.Top().FD(), &st) // it can't fail: the directory is open
 	if g.Payload != nil && g.Payload.TryLock(unix.LOCK_EX) != nil {
 		return nil // a launcher is arming it
 	}
@@ -183,7 +182,7 @@ func removeNeverArmed(g *group.ControlGroup) error {
 	others := slices.ContainsFunc(children, func(name string) bool {
 		return !g.Managed || name != names.GuardsName && name != names.PayloadName
 	})
-	hasOurMode := st.Mode&0o777 == group.GroupMode
+	hasOurMode := mode == group.GroupMode
 	if err != nil || others || len(children) == 0 && !hasOurMode && !g.Managed {
 		return err
 	}
