@@ -99,9 +99,11 @@ func adopt(g *group.ControlGroup, kind systemd.Kind, c *protocol.Config, guard f
 	if !group.Populated(g.Payload) || linux.Ended(guard.PIDFD) { // its pid may be another process's by now
 		return
 	}
+	// The pid is the guard's while the request is sent. A busy manager may handle it when the guard has ended
+	// and another process has the number: MoveGuard moves that process out. PIDFDs= would need systemd 255.
 	err = conn.Start(scope(g.Dir, names.Slice, kind, c, guard.PID))
 	if err == nil || errors.Is(err, systemd.ErrExists) { // a brain that was killed has requested it
-		err = g.MoveGuard(guard.PID)
+		err = g.MoveGuard(guard)
 	}
 	switch {
 	case err == nil: // from now on the directory may hand controllers down; a limit reports the error
@@ -139,7 +141,7 @@ func (p Place) startScope(w Wanted) (*group.ControlGroup, error) {
 		return nil, err
 	}
 	if err = g.Arm(w.Config); err == nil {
-		err = g.MoveGuard(w.Guard.PID)
+		err = g.MoveGuard(w.Guard)
 	}
 	if err == nil && w.Prefork != nil { // a directory with a process cannot hand controllers down
 		err = g.Payload.Take(main)

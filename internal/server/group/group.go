@@ -20,6 +20,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/freeze"
+	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/causes"
 	"github.com/mcpscope/mcpscope/internal/server/names"
@@ -306,16 +307,33 @@ func (g *ControlGroup) Events() int {
 func (g *ControlGroup) Directories() (payload, leaf int) { return g.Payload.FD(), g.Guards.FD() }
 
 // MoveGuard makes a leaf for the guard in the scope. A directory with a process cannot hand controllers
-// down.
-func (g *ControlGroup) MoveGuard(guard int) (err error) {
+// down. If the guard was killed, the launcher forks the next one into the leaf.
+func (g *ControlGroup) MoveGuard(guard freeze.Root) (err error) {
 	if g.Guards, err = Leaf(g.Top()); err != nil {
 		return err
 	}
-	err = g.Guards.Take(guard)
-	if errors.Is(err, unix.ESRCH) { // it was killed: the launcher forks the next one into the leaf
+	if linux.Ended(guard.PIDFD) {
+		g.expelStranger(guard.PID)
+		return nil
+	}
+	err = g.Guards.Take(guard.PID)
+	if errors.Is(err, unix.ESRCH) {
 		return nil
 	}
 	return err
+}
+
+// expelStranger moves a process out of the scope that the manager has put into it in the place of a guard: a
+// request for a scope has the pid of the guard, and another process may have that minutes later. Where it was
+// before is not known. Beside the group no stop reaches it.
+func (g *ControlGroup) expelStranger(pid int) {
+	b, _ := g.Top().Read("cgroup.procs")                              // none, if it was removed
+	pids, _ := proc.ParsePIDs(b)                                      // as far as they can be read
+	comm, _ := proc.Comm(pid)                                         // "", if it has ended
+	if !slices.Contains(pids, pid) || names.GuardedBy(comm) == g.ID { // the next guard, by chance
+		return
+	}
+	_ = g.takeBeside(pid) // a user may not move another user's
 }
 
 // TakeOut moves a process of ours from the members to the guards beside the group. The guards of a scope
@@ -324,6 +342,11 @@ func (g *ControlGroup) TakeOut(pid int) error {
 	if g.IsTree() || g.Managed {
 		return proc.Unsupported("no guards beside the group")
 	}
+	return g.takeBeside(pid)
+}
+
+// takeBeside moves a process to the guards beside the group.
+func (g *ControlGroup) takeBeside(pid int) error {
 	parent, err := g.Top().Parent()
 	if err != nil {
 		return err

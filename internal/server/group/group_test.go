@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/freeze"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/names"
 	"github.com/mcpscope/mcpscope/internal/server/policy"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
@@ -87,6 +89,64 @@ func TestTreeHasNoDirectory(t *testing.T) {
 	if err := g.Remove(); err != nil {
 		t.Error(err)
 	}
+}
+
+// A manager gets a pid, and may put another process into the scope if the guard has ended meanwhile. Such a
+// process is moved out, and the next guard stays.
+func TestMoveGuardThatHasEnded(t *testing.T) {
+	parent := groups.Directory(t)
+	config := protocol.NewConfig()
+	config.Name = "reused"
+	config.Policy = policy.Default()
+	g := New(names.NewID(), config, names.SystemdSystem, true)
+	if err := g.Make(parent, config); err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	ended := exec.Command("true")
+	if err := ended.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pidfd, err := unix.PidfdOpen(ended.Process.Pid, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(pidfd)
+	_ = ended.Wait() // it is reaped
+	next := filepath.Join(t.TempDir(), names.GuardPrefix+g.ID)
+	sleep, err := exec.LookPath("sleep")
+	if err == nil {
+		err = os.Symlink(sleep, next)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for program, stays := range map[string]bool{sleep: false, next: true} {
+		cmd := exec.Command(program, "infinity")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			_ = cmd.Process.Kill() // it sleeps
+			_ = cmd.Wait()         // killed
+		}()
+		pid := cmd.Process.Pid
+		if err := g.Top().Take(pid); err != nil {
+			t.Fatal(err)
+		}
+		if err := g.MoveGuard(freeze.Root{PID: pid, PIDFD: pidfd}); err != nil {
+			t.Fatal(err)
+		}
+		where, err := proc.ReadCgroup(pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if inScope := filepath.Base(where) == g.Dir; inScope != stays {
+			t.Errorf("%s is in %s", program, where)
+		}
+		_ = g.Guards.Close() // a directory
+	}
+	g.Guards = nil
 }
 
 // A scope that was parked has one descriptor, and opens the directory above its payload when it ends.
