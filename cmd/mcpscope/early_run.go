@@ -160,7 +160,7 @@ func plainDuration(value string) (ns int64, ok bool) {
 	return ns * unit, true
 }
 
-// plainSettings returns PATH, and whether the session is graphical without a BROWSER, if there are no
+// plainSettings returns PATH, and whether the login session is graphical without a BROWSER, if there are no
 // settings.
 func plainSettings(env []uintptr) (search string, graphical, ok bool) {
 	var home, config string

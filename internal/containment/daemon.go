@@ -15,12 +15,12 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// withDaemon are agents that start a daemon for all their sessions.
+// withDaemon are agents that start a daemon for all their conversations.
 var withDaemon = []string{"claude", "cline", "codex"}
 
 // DaemonLines are about agents in groups of mcpscope run that have started a daemon of their own: it ends
-// with the first session, and others that use it stop working. A daemon leads a session and has the agent's
-// name.
+// with the first conversation, and others that use it stop working. A daemon leads a process session
+// (setsid(2)) and has the agent's name.
 func DaemonLines(servers []*fleet.Listed) (lines []string) {
 	for _, s := range servers {
 		if !slices.Contains(withDaemon, s.Name) {
@@ -31,7 +31,7 @@ func DaemonLines(servers []*fleet.Listed) (lines []string) {
 			continue
 		}
 		const text = "%s (%s): its daemon [%d] is in its group, and ends with it; " +
-			"other sessions that use the daemon would stop working"
+			"other conversations that use the daemon would stop working"
 		line := fmt.Sprintf(text, s.Name, s.ID, pid)
 		if s.Name == "codex" {
 			line += ": mcpscope run -- codex --no-daemon"
@@ -44,8 +44,8 @@ func DaemonLines(servers []*fleet.Listed) (lines []string) {
 func findDaemon(agent *fleet.Listed) (pid int, found bool) {
 	pids, _ := agent.Processes() // none, if it has ended
 	for _, pid := range pids {
-		session, err := unix.Getsid(pid)
-		if err != nil || session != pid {
+		sid, err := unix.Getsid(pid)
+		if err != nil || sid != pid {
 			continue
 		}
 		if name.Derive(proc.Arguments(pid, protocol.CommandMost)) == agent.Name {

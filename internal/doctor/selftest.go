@@ -29,8 +29,8 @@ const (
 	goneWithin  = time.Minute
 )
 
-// selftestChildren start the child of a server in its session, or in another. If run fails, it exits some
-// time later.
+// selftestChildren start the child of a server in its process session, or in another. If run fails, it
+// exits some time later.
 var selftestChildren = map[string]string{"child": "sleep 300", "setsid": "setsid sleep 300"}
 
 // selftestEnds stop a server as clients do.

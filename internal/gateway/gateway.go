@@ -87,8 +87,8 @@ func (e *SessionError) Error() string { return e.why.Error() }
 
 func (e *SessionError) Unwrap() error { return e.why }
 
-// Exec turns the calling process into the gateway: so that keeps the pid, the parent, the session and the
-// unit of the caller. It returns only if it can't.
+// Exec turns the calling process into the gateway: so that keeps the pid, the parent, the process
+// session and the unit of the caller. It returns only if it can't.
 func (g *Gateway) Exec() error {
 	if notify.CallWatcher() { // the gateway around it contains the servers
 		if err := g.checkOuterSession(); err != nil {

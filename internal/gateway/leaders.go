@@ -13,12 +13,12 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 )
 
-// sessionLeaders are the processes that executed a program below the gateway and lead a session of their own.
-// A daemon of the gateway is one of them, or a copy of the gateway that has executed nothing yet. Another
-// gateway can have the same command line.
+// sessionLeaders are the processes that executed a program below the gateway and lead a process
+// session of their own (setsid(2)). A daemon of the gateway is one of them, or a copy of the gateway that has
+// executed nothing yet. Another gateway can have the same command line.
 type sessionLeaders struct {
 	gateway int // its pid
-	session int // of the gateway, 0 if that has ended
+	sid     int // of the gateway, 0 if that has ended
 
 	mu           sync.Mutex
 	gatewayName  string // when the gateway was last seen, "" if it had ended
@@ -33,8 +33,8 @@ func newSessionLeaders(gateway *starter) *sessionLeaders {
 		gatewayImage: imageOf(gateway.PID),
 		pids:         map[int]bool{},
 	}
-	if session, err := unix.Getsid(gateway.PID); err == nil {
-		leaders.session = session
+	if sid, err := unix.Getsid(gateway.PID); err == nil {
+		leaders.sid = sid
 	}
 	return leaders
 }
@@ -42,11 +42,11 @@ func newSessionLeaders(gateway *starter) *sessionLeaders {
 // leadersMost is more than a gateway has daemons and servers.
 const leadersMost = 4096
 
-// record adds a process that executes a program, if it leads a session. The filter of a process does not show
-// which gateway it is from, but only the watcher of its own gateway receives its calls.
+// record adds a process that executes a program, if it leads a process session. The filter of a process
+// does not show which gateway it is from, but only the watcher of its own gateway receives its calls.
 func (l *sessionLeaders) record(pid int) {
-	session, err := unix.Getsid(pid)
-	if err != nil || session != pid || session == l.session {
+	sid, err := unix.Getsid(pid)
+	if err != nil || sid != pid || sid == l.sid {
 		return
 	}
 	name := nameOf(l.gateway, "")

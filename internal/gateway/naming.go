@@ -21,7 +21,7 @@ type recipe struct {
 }
 
 // isPassing is true for variables that differ from start to start of the same server: a shell's own, and the
-// ids of sessions that agents give to their servers.
+// ids of conversations that agents give to their servers.
 func isPassing(variable string) bool {
 	switch variable {
 	case "_", "PWD", "OLDPWD", "SHLVL", "TRACEPARENT", "TRACESTATE":

@@ -22,12 +22,12 @@ import (
 // starters are those of one watcher.
 //
 // The servers of a gateway end with it. But some agents start processes that outlive them and have servers
-// of their own: the daemon of Codex or of Claude Code, and each background session of that. To stop those
-// servers with the agent would take them from sessions that live on. So below a gateway there can be other
-// starters:
+// of their own: the daemon of Codex or of Claude Code, and each conversation in the background of
+// that. To stop those servers with the agent would take them from conversations that go on. So below a
+// gateway there can be other starters:
 //
 //   - a process in which `mcpscope gateway` was executed once more (notify.CallWatcher);
-//   - a daemon: it leads a session of its own, and is called as the gateway is.
+//   - a daemon: it leads a process session of its own, and is called as the gateway is.
 //
 // The client of a server is the nearest starter above it. The watcher stays while one of them lives.
 type starters struct {
@@ -44,12 +44,12 @@ type starters struct {
 // clientOf returns the nearest starter above a process, at least the gateway. A daemon above it is followed
 // from now on.
 func (s *starters) clientOf(pid int) *starter {
-	session, err := unix.Getsid(pid)
+	sid, err := unix.Getsid(pid)
 	if err != nil {
 		return s.gateway
 	}
-	if session == s.leaders.session && !s.hasBelow() {
-		return s.gateway // no process can enter the session again that it has left
+	if sid == s.leaders.sid && !s.hasBelow() {
+		return s.gateway // no process can enter the process session again that it has left
 	}
 	for range ancestorsMost {
 		st, err := proc.ReadStat(pid)
@@ -70,14 +70,14 @@ func (s *starters) clientOf(pid int) *starter {
 	return s.gateway
 }
 
-// isDaemon reports whether a process looks like a daemon of the gateway, or of another starter. Its session
-// is its own, or that of a parent which has ended.
+// isDaemon reports whether a process looks like a daemon of the gateway, or of another starter. Its process
+// session is its own, or that of a parent which has ended.
 func (s *starters) isDaemon(pid int) bool {
-	session, err := unix.Getsid(pid)
-	if err != nil || session == s.leaders.session {
+	sid, err := unix.Getsid(pid)
+	if err != nil || sid == s.leaders.sid {
 		return false
 	}
-	if session != pid && !hasEnded(session) {
+	if sid != pid && !hasEnded(sid) {
 		return false
 	}
 	status, err := proc.ReadStatus(pid)

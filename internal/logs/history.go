@@ -25,7 +25,7 @@ type Query struct {
 	JSON   bool
 	Since  string // for journalctl, like Lines
 	Lines  string
-	// Project and Session are those of servers. The journal can't find a part of a session's id.
+	// Project and Session are those of servers. The journal can't find a part of an id.
 	Project, Session string
 }
 

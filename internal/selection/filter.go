@@ -17,7 +17,7 @@ type Filter struct {
 	AllUsers bool
 	Client   string // pid or name; "" for all, as with the following
 	Project  string
-	Session  string // or its beginning
+	Session  string // the id of a client's conversation, or its beginning
 }
 
 // Whose is the choice of a command: the calling user or, where its flags say so, everyone.

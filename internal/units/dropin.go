@@ -27,8 +27,8 @@ KillMode=mixed
 `
 
 // keepsProcesses reports whether a value of KillMode= leaves processes of the unit alive at a stop. An author
-// wants that, e.g. for sessions that outlive a restart. SIGTERM goes to the gateway alone, or to no process:
-// the gateway can use its servers. They end with it, for they are in groups of their own.
+// wants that, e.g. for conversations that outlive a restart. SIGTERM goes to the gateway alone, or to no
+// process: the gateway can use its servers. They end with it, for they are in groups of their own.
 func keepsProcesses(value string) bool { return value == "process" || value == "none" }
 
 // dropIn returns a drop-in that runs the service's command under mcpscope.

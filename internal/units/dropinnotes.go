@@ -48,7 +48,7 @@ func (s service) killModeNotes(file File) (notes []string) {
 func (w written) killMode() string { return cmp.Or(w.LastValues["KillMode"], "control-group") }
 
 // survivorNotes are about a unit whose processes survive a stop. When the gateway has ended, nothing proves
-// that such a process is a server, and a signal to it could hurt a session.
+// that such a process is a server, and a signal to it could hurt a conversation.
 func (s service) survivorNotes() (notes []string) {
 	value := s.written().killMode()
 	if !keepsProcesses(value) {

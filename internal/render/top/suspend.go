@@ -13,7 +13,7 @@ import (
 // hasShell reports whether the parent of this job can continue it. The kernel discards SIGTSTP in an orphaned
 // process group (setpgid(2)), and Bubble Tea would wait for a SIGCONT that never comes.
 func hasShell() bool {
-	session, err := unix.Getsid(0)
+	own, err := unix.Getsid(0)
 	if err != nil {
 		return false
 	}
@@ -26,7 +26,7 @@ func hasShell() bool {
 		}
 		if group != job {
 			its, err := unix.Getsid(pid)
-			return err == nil && its == session
+			return err == nil && its == own
 		}
 		stat, err := proc.ReadStat(pid)
 		if err != nil { // 0 is a parent in another PID namespace

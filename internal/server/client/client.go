@@ -82,7 +82,7 @@ func (in *Side) matters(death policy.ClientDeath) bool {
 }
 
 // watchTerminal watches the input of a terminal that is descriptor 0. The kernel reports it to processes of
-// another session, too, and none of it is read.
+// another process session, too, and none of it is read.
 func (in *Side) watchTerminal() (err error) {
 	in.Server.Terminal, err = openTerminal(0)
 	if err == nil && in.Server.Terminal >= 0 {

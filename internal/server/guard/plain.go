@@ -416,11 +416,11 @@ func (p *Plain) fillBirth(signals *Signals) {
 	b.state.death = uintptr(death)
 	sys(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, 0, uintptr(unsafe.Pointer(&b.state.nofile)), 0)
 	p.tag(&b.state.locks)
-	var session int32
-	addr := uintptr(unsafe.Pointer(&session))
+	var sid int32 // of the terminal
+	addr := uintptr(unsafe.Pointer(&sid))
 	if _, e := sys(unix.SYS_IOCTL, 0, unix.TIOCGSID, addr, 0, 0); e == 0 {
 		own, _ := sys(unix.SYS_GETSID, 0, 0, 0, 0, 0)
-		signals.terminal = uintptr(session) == own
+		signals.terminal = uintptr(sid) == own
 	}
 	if signals.terminal {
 		b.state.pgid, _ = sys(unix.SYS_GETPGID, 0, 0, 0, 0, 0)

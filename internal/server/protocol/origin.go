@@ -12,7 +12,8 @@ type Origin struct {
 	// Project is the base name of the directory that the server was started in: agents start servers in the
 	// directory of the project. It is "" for the root directory.
 	Project string `json:"project,omitempty"`
-	// Session is the name of the client's session in the environment of its servers; "" without one.
+	// Session is the client's id of its conversation in the environment of its servers; "" without one. It is
+	// no session as mcpscope gateway makes them.
 	Session string `json:"session,omitempty"`
 }
 
