@@ -161,7 +161,7 @@ func (b *Brain) loseGuard() {
 // lookForRequest is the other side of ControlGroup.AskToStop.
 func (b *Brain) lookForRequest() {
 	s := b.Server
-	if s.Config.StartedByClient && (s.Page.Order.StopAsked || s.Group.Cause() == causes.StopRequested) {
+	if s.Config.StartedByClient && (s.Page.ByOthers.Stop || s.Group.Cause() == causes.StopRequested) {
 		b.actor.report(lifecycle.StopRequested)
 	}
 }

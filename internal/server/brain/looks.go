@@ -19,7 +19,7 @@ import (
 
 // saveLooks writes to the page how far the looks of this brain have come.
 func (a *actor) saveLooks() {
-	looks := &a.server.Page.Looks
+	looks := &a.server.Page.ByBrain.Looks
 	now := time.Now()
 	if a.sleeper != nil {
 		a.sleeper.Policy.Save(&looks.Policy, func(t time.Time) int64 { return monotonic(t, now) })
@@ -46,11 +46,11 @@ func (a *actor) saveLooks() {
 //	not saved  any             any       are thawed
 func (a *actor) resumeLooks() {
 	p := a.server.Page
-	isSaved := p.Looks.Saved
-	p.Looks.Saved = false
+	isSaved := p.ByBrain.Looks.Saved
+	p.ByBrain.Looks.Saved = false
 	a.beginLooks(isSaved)
 	if isSaved {
-		a.life.ResumeIdle(checkOn(&p.Looks.Check))
+		a.life.ResumeIdle(checkOn(&p.ByBrain.Looks.Check))
 	}
 	hasThawed := p.ByGuard.Roused
 	p.ByGuard.Roused = false
@@ -109,7 +109,7 @@ func (a *actor) newSleeper(after time.Duration, isSaved bool) *idle.Sleeper {
 	}
 	rule := idle.New(after, time.Now())
 	if isSaved {
-		rule = idle.Restore(after, &s.Page.Looks.Policy, fromMonotonic)
+		rule = idle.Restore(after, &s.Page.ByBrain.Looks.Policy, fromMonotonic)
 	}
 	rule.IsAgent = a.client.Server.Terminal >= 0
 	sleeper := idle.NewSleeper(rule, s.Group, a.client)
@@ -140,7 +140,7 @@ func (a *actor) checkIdle() {
 	act := a.sleeper.Policy.Look(a.sleeper, now)
 	if a.sleeper.HasReclaimed {
 		a.life.Reclaimed = true
-		a.server.Page.Looks.Reclaimed = true // the brain that stops the server is another one
+		a.server.Page.ByBrain.Looks.Reclaimed = true // the brain that stops the server is another one
 	}
 	switch act {
 	case idle.Frozen:

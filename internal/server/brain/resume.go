@@ -167,7 +167,7 @@ func LoadRunning(p *page.Page, g *page.Guard, env []string, l *loop.Loop) (*Brai
 		State:      lifecycle.State(p.ByBrain.Phase),
 		PhaseEnds:  fromMonotonic(p.ByBrain.PhaseEnds),
 		SignalSent: p.ByBrain.MembersAsked,
-		Reclaimed:  p.Looks.Reclaimed,
+		Reclaimed:  p.ByBrain.Looks.Reclaimed,
 	}
 	left.Cause, left.Signal = causeOn(p)
 	left.UnreadUntil = unreadUntil(p)

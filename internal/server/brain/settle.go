@@ -125,7 +125,7 @@ func compareStarts(a, b *protocol.Facts) int {
 func (s *Server) stopAsOlder() {
 	switch {
 	case s.Config.StartedByClient && s.Group.IsTree():
-		s.Page.Order.StopAsked = true
+		s.Page.ByOthers.Stop = true
 		_ = unix.Kill(os.Getpid(), names.StopSignal) // of this watcher, which reads that then
 		return
 	case s.Config.StartedByClient:

@@ -60,7 +60,7 @@ func (t *turn) publish(deadline time.Time) (goesOn bool) {
 
 // claimEnd has this brain end the server. It fails if the launcher does, of whose server nothing is left.
 func (t *turn) claimEnd() bool {
-	ender := &t.server.Page.ByBrain.Ender
+	ender := &t.server.Page.Ender
 	if atomic.CompareAndSwapUint32(ender, page.NotEnding, page.EndedByBrain) {
 		return true
 	}

@@ -265,7 +265,7 @@ func (g *serverGuard) callBrain() {
 		continueLauncher(g.page)
 	}
 	// Then a brain could only quit. If something keeps the group, the launcher calls one.
-	launcherEnds := atomic.LoadUint32(&g.page.ByBrain.Ender) == page.EndedByLauncher
+	launcherEnds := atomic.LoadUint32(&g.page.Ender) == page.EndedByLauncher
 	if launcherEnds && g.events.polls[pollLauncher].Fd >= 0 {
 		g.page.ByBrain.CallBrainAt = 0
 		g.brain.callBy(now() + quietAfterHangUp)

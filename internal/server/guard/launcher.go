@@ -201,7 +201,7 @@ func (l *Launcher) mainEnded() {
 
 // claimEnd has the launcher end the server. It fails if a brain does.
 func claimEnd(on *page.Page) bool {
-	return atomic.CompareAndSwapUint32(&on.ByBrain.Ender, page.NotEnding, page.EndedByLauncher)
+	return atomic.CompareAndSwapUint32(&on.Ender, page.NotEnding, page.EndedByLauncher)
 }
 
 func (l *Launcher) receiveGuard() {

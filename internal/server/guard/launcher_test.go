@@ -245,7 +245,7 @@ func supervise(memory, sock string) int {
 	}
 	g, err := page.Attach(on, fds[1])
 	check(err)
-	on.ByBrain.Ender = page.EndedByBrain
+	on.Ender = page.EndedByBrain
 	on.ByBrain.Phase = page.Terminating
 	c.kill(on, g)
 	on.ByBrain.Left[0] = '-' // main goes on, and removes the rest

@@ -107,7 +107,7 @@ func (l *Launcher) leaveToBrain(how page.EndLeft) {
 	l.end = NotEnded
 	l.leaves = true
 	l.page.ByLauncher.EndLeft = how
-	atomic.StoreUint32(&l.page.ByBrain.Ender, page.NotEnding)
+	atomic.StoreUint32(&l.page.Ender, page.NotEnding)
 	l.keeper.announce()
 }
 

@@ -35,7 +35,7 @@ func (h *Heir) Retake(k page.Kept) (_ *TakenServer, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.Order.Released {
+	if p.ByWatcher.Released {
 		p.Unmap()
 		closeKept(k)
 		return nil, nil
@@ -85,7 +85,7 @@ func renumber(p *page.Page, k page.Kept) {
 // not begun.
 func (h *Heir) load(p *page.Page, k page.Kept, waits *loop.Loop) (*TakenServer, error) {
 	load := brain.LoadRunning
-	if p.Order.Unproven {
+	if p.ByWatcher.Unproven {
 		load = brain.Load
 	}
 	b, err := load(p, noGuard(p), h.Env, waits)

@@ -89,7 +89,7 @@ func (m *making) prepareChild(r client.Child) (held int, err error) {
 	}
 	c.Side = m.client.ClientSide
 	p := m.server.Page
-	p.Order.Unproven = m.wanted.Unproven
+	p.ByWatcher.Unproven = m.wanted.Unproven
 	return held, p.SetConfig(protocol.Encode(c))
 }
 
@@ -186,12 +186,12 @@ func (t *TakenServer) Prove(limits cgroup.Limits, why string) error {
 	if err != nil {
 		return err
 	}
-	t.server.Page.Order.Unproven = false
+	t.server.Page.ByWatcher.Unproven = false
 	return t.server.Group.Register(t.Config)
 }
 
 // IsProven is false for a program with Server.Unproven, before Prove.
-func (t *TakenServer) IsProven() bool { return !t.server.Page.Order.Unproven }
+func (t *TakenServer) IsProven() bool { return !t.server.Page.ByWatcher.Unproven }
 
 // Main is a pidfd of the main process and its pid; the pidfd is -1 if that has ended.
 func (t *TakenServer) Main() (pid, pidfd int) { return t.Config.Main.PID, t.client.Server.Main }
@@ -237,7 +237,7 @@ func (t *TakenServer) Live() { t.brain.Live() }
 
 // PassOnRequest has the server stopped if that was requested on its page.
 func (t *TakenServer) PassOnRequest() {
-	if t.server.Page.Order.StopAsked && !t.hasRequest {
+	if t.server.Page.ByOthers.Stop && !t.hasRequest {
 		t.hasRequest = true
 		t.brain.Loop.Report(loop.TokenEvents)
 	}
@@ -293,7 +293,7 @@ func (t *TakenServer) Backend() names.Backend { return t.Config.Group.Backend }
 func (t *TakenServer) Release() {
 	s := t.server
 	if s.Page != nil {
-		s.Page.Order.Released = true
+		s.Page.ByWatcher.Released = true
 	}
 	if s.Group != nil {
 		t.Leave()

@@ -101,7 +101,7 @@ func TestRetakeThatFailsLeavesNothingOpen(t *testing.T) {
 // Nothing is kept open of a server that was released.
 func TestRetakeOfAReleasedServer(t *testing.T) {
 	p, kept := newKept(t)
-	p.Order.Released = true
+	p.ByWatcher.Released = true
 	before := mapped(t)
 	taken, err := (&Heir{}).Retake(kept)
 	if taken != nil || err != nil {

@@ -32,16 +32,24 @@ const (
 // it has written. A reader reads the word before the page. These system calls order the memory: a reader sees
 // all that was written before the last word.
 type Page struct {
-	Layout     uint32 // LayoutNow of the program that has made it
-	FD         Inherited
-	Order      Order
+	// Written before the server runs, by the launcher or by the watcher that starts the server.
+	Layout uint32 // LayoutNow of the program that has made it
+	FD     Inherited
+	Order  Order
+
+	// Written while it runs.
 	ByLauncher Launched
 	ByGuard    Seen
 	ByBrain    Decided
-	Gateway    Gateway
+	ByWatcher  Watched
+	ByOthers   Requested
+	Ender      Ender // of launcher and brain, by compare and swap
 
+	// Of the guard and the watchers of a gateway.
+	Gateway Gateway
+
+	// Written before the server runs.
 	Handover    Handover
-	Looks       Looks
 	Started     Started // of a raw launcher, which writes no configuration
 	Directories [1024]byte
 	Memory      int32  // the memory file
@@ -50,7 +58,7 @@ type Page struct {
 
 // LayoutNow is raised with each change of a page: after an upgrade, a command meets the pages of servers that
 // the program before has started. Launcher, guard and brains of a server are always one program.
-const LayoutNow = 2
+const LayoutNow = 3
 
 // ErrLayout: the page is another version's.
 var ErrLayout = errors.New("another version of mcpscope has started this server: restart its client")
@@ -76,15 +84,11 @@ type Order struct {
 	EOFGrace  int64 // how long a server may live after the hang-up; negative: for ever
 	TermGrace int64 // how long a brain or, without one, the guard waits after SIGTERM; negative: for ever
 	Managed   bool  // the group is in a scope, or will be
-	Unproven  bool  // of a gateway's server: see launcher.Server.Unproven
 	Replaces  bool  // the start stops an older server, which must not be postponed
 	Foreign   bool  // the launcher had children before: of others only those with the tag are the server's
 	PlainEnd  PlainEnd
-	Verbose   bool // with BrainEndsFirst: the launcher prints the notes
-	Released  bool // the watcher of a gateway has left the process alone: no other one goes on with it
-	// Of a gateway's server that is a tree.
-	Tag       uint64 // of its members
-	StopAsked bool   // another process of its user has called RequestStop
+	Verbose   bool   // with BrainEndsFirst: the launcher prints the notes
+	Tag       uint64 // of the members of a gateway's server that is a tree
 }
 
 // PlainEnd names the process that ends a server of which nothing is left after its main process. Without a
@@ -169,14 +173,25 @@ type Decided struct {
 	Handled       uint32 // bit n: event n of Seen.Happened; and HandledEnd
 	SignalsRead   uint32
 	ForwardedRead uint32 // of Launched.Forwarded
-	Ender         Ender
-	MembersAsked  bool // they have got the signal of the stop
-	Stuck         bool // a member could not be killed: the launcher returns, and the brain waits for it
-	Reported      bool // the report is written
+	MembersAsked  bool   // they have got the signal of the stop
+	Stuck         bool   // a member could not be killed: the launcher returns, and the brain waits for it
+	Reported      bool   // the report is written
 	Start         Settling
+	Looks         Looks
 
 	EndNotes [2048]byte // lines for people, as they are printed
 	Left     [2048]byte // members that could not be ended, a line each
+}
+
+// Watched are the fields of the watcher of a gateway, for one of its servers.
+type Watched struct {
+	Unproven bool // see launcher.Server.Unproven
+	Released bool // the watcher has left the process alone: the next one does not go on with it
+}
+
+// Requested are the fields of any process of the user, for a gateway's server that is a tree.
+type Requested struct {
+	Stop bool // see RequestStop
 }
 
 // Settling is how far a brain is with the tasks that a start leaves for later.
@@ -272,7 +287,8 @@ const (
 	EndedByBrain
 )
 
-// Gateway is for the page that a gateway's guard and its watchers share. Pages of servers do not use it.
+// Gateway is for the page that a gateway's guard and its watchers share. Pages of servers do not use it. The
+// guard writes Listener and AnswerAt, and a watcher the others.
 type Gateway struct {
 	Listener int32 // of the seccomp filter
 	AnswerAt int64 // when the guard answers in the place of a watcher
@@ -386,7 +402,7 @@ func RequestStop(fd int) error {
 	if layout != LayoutNow {
 		return ErrLayout
 	}
-	at := unsafe.Offsetof(Page{}.Order) + unsafe.Offsetof(Order{}.StopAsked)
+	at := unsafe.Offsetof(Page{}.ByOthers) + unsafe.Offsetof(Requested{}.Stop)
 	if _, err := unix.Pwrite(fd, []byte{1}, int64(at)); err != nil {
 		return fmt.Errorf("write to the page: %w", err)
 	}
@@ -417,7 +433,7 @@ func Read(fd int) (Inspected, error) {
 		Config:   config,
 		Cause:    p.ByBrain.Cause,
 		Guard:    int(p.ByGuard.GuardPID),
-		IsServer: !p.Order.Released && !p.Order.Unproven,
+		IsServer: !p.ByWatcher.Released && !p.ByWatcher.Unproven,
 	}, err
 }
 
