@@ -7,6 +7,8 @@ package cgroup
 import (
 	"cmp"
 	"errors"
+	"io"
+	"math"
 	"os"
 	"slices"
 
@@ -72,7 +74,11 @@ func (g *Group) Each(fn func(*Group) error) error {
 }
 
 // Children lists the names of the directories directly below g.
-func (g *Group) Children() ([]string, error) {
+func (g *Group) Children() ([]string, error) { return g.FirstChildren(math.MaxInt) }
+
+// FirstChildren is Children for a directory of another user, who can make any number: it returns at most that
+// many names.
+func (g *Group) FirstChildren(most int) ([]string, error) {
 	var st unix.Stat_t
 	if unix.Fstat(g.fd, &st) == nil && st.Nlink <= 2 {
 		return nil, nil // kernfs counts directories, and there are about sixty files
@@ -84,14 +90,26 @@ func (g *Group) Children() ([]string, error) {
 	dir := os.NewFile(uintptr(fd), g.path)
 	defer dir.Close()
 	var names []string
-	entries, err := dir.ReadDir(-1)
-	for _, e := range entries {
-		if e.IsDir() {
-			names = append(names, e.Name())
+	for {
+		entries, err := dir.ReadDir(readAtOnce)
+		for _, e := range entries {
+			if len(names) == most {
+				return names, nil
+			}
+			if e.IsDir() {
+				names = append(names, e.Name())
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return names, nil
+		}
+		if err != nil {
+			return names, err
 		}
 	}
-	return names, err
 }
+
+const readAtOnce = 256 // entries of a directory
 
 // Remove removes the directory name below g and all below that, children first. A missing directory is no
 // error. EBUSY means that a group has a member; nothing is killed here.

@@ -75,6 +75,9 @@ func (f *stopFlags) run(operands []string, stdio cli.Stdio) int {
 	if isEmpty && f.IsNarrow() { // it can be a typing error
 		return stdio.CannotWithHint("stop", errors.New("there are "+f.None()), "mcpscope ls")
 	}
+	if isEmpty && chosen.Unlisted != nil {
+		return stdio.Cannot("stop all servers", chosen.Unlisted)
+	}
 	if isEmpty {
 		stdio.None(f.None())
 		return cli.ExitOK
@@ -102,7 +105,11 @@ func (f *stopFlags) run(operands []string, stdio cli.Stdio) int {
 			return s.Stop(f.grace)
 		}),
 	}
-	return stop.runOn(chosen, stdio)
+	status := stop.runOn(chosen, stdio)
+	if chosen.Unlisted != nil {
+		return stdio.Cannot("stop all servers", chosen.Unlisted)
+	}
+	return status
 }
 
 // clientsOf counts the clients that have the name which the filter asks for. Their number is 0 without one. A
@@ -128,8 +135,7 @@ func (f *stopFlags) choose(operands []string) (*selection.Chosen, error) {
 	if len(operands) > 0 {
 		return f.ChooseAny(operands)
 	}
-	servers, err := f.Servers(nil)
-	return &selection.Chosen{Servers: servers}, err
+	return f.ChooseAll()
 }
 
 // stopServer records the request in the journal before the server can end.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/render"
+	"github.com/mcpscope/mcpscope/internal/selection"
 	"github.com/mcpscope/mcpscope/internal/server/causes"
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
 )
@@ -23,7 +24,7 @@ func (c collector) Describe(chan<- *prometheus.Desc) {}
 // Collect sends all figures. Without any server that can be read, it sends the error instead.
 func (c collector) Collect(sink chan<- prometheus.Metric) {
 	servers, err := c.figures.servers()
-	if err != nil && len(servers) == 0 {
+	if selection.IsFailed(servers, err) {
 		sink <- prometheus.NewInvalidMetric(byState, err)
 		return
 	}

@@ -67,7 +67,7 @@ func Text(f *selection.Filter) ([]byte, error) { return textOf(sourceOf(f)) }
 
 func textOf(figures source) ([]byte, error) {
 	servers, err := figures.servers() // the library puts its own words around an error
-	if err != nil && len(servers) == 0 {
+	if selection.IsFailed(servers, err) {
 		return nil, err
 	}
 	figures.servers = func() ([]render.Server, error) { return servers, err }

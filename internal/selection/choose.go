@@ -18,13 +18,16 @@ import (
 func (f *Filter) Choose(args []string) ([]*fleet.Listed, error) {
 	visible := *f
 	visible.AllUsers = f.AllUsers || os.Getuid() == 0
-	servers, err := visible.List()
-	if err != nil && len(servers) == 0 {
-		return nil, err
+	servers, errList := visible.List()
+	if IsFailed(servers, errList) {
+		return nil, errList
 	}
 	chosen := map[*fleet.Listed]bool{}
 	for _, arg := range args {
 		found, err := f.find(servers, arg)
+		if errors.As(err, new(*UnknownError)) && errList != nil { // it may be one that was not listed
+			err = errors.Join(err, errList)
+		}
 		if err != nil {
 			Close(servers)
 			return nil, err
@@ -34,18 +37,6 @@ func (f *Filter) Choose(args []string) ([]*fleet.Listed, error) {
 		}
 	}
 	return keep(servers, func(s *fleet.Listed) bool { return chosen[s] }), nil
-}
-
-// Servers are the servers of the arguments or, without arguments, all that the filter lets through.
-func (f *Filter) Servers(args []string) ([]*fleet.Listed, error) {
-	if len(args) > 0 {
-		return f.Choose(args)
-	}
-	servers, err := f.List()
-	if len(servers) > 0 {
-		return servers, nil // stop all visible servers
-	}
-	return nil, err
 }
 
 // find searches the servers of the calling user or, with AllUsers, all of them. A whole id finds the

@@ -16,6 +16,16 @@ import (
 type Chosen struct {
 	Servers  []*fleet.Listed
 	Sessions []*fleet.Session
+	Unlisted error // about others that may be meant: nil with arguments
+}
+
+// ChooseAll returns all servers that the filter lets through, as far as they can be listed.
+func (f *Filter) ChooseAll() (*Chosen, error) {
+	servers, err := f.List()
+	if IsFailed(servers, err) {
+		return nil, err
+	}
+	return &Chosen{Servers: servers, Unlisted: err}, nil
 }
 
 // Close closes all of them.
@@ -40,7 +50,7 @@ func (f *Filter) ChooseAny(args []string) (*Chosen, error) {
 	visible := *f
 	visible.AllUsers = f.AllUsers || os.Getuid() == 0
 	sessions, err := visible.ListSessions()
-	if err != nil && len(sessions) == 0 {
+	if IsFailed(sessions, err) {
 		return nil, err
 	}
 	named := map[*fleet.Session]bool{}

@@ -4,6 +4,7 @@
 package selection
 
 import (
+	"errors"
 	"os"
 	"strconv"
 	"strings"
@@ -33,6 +34,13 @@ func Whose(everyone bool) group.Users {
 func (f *Filter) List() ([]*fleet.Listed, error) {
 	servers, err := fleet.List(Whose(f.AllUsers))
 	return keep(servers, f.letsThrough), err
+}
+
+// IsFailed reports whether a list has failed as a whole. A user with too many directories does not make it
+// fail: root may have servers, sessions or figures all the same.
+func IsFailed[T any](found []T, err error) bool {
+	isUnread := errors.As(err, new(*group.UnreadError))
+	return err != nil && len(found) == 0 && !isUnread
 }
 
 // CountOthers returns how many servers of other users AllUsers would add. It is 0 without root:

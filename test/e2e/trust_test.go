@@ -119,6 +119,53 @@ func TestLsBesideAGroupThatCannotBeRead(t *testing.T) {
 	}
 }
 
+// Another user can make any number of directories. Root's commands read some of them, and say so. They find the
+// servers of all others.
+func TestManyDirectoriesOfAnotherUser(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	dir := w.delegate("theirs")
+	w.forge(dir, "mcp-forged-abcdefgh")
+	many := filepath.Join(dir, "mcp-forged-abcdefgh")
+	for i := range 4001 {
+		if err := os.Mkdir(filepath.Join(many, fmt.Sprint(i)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := startServer(w, []string{"--group"}, nil, binaries.Zoo, "plain")
+	_, id := s.members.Main()
+	unread := fmt.Sprintf("user %d has more than 4000 directories in %s: servers in the others are not found", attacker, w.Seen(dir))
+	for _, c := range []struct {
+		command string
+		status  int
+		says    bool
+	}{
+		{command: "ls"},
+		{command: "metrics"},
+		{command: "sweep --dry-run"},
+		{command: "ls --all-users", status: 1, says: true},
+		{command: "metrics --all-users"}, // a figure says it
+		{command: "sweep --dry-run --all-users", status: 1, says: true},
+		{command: "stop nobody", status: 1, says: true},
+		{command: "stop --all --all-users --yes --client nobody", status: 1},
+		{command: "stop " + id},
+		{command: "stop nobody", status: 1, says: true}, // beside no other server
+	} {
+		o := w.run(w.mcpscope(strings.Fields(c.command)...))
+		if o.Status.ExitStatus() != c.status || strings.Contains(o.Stderr, unread) != c.says {
+			t.Errorf("%s: %v; stderr: %s", c.command, o.Status, o.Stderr)
+		}
+		isList := strings.HasPrefix(c.command, "ls") || strings.HasPrefix(c.command, "metrics")
+		if isList && !strings.Contains(o.Stdout, id) {
+			t.Errorf("%s does not list root's server: %s", c.command, o.Stdout)
+		}
+		if c.command == "metrics --all-users" && !strings.Contains(o.Stdout, "mcpscope_servers_readable 0") {
+			t.Errorf("the figures do not say that servers are not found: %s", o.Stdout)
+		}
+	}
+	s.dead()
+}
+
 // forger starts e2e/forger and returns when it is ready. It ends with the test.
 func (w *world) forger(files []*os.File, args ...string) {
 	w.T.Helper()

@@ -79,23 +79,13 @@ func InParents(users Users, do func(path string, parent *cgroup.Group, dirs []st
 }
 
 // Visit is a walk through the whole hierarchy: there is no list of groups. A directory without others in it
-// costs an open and a stat.
+// costs an open and a stat. Of the directories of other users root reads a bounded number: see foreignMost.
 type Visit struct {
 	Users Users // whose groups count
 	// Groups is called for each directory with groups, after those in it.
 	Groups func(path string, parent *cgroup.Group, dirs []string) error
 	// Session is called for each session, after its groups, with the directory that it is in. It may be nil.
 	Session func(path string, parent *cgroup.Group, dir string) error
-}
-
-func (v *Visit) visitSessions(path string, parent *cgroup.Group, children []string) error {
-	var errs []error
-	for _, name := range children {
-		if names.IsSession(name) && isOwnedBy(v.Users, parent, name) {
-			errs = append(errs, v.Session(path, parent, name))
-		}
-	}
-	return errors.Join(errs...)
 }
 
 // All visits what there is. Where there can be no group it does nothing.
@@ -108,32 +98,48 @@ func (v *Visit) All() error {
 		return fmt.Errorf("find our cgroup: %w", err)
 	}
 	defer root.Close()
-	var inParents func(dir *cgroup.Group, depth int) error
-	inParents = func(dir *cgroup.Group, depth int) error {
-		children, err := dir.Children()
-		if err != nil || depth > parentsDeepest {
-			return nil // it has just gone, or is not for us
-		}
-		var errs []error
-		for _, name := range children {
-			if names.IsGroup(name) {
-				continue
-			}
-			if child, err := dir.Child(name); err == nil { // or it has just gone, or is not for us
-				errs = append(errs, inParents(child, depth+1))
-				_ = child.Close() // a directory
-			}
-		}
-		path := strings.TrimPrefix(dir.Path(), root.Path())
-		if v.Session != nil {
-			errs = append(errs, v.visitSessions(path, dir, children))
-		}
-		if dirs := groupsOf(v.Users, dir, children); len(dirs) > 0 {
-			errs = append(errs, v.Groups(path, dir, dirs))
-		}
-		return errors.Join(errs...)
+	return v.inParents(root, root, 0, nil)
+}
+
+// inParents visits a directory with all below it.
+func (v *Visit) inParents(root, dir *cgroup.Group, depth int, tree *foreignTree) error {
+	children, err := tree.childrenOf(dir)
+	if err != nil || depth > parentsDeepest {
+		return nil // it has just gone, or is not for us
 	}
-	return inParents(root, 0)
+	var errs []error
+	for _, name := range children {
+		if names.IsGroup(name) {
+			continue
+		}
+		if child, err := dir.Child(name); err == nil { // or it has just gone, or is not for us
+			errs = append(errs, v.inChild(root, child, depth+1, tree))
+			_ = child.Close() // a directory
+		}
+	}
+	path := strings.TrimPrefix(dir.Path(), root.Path())
+	if v.Session != nil {
+		for _, session := range tree.withRoomFor(dir, sessionsOf(v.Users, dir, children)) {
+			errs = append(errs, v.Session(path, dir, session))
+		}
+	}
+	if dirs := tree.withRoomFor(dir, groupsOf(v.Users, dir, children)); len(dirs) > 0 {
+		errs = append(errs, v.Groups(path, dir, dirs))
+	}
+	return errors.Join(errs...)
+}
+
+// inChild is inParents for a directory that can be the top of a foreign tree.
+func (v *Visit) inChild(root, dir *cgroup.Group, depth int, tree *foreignTree) error {
+	if tree != nil || !isForeign(dir) {
+		return v.inParents(root, dir, depth, tree)
+	}
+	top := newForeignTree(dir)
+	err := v.inParents(root, dir, depth, top)
+	if top.isCut && v.Users.Include(top.uid) {
+		err = errors.Join(err, &UnreadError{UID: top.uid, Dir: dir.Path()})
+	}
+	return err
 }
 
 // groupsOf are those of the children of a directory that are groups of a choice of users.
@@ -141,6 +147,16 @@ func groupsOf(users Users, parent *cgroup.Group, children []string) []string {
 	return slices.DeleteFunc(children, func(name string) bool {
 		return !names.IsGroup(name) || !isOwnedBy(users, parent, name)
 	})
+}
+
+// sessionsOf is groupsOf for sessions. It leaves children as they are.
+func sessionsOf(users Users, parent *cgroup.Group, children []string) (sessions []string) {
+	for _, name := range children {
+		if names.IsSession(name) && isOwnedBy(users, parent, name) {
+			sessions = append(sessions, name)
+		}
+	}
+	return sessions
 }
 
 // isOwnedBy reports whether a directory belongs to a choice of users.
