@@ -127,17 +127,11 @@ func isNewborn(session *cgroup.Group) bool {
 // in the session, which has locked it until the orphans there are stopped. A start that waits before its
 // sweep has locked another file (sweep.BeginSweepOfMany). It does not wait for another user's lock.
 func lockSession(dir *cgroup.Group) (isLocked bool, err error) {
-	until := time.Now().Add(lockWithin)
-	for {
-		isLocked, err = group.LockUnlessForeign(dir, os.Getuid())
-		if err == nil {
-			_, err = dir.Read("cgroup.type") // a sweep may have removed it: that can be locked, too
-		}
-		if !errors.Is(err, unix.EWOULDBLOCK) || time.Now().After(until) {
-			return isLocked && err == nil, err
-		}
-		time.Sleep(time.Millisecond)
+	isLocked, err = group.LockWithin(dir, os.Getuid(), time.Now().Add(lockWithin))
+	if err == nil {
+		_, err = dir.Read("cgroup.type") // a sweep may have removed it: that can be locked, too
 	}
+	return isLocked && err == nil, err
 }
 
 const lockWithin = 2 * time.Second

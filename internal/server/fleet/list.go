@@ -130,8 +130,9 @@ func List(users group.Users) ([]*Listed, error) {
 			all = append(all, s)
 		}
 	})
+	locks := orphan.NewLocks()
 	err := group.InParents(users, func(above string, parent *cgroup.Group, dirs []string) error {
-		seen := orphan.TakeCensus(parent)
+		seen := orphan.TakeCensus(parent, locks)
 		var errs []error // a server can make its own group unreadable
 		for _, dir := range dirs {
 			s, err := listOne(parent, above, dir, seen)

@@ -5,6 +5,7 @@ package group
 import (
 	"errors"
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -22,6 +23,26 @@ func LockUnlessForeign(dir *cgroup.Group, user int) (isLocked bool, err error) {
 	}
 	return err == nil, err
 }
+
+// LockWithin is LockUnlessForeign that waits for processes of the user. Any user can make the locks of the
+// host take half a second to read. So it reads them before the wait, and afterwards: another user may have
+// taken the lock meanwhile.
+func LockWithin(dir *cgroup.Group, user int, until time.Time) (isLocked bool, err error) {
+	isLocked, err = LockUnlessForeign(dir, user)
+	if !errors.Is(err, unix.EWOULDBLOCK) || time.Now().After(until) {
+		return isLocked, err
+	}
+	for pause := time.Millisecond; time.Now().Before(until); pause = min(2*pause, pauseMost) {
+		time.Sleep(pause)
+		err = dir.TryLock(unix.LOCK_EX)
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			return err == nil, err
+		}
+	}
+	return LockUnlessForeign(dir, user)
+}
+
+const pauseMost = 10 * time.Millisecond // a sweep takes longer
 
 // IsLockForeign reports whether a lock of a file was taken by processes of other users alone. Root counts as
 // the user. A lock that was taken in an invisible pid namespace may be the user's.

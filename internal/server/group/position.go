@@ -86,6 +86,8 @@ type Visit struct {
 	Groups func(path string, parent *cgroup.Group, dirs []string) error
 	// Session is called for each session, after its groups, with the directory that it is in. It may be nil.
 	Session func(path string, parent *cgroup.Group, dir string) error
+	// Foreign is called with the visit of each tree of another user, which it makes. It may be nil.
+	Foreign func(uid int, dir string, visit func() error) error
 }
 
 // All visits what there is. Where there can be no group it does nothing.
@@ -135,7 +137,13 @@ func (v *Visit) inChild(root, dir *cgroup.Group, depth int, tree *foreignTree) e
 		return v.inParents(root, dir, depth, tree)
 	}
 	top := newForeignTree(dir)
-	err := v.inParents(root, dir, depth, top)
+	visit := func() error { return v.inParents(root, dir, depth, top) }
+	var err error
+	if v.Foreign != nil {
+		err = v.Foreign(top.uid, dir.Path(), visit)
+	} else {
+		err = visit()
+	}
 	if top.isCut && v.Users.Include(top.uid) {
 		err = errors.Join(err, &UnreadError{UID: top.uid, Dir: dir.Path()})
 	}

@@ -34,6 +34,8 @@ const (
 	// LauncherAlone: no guard acts, and the launcher lives. If the launcher runs it forks another guard, or
 	// continues the one that there is. A member may have stopped it.
 	LauncherAlone
+	// Suspect: it is an orphan, unless the locks of the host show a keeper. The census has no locks.
+	Suspect
 )
 
 // Purpose is the reason to judge, and the lock that it takes.
@@ -72,7 +74,15 @@ func Judge(g *group.ControlGroup, parent *cgroup.Group, seen *Census, why Purpos
 	if hasGuard && !isHalted(g, parent, guard) {
 		return InUse, nil
 	}
-	keeper := findKeeper(g, seen)
+	facts := g.Facts()
+	guardMayLive := facts.Guard.PID != 0 && group.Alive(facts.Guard)
+	if guardMayLive && gatewayGuardLives(g, facts.Guard) { // before all locks of the host are read
+		return LauncherAlone, nil
+	}
+	if seen.locks == nil {
+		return Suspect, nil
+	}
+	keeper := findKeeper(g, facts, guardMayLive, seen)
 	switch {
 	case keeper.lives:
 		return LauncherAlone, nil
@@ -122,13 +132,8 @@ type keeper struct {
 }
 
 // findKeeper does not rely on attributes alone: a launcher that lives has locked the payload, and a later
-// watcher of a gateway its cgroup.events. The guard of a gateway has its name. None of them is a member.
-func findKeeper(g *group.ControlGroup, seen *Census) keeper {
-	facts := g.Facts()
-	guardMayLive := facts.Guard.PID != 0 && group.Alive(facts.Guard)
-	if guardMayLive && gatewayGuardLives(g, facts.Guard) {
-		return keeper{lives: true} // before all locks of the host are read
-	}
+// watcher of a gateway its cgroup.events. None of them is a member.
+func findKeeper(g *group.ControlGroup, facts protocol.Facts, guardMayLive bool, seen *Census) keeper {
 	locks, err := seen.locks()
 	if err != nil {
 		return keeper{lives: true}

@@ -36,11 +36,13 @@ const (
 	launcherAlone
 	// unclear: it is an orphan if that lasts.
 	unclear
+	// suspected: it is an orphan, unless the locks of the host show who looks after it.
+	suspected
 	orphaned
 )
 
 // isSuspect reports whether a group is an orphan, or becomes one by staying as it is.
-func (c condition) isSuspect() bool { return c == orphaned || c == unclear }
+func (c condition) isSuspect() bool { return c == orphaned || c == unclear || c == suspected }
 
 // classify changes nothing.
 func classify(
@@ -80,6 +82,8 @@ func conditionOf(verdict orphan.Verdict) condition {
 		return unclear
 	case orphan.LauncherAlone:
 		return launcherAlone
+	case orphan.Suspect:
+		return suspected
 	}
 	return inUse
 }
@@ -133,35 +137,29 @@ func (s *sweeper) classifyAndTend(
 }
 
 // mayBeOrphan is a first look. The census may be out of date, and an unclear group may become clear: only
-// confirmOrphan decides.
+// sweepSuspects decides.
 func (s *sweeper) mayBeOrphan(parent *cgroup.Group, dir string, seen *orphan.Census) (bool, error) {
-	g, err := openGroup(parent, dir)
-	if g == nil {
-		return false, err
+	g, found, err := s.judge(parent, dir, seen)
+	if g != nil {
+		g.Close()
 	}
-	defer g.Close()
-	found, err := s.classifyAndTend(g, parent, seen)
-	return found.isSuspect(), proc.IgnoreGone(err)
+	return found.isSuspect(), err
 }
 
-// confirmOrphan opens an orphan, and locks it if possible. It is nil for any other group. It reads everything
-// anew, and waits while the group is unclear. One that stays unclear for the time of doubt is an orphan.
-func (s *sweeper) confirmOrphan(parent *cgroup.Group, dir string) (*group.ControlGroup, error) {
+// judge opens a group, and locks it if it is an orphan and has no lock. The caller closes it. The group is
+// nil if it was removed.
+func (s *sweeper) judge(
+	parent *cgroup.Group, dir string, seen *orphan.Census,
+) (*group.ControlGroup, condition, error) {
 	g, err := openGroup(parent, dir)
 	if g == nil {
-		return nil, err
+		return nil, foreign, err
 	}
-	until := time.Now().Add(policy.DoubtMost)
-	found, err := s.classifyAndTend(g, parent, nil)
-	for found == unclear && err == nil && time.Now().Before(until) {
-		time.Sleep(pause)
-		found, err = s.classifyAndTend(g, parent, nil)
+	found, err := s.classifyAndTend(g, parent, seen)
+	if err != nil {
+		return g, foreign, proc.IgnoreGone(err)
 	}
-	if err != nil || !found.isSuspect() {
-		g.Close()
-		return nil, proc.IgnoreGone(err)
-	}
-	return g, nil
+	return g, found, nil
 }
 
 // removeNeverArmed removes an old group whose launcher died before it armed it, or the rest of a group that

@@ -207,7 +207,7 @@ type suspects struct {
 func suspectsIn(parent *cgroup.Group, except string) suspects {
 	found := suspects{parent: parent}
 	dirs := group.OwnIn(parent)
-	seen := orphan.TakeCensus(parent)
+	seen := orphan.TakeCensus(parent, orphan.NewLocks())
 	s := &sweeper{}
 	for _, dir := range dirs {
 		if dir == except {
@@ -222,8 +222,9 @@ func suspectsIn(parent *cgroup.Group, except string) suspects {
 
 // A sweeper stops many orphans at a time.
 type sweeper struct {
-	filter SweepFilter
-	until  time.Time // it waits for other sweeps
+	filter  SweepFilter
+	until   time.Time // it waits for other sweeps
+	foreign *allowance
 
 	mu   sync.Mutex
 	done []Swept
@@ -232,8 +233,11 @@ type sweeper struct {
 
 // sweepAll stops the orphans of a choice of users.
 func (s *sweeper) sweepAll(users group.Users) {
-	visit := group.Visit{Users: users}
+	visit := group.Visit{Users: users, Foreign: s.visitForeign}
 	visit.Groups = func(_ string, parent *cgroup.Group, dirs []string) error {
+		if s.foreign.isSpent() {
+			return nil
+		}
 		if !s.filter.DryRun { // which keeps no sweep from acting
 			s.lockAlone(parent)
 		}
@@ -241,7 +245,7 @@ func (s *sweeper) sweepAll(users group.Users) {
 		return nil
 	}
 	if !s.filter.DryRun && s.filter.Unit == "" {
-		visit.Session = backend.RemoveSession
+		visit.Session = s.removeSession
 	}
 	err := visit.All()
 	s.mu.Lock()
@@ -249,59 +253,142 @@ func (s *sweeper) sweepAll(users group.Users) {
 	s.errs = append(s.errs, err)
 }
 
+func (s *sweeper) removeSession(above string, parent *cgroup.Group, dir string) error {
+	if s.foreign.isSpent() {
+		return nil
+	}
+	defer s.foreign.look()()
+	return backend.RemoveSession(above, parent, dir)
+}
+
 // lockAlone waits for another sweep to end, which may be killed before its orphans are. The wait is bounded
 // for all directories together. Locks of other users do not count. The caller closes parent, which unlocks
 // it.
 func (s *sweeper) lockAlone(parent *cgroup.Group) {
-	for time.Until(s.until) > 0 {
-		if _, err := group.LockUnlessForeign(parent, os.Getuid()); err == nil {
-			return
-		}
-		time.Sleep(pause)
+	switch {
+	case s.foreign != nil: // its user may have locked any directory there
+		_ = parent.TryLock(unix.LOCK_EX) // another sweep of root's does no harm
+	case time.Now().Before(s.until):
+		_, _ = group.LockWithin(parent, os.Getuid(), s.until) // it sweeps without the lock, too
 	}
 }
 
 // sweep returns when none of these groups is an orphan any more. It calls dead for each that has no process
 // left.
 func (s *sweeper) sweep(parent *cgroup.Group, dirs []string, dead func()) {
+	suspects := s.findSuspects(parent, dirs, dead)
+	for begun := false; len(suspects) > 0; begun = true {
+		if begun && s.foreign.isSpent() { // after some of them, so that the next sweep finds fewer
+			for range suspects {
+				dead()
+			}
+			return
+		}
+		some := suspects[:min(len(suspects), sweepParallel)]
+		suspects = suspects[len(some):]
+		s.sweepSuspects(parent, some, dead)
+	}
+}
+
+// findSuspects returns the groups that look like orphans. It calls dead for each of the others.
+func (s *sweeper) findSuspects(parent *cgroup.Group, dirs []string, dead func()) (suspects []string) {
+	defer s.foreign.look()()
+	seen := orphan.TakeCensus(parent, nil)
 	slots := make(chan struct{}, sweepParallel)
-	seen := orphan.TakeCensus(parent)
 	var all sync.WaitGroup
 	for _, dir := range dirs {
+		slots <- struct{}{}
 		all.Go(func() {
-			slots <- struct{}{}
 			defer func() { <-slots }()
-			dead := sync.OnceFunc(dead)
-			defer dead()
-			swept, err := s.one(parent, dir, seen, dead)
+			if s.foreign.isSpent() {
+				dead()
+				return
+			}
+			isSuspect, err := s.mayBeOrphan(parent, dir, seen)
+			if !isSuspect {
+				s.spare(parent, dir, err)
+				dead()
+				return
+			}
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			if err != nil {
-				s.errs = append(s.errs, fmt.Errorf("sweep %s: %w", dir, err))
-			} else if swept.ID != "" {
-				s.done = append(s.done, swept)
-			}
+			suspects = append(suspects, dir)
 		})
 	}
 	all.Wait()
+	return suspects
 }
 
-// one stops a group if it is an orphan and the filter selects it.
-func (s *sweeper) one(
-	parent *cgroup.Group, dir string, seen *orphan.Census, dead func(),
-) (Swept, error) {
-	isSuspect, err := s.mayBeOrphan(parent, dir, seen)
-	if !isSuspect && !s.filter.DryRun {
+// sweepSuspects judges groups by a census of just now, and stops those that are orphans. Only if it has to,
+// it reads the locks of the host, once for all of them. It looks again while groups are unclear. One that
+// stays so for the time of doubt is an orphan.
+func (s *sweeper) sweepSuspects(parent *cgroup.Group, dirs []string, dead func()) {
+	var stops sync.WaitGroup
+	defer stops.Wait()
+	until := time.Now().Add(policy.DoubtMost)
+	for wait := pause; len(dirs) > 0; wait *= 4 { // each look may read the locks
+		mayWait := time.Now().Before(until)
+		dirs = s.stopOrphans(&stops, parent, dirs, mayWait, dead)
+		if len(dirs) > 0 {
+			time.Sleep(min(wait, time.Until(until)))
+		}
+	}
+}
+
+// stopOrphans starts to stop the groups that are orphans, and returns those that are unclear if it may wait
+// for them.
+func (s *sweeper) stopOrphans(
+	stops *sync.WaitGroup, parent *cgroup.Group, dirs []string, mayWait bool, dead func(),
+) (left []string) {
+	defer s.foreign.look()()
+	seen := orphan.TakeCensus(parent, orphan.NewLocks())
+	for _, dir := range dirs {
+		g, found, err := s.judge(parent, dir, seen)
+		switch {
+		case found == unclear && mayWait:
+			g.Close()
+			left = append(left, dir)
+		case found.isSuspect():
+			stops.Go(func() {
+				defer g.Close()
+				dead := sync.OnceFunc(dead)
+				defer dead()
+				swept, err := s.stopOrphan(parent, g, dead)
+				s.record(dir, swept, err)
+			})
+		default:
+			if g != nil {
+				g.Close()
+			}
+			stops.Go(func() {
+				defer dead()
+				s.spare(parent, dir, err)
+			})
+		}
+	}
+	return left
+}
+
+// spare is for a group that is no orphan, or that cannot be judged.
+func (s *sweeper) spare(parent *cgroup.Group, dir string, err error) {
+	if !s.filter.DryRun {
 		wakeOrKillAskedLauncherOf(parent, dir)
 	}
-	if !isSuspect || err != nil {
-		return Swept{}, err
+	s.record(dir, Swept{}, err)
+}
+
+func (s *sweeper) record(dir string, swept Swept, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		s.errs = append(s.errs, fmt.Errorf("sweep %s: %w", dir, err))
+	} else if swept.ID != "" {
+		s.done = append(s.done, swept)
 	}
-	g, err := s.confirmOrphan(parent, dir)
-	if g == nil {
-		return Swept{}, err
-	}
-	defer g.Close()
+}
+
+// stopOrphan stops an orphan if the filter selects it.
+func (s *sweeper) stopOrphan(parent *cgroup.Group, g *group.ControlGroup, dead func()) (Swept, error) {
 	g.Backend = backendIn(parent, g)
 	of := g.Facts()
 	if s.filter.Unit != "" && s.filter.Unit != of.Client.Unit {

@@ -4,7 +4,6 @@ package sweep
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +18,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/backend"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/names"
+	"github.com/mcpscope/mcpscope/internal/server/orphan"
 	"github.com/mcpscope/mcpscope/internal/server/page"
 	"github.com/mcpscope/mcpscope/internal/server/policy"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
@@ -54,7 +54,8 @@ func newScope(t *testing.T, parent *cgroup.Group, name string, managed bool) *gr
 // finds is whether the rule of orphans finds one there.
 func finds(t *testing.T, parent *cgroup.Group, dir string) bool {
 	t.Helper()
-	isOrphan, err := (&sweeper{}).mayBeOrphan(parent, dir, nil) // no group is unclear only for some time
+	seen := orphan.TakeCensus(parent, orphan.NewLocks())
+	isOrphan, err := (&sweeper{}).mayBeOrphan(parent, dir, seen) // no group is unclear only for some time
 	if err != nil {
 		t.Errorf("%s: %v", dir, err)
 	}
@@ -321,26 +322,12 @@ func bytesOfASweep(t *testing.T, servers int, guarded bool) uint64 {
 			calledGuard(t, parent, names.GuardPrefix+g.ID)
 		}
 	}
-	before := bytesRead(t)
+	before := groups.BytesRead(t)
 	BeginSweep(again(t, parent), "").Await()
 	sweepAll(t, parent)
-	read := bytesRead(t) - before
+	read := groups.BytesRead(t) - before
 	if left := len(group.OwnIn(parent)); left != servers {
 		t.Errorf("%d of %d servers are left", left, servers)
-	}
-	return read
-}
-
-// bytesRead counts the bytes that this process has read so far.
-func bytesRead(t *testing.T) uint64 {
-	t.Helper()
-	text, err := os.ReadFile("/proc/self/io")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var read uint64
-	if _, err := fmt.Sscanf(string(text), "rchar: %d", &read); err != nil {
-		t.Fatal(err)
 	}
 	return read
 }

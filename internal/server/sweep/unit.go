@@ -85,7 +85,7 @@ func (u *unitStop) await(s *sweeper, users group.Users) error {
 		if !strings.HasPrefix(path+"/", u.inside) {
 			return nil
 		}
-		seen := orphan.TakeCensus(parent)
+		seen := orphan.TakeCensus(parent, orphan.NewLocks())
 		for _, dir := range dirs {
 			isSuspect, err := s.mayBeOrphan(parent, dir, seen)
 			if isSuspect || err != nil { // the sweep stops it, or has the error, too
