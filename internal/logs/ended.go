@@ -33,11 +33,14 @@ type EndedServer struct {
 	Peak             *uint64 // bytes, nil where the kernel has not counted
 }
 
-// Swept is the cause of an orphan, which the report does not have.
-const Swept causes.Cause = "swept"
+// Causes that no report has.
+const (
+	Swept      causes.Cause = "swept"       // of an orphan
+	NotStarted causes.Cause = "not-started" // of a server that a client asked for, and never had
+)
 
-// EndedServers returns the servers that have ended since the boot, the first one first: those of a choice of
-// users.
+// EndedServers returns the servers that have ended, or were not started, since the boot, the first one first:
+// those of a choice of users.
 func EndedServers(users group.Users) ([]EndedServer, error) {
 	source, err := Open()
 	if err != nil {
@@ -56,7 +59,7 @@ func EndedServers(users group.Users) ([]EndedServer, error) {
 // endsOf matches the ends of a user's servers, also those that root has swept. For any other choice it
 // matches the ends of all users.
 func endsOf(users group.Users) []string {
-	kinds := []journal.Event{journal.Ended, journal.Swept}
+	kinds := []journal.Event{journal.Ended, journal.Swept, journal.Failed}
 	uid, isSingle := users.Single()
 	if !isSingle {
 		return eventsBy(nil, kinds...)
@@ -125,8 +128,11 @@ func parseEnded(line []byte) (EndedServer, bool) {
 		started := e.Ended.Add(-time.Duration(seconds * float64(time.Second)))
 		e.Started = &started
 	}
-	if isSwept {
+	switch text("MCPSCOPE_EVENT") {
+	case string(journal.Swept):
 		e.Cause = Swept
+	case string(journal.Failed):
+		e.Cause = NotStarted
 	}
 	return e, true
 }

@@ -18,9 +18,10 @@ not JSON
 {"__REALTIME_TIMESTAMP":"1700000020000000","_UID":"0","MCPSCOPE_EVENT":"swept","MCPSCOPE_ID":"stuckone","MCPSCOPE_STUCK":"process 2"}
 {"__REALTIME_TIMESTAMP":"1700000030000000","_UID":"0","MCPSCOPE_EVENT":"swept","MCPSCOPE_ID":"p0vv3khv","MCPSCOPE_NAME":"git"}
 {"__REALTIME_TIMESTAMP":"1700000040000000","_UID":"0","MCPSCOPE_EVENT":"swept","MCPSCOPE_ID":"f00df00d","MCPSCOPE_OWNER":"1000","MCPSCOPE_SECONDS":"3"}
-{"__REALTIME_TIMESTAMP":"1700000050000000","_UID":"7","MCPSCOPE_EVENT":"ended","MCPSCOPE_ID":"f0r9edf0","MCPSCOPE_OWNER":"1000"}`
+{"__REALTIME_TIMESTAMP":"1700000050000000","_UID":"7","MCPSCOPE_EVENT":"ended","MCPSCOPE_ID":"f0r9edf0","MCPSCOPE_OWNER":"1000"}
+{"__REALTIME_TIMESTAMP":"1700000060000000","_UID":"7","MCPSCOPE_EVENT":"failed","MCPSCOPE_ID":"n0tst4rt","MCPSCOPE_NAME":"typo"}`
 	ended := readEnded(strings.NewReader(entries))
-	if len(ended) != 4 {
+	if len(ended) != 5 {
 		t.Fatalf("%+v", ended)
 	}
 	first := ended[0]
@@ -36,6 +37,9 @@ not JSON
 	}
 	if byRoot := ended[2]; byRoot.UID != 1000 || byRoot.Ended.Sub(*byRoot.Started) != 3*time.Second {
 		t.Errorf("swept by root: %+v", byRoot)
+	}
+	if failed := ended[4]; failed.Name != "typo" || failed.Cause != NotStarted || failed.Started != nil {
+		t.Errorf("not started: %+v", failed)
 	}
 	if forged := ended[3]; forged.UID != 7 {
 		t.Errorf("the owner that a user writes counts: %+v", forged)

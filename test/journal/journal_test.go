@@ -132,6 +132,8 @@ func TestFailedStarts(t *testing.T) {
 			if text := user.succeed(t, "logs", name); !strings.Contains(text, name+" ("+failed.ID+") was not started: ") {
 				t.Errorf("logs: %s", text)
 			}
+			listed := user.succeed(t, "ls", "--all", "--format", "{{.ID}} {{.Cause}}")
+			escape.Contains(t, listed, failed.ID+" not-started\n")
 			out, err := exec.Command("journalctl", "--output=export", "--all", "MCPSCOPE_NAME="+name).CombinedOutput()
 			if text := string(out); err != nil || strings.Count(text, "MESSAGE_ID=") != 1 || strings.Contains(text, "secret-") {
 				t.Errorf("%v: a secret is in, or not one event is in\n%s", err, text)

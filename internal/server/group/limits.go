@@ -64,15 +64,12 @@ func (g *ControlGroup) killWholeUntilUndone() (undo func(), err error) {
 
 // LimitError returns the error of a limit with its cause and next step in words.
 func LimitError(l cgroup.Limit, err error) error {
-	limited := &protocol.LimitError{
-		Text:  fmt.Sprintf("set %s: %v", l, err),
-		Step:  limitStep,
-		File:  l.File,
-		Cause: err.Error(),
-	}
-	if errors.Is(err, errors.ErrUnsupported) {
+	limited := &protocol.LimitError{Step: limitStep, File: l.File, Cause: err.Error()}
+	if errors.Is(err, errors.ErrUnsupported) { // the path is that of a group which is removed again
 		limited.Missing, _, _ = strings.Cut(l.File, ".")
+		limited.Cause = "its group has no controller " + limited.Missing
 	}
+	limited.Text = fmt.Sprintf("set %s: %s", l, limited.Cause)
 	return limited
 }
 
