@@ -45,7 +45,7 @@ func (f *Filter) find(servers []*fleet.Listed, arg string) ([]*fleet.Listed, err
 	var included, others []*fleet.Listed
 	for _, s := range servers {
 		switch {
-		case f.includesUserOf(s):
+		case f.includesUser(s.UID):
 			included = append(included, s)
 		case s.ID == arg:
 			return []*fleet.Listed{s}, nil
@@ -71,8 +71,8 @@ func (f *Filter) find(servers []*fleet.Listed, arg string) ([]*fleet.Listed, err
 	return nil, withNames(unknown, included)
 }
 
-// includesUserOf reports whether a name can mean that server.
-func (f *Filter) includesUserOf(s *fleet.Listed) bool { return f.AllUsers || s.UID == os.Getuid() }
+// includesUser reports whether a name can mean a server or session of that user.
+func (f *Filter) includesUser(uid int) bool { return f.AllUsers || uid == os.Getuid() }
 
 // find prefers an id to a name, and a name to the beginning of an id.
 func find(servers []*fleet.Listed, arg string) ([]*fleet.Listed, error) {

@@ -94,7 +94,7 @@ func (f *Filter) findSession(sessions []*fleet.Session, arg string) (*fleet.Sess
 		if s.ID == arg { // of any user
 			return s, nil
 		}
-		isIncluded := f.includesSession(s)
+		isIncluded := f.includesUser(s.UID)
 		switch {
 		case isIncluded && isCalled(s, arg):
 			called = append(called, s)
@@ -128,14 +128,12 @@ func (f *Filter) findSession(sessions []*fleet.Session, arg string) (*fleet.Sess
 // sessionNames returns the names of the sessions that a name can mean.
 func sessionNames(f *Filter, sessions []*fleet.Session) (names []string) {
 	for _, s := range sessions {
-		if f.includesSession(s) {
+		if f.includesUser(s.UID) {
 			names = append(names, s.Name)
 		}
 	}
 	return names
 }
-
-func (f *Filter) includesSession(s *fleet.Session) bool { return f.AllUsers || s.UID == os.Getuid() }
 
 // isCalled compares the name of a session, which has "_" for each "-".
 func isCalled(s *fleet.Session, arg string) bool {
