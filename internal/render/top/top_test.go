@@ -61,6 +61,24 @@ func TestTopViewFollowsServers(t *testing.T) {
 	}
 }
 
+// The details are about one server, so keys of the list do nothing there that a person would find afterwards.
+func TestKeysOfTheListDoNothingInDetails(t *testing.T) {
+	v := view{order: "c", readings: []reading{{Row: rowOf(render.Identity{ID: "a", Name: "a"})}}}
+	v.press("enter", 10)
+	for _, pressed := range []string{"/", "t", "i", "m", "c", "a", "n", "p"} {
+		if w, quit := v.press(pressed, 10); w != nil || quit {
+			t.Errorf("%s: %+v, quit %v", pressed, w, quit)
+		}
+	}
+	if v.order != "c" || v.typing || v.filter != "" || v.details == "" {
+		t.Errorf("order %q, typing %v, filter %q, details %q", v.order, v.typing, v.filter, v.details)
+	}
+	v.press("q", 10)
+	if v.press("m", 10); v.order != "m" {
+		t.Errorf("in the list, m sorts by %q", v.order)
+	}
+}
+
 // The line of a session is above its servers. Keys do not act on it, and say what does.
 func TestTopOfSessions(t *testing.T) {
 	v := view{order: "n", sessions: []render.Session{{ID: "p4xw7nza", Name: "claude", Servers: 1}}}

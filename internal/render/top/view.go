@@ -135,9 +135,6 @@ func (v *view) press(pressed string, page int) (w *wish, quit bool) {
 		v.help = true
 		v.scroll = 0
 		return nil, false
-	case orders[pressed] != nil:
-		v.order = pressed
-		return nil, false
 	case v.details != "":
 		return v.pressInDetails(pressed, page), false
 	case pressed == "q":
@@ -211,6 +208,10 @@ func (v *view) pressInDetails(pressed string, page int) *wish {
 func (v *view) pressInList(pressed string, page int) *wish {
 	if by, ok := rowsOf(pressed, page); ok {
 		v.moveCursor(by)
+		return nil
+	}
+	if orders[pressed] != nil {
+		v.order = pressed
 		return nil
 	}
 	switch pressed {
