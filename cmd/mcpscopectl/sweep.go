@@ -6,6 +6,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -67,9 +68,10 @@ timers: it leaves that out.`,
 
 func (f *sweepFlags) run(stdio cli.Stdio) int {
 	status := f.sweepOrphans(stdio)
+	isRefused := f.AllUsers && os.Getuid() != 0 // nothing was searched, so there is nothing to add
 	isAnswered := f.yes || f.DryRun || f.json || stdio.CanAsk()
 	switch {
-	case f.Unit != "":
+	case f.Unit != "" || isRefused:
 		return status
 	case isAnswered:
 		return max(status, f.sweepLeaks(stdio))
