@@ -110,12 +110,18 @@ func (r *rewriting) noteMissingFlags(p clientconfig.Change) {
 		if len(m.Servers) == 1 {
 			verb = "does not get"
 		}
-		const text = "in %s, %s %s --%s, which all wrapped servers have"
-		r.note(fmt.Sprintf(text, p.File.Where(), strings.Join(m.Servers, ", "), verb, m.Name))
-		command := "mcpscope wrap --" + m.Name + " " + cli.Word(m.Value)
+		var names []string
+		command := "mcpscope wrap"
+		for _, flag := range m.Flags {
+			names = append(names, "--"+flag.Name)
+			command += " --" + flag.Name + " " + cli.Word(flag.Value)
+		}
 		for _, server := range m.Servers {
 			command += " --server " + cli.Word(server)
 		}
+		const text = "in %s, %s %s %s, which all wrapped servers have"
+		who := strings.Join(m.Servers, ", ")
+		r.note(fmt.Sprintf(text, p.File.Where(), who, verb, strings.Join(names, " and ")))
 		r.stdio.Hint(command + " " + cli.Word(cmp.Or(p.File.Client, p.File.Path)))
 	}
 }

@@ -25,34 +25,47 @@ func flagsOf(s *wrapping.Server) []settings.GivenFlag {
 	return settings.GivenFlags(settings.Run, s.Prefix()[2:])
 }
 
-// A MissingFlag is a flag that all servers have that were wrapped before a change, and that others do not
-// get.
-type MissingFlag struct {
-	Name, Value string // the value is that of the first server
-	Servers     []string
+// MissingFlags are flags that all servers have that were wrapped before a change, and that the same others do
+// not get.
+type MissingFlags struct {
+	Flags   []wrapping.Flag // with the values of the first server
+	Servers []string
 }
 
 // MissingFlags compares the servers of a file that a change wraps with those that were wrapped before. A
 // setting or a variable of the server is as good as the flag.
-func (c Change) MissingFlags(names ...string) []MissingFlag {
-	var missing []MissingFlag
+func (c Change) MissingFlags(names ...string) []MissingFlags {
+	var missing []MissingFlags
 	for _, name := range names {
 		value, isCommon := c.commonValue(name)
 		if !isCommon {
 			continue
 		}
-		m := MissingFlag{Name: name, Value: value}
-		for i := range c.Servers {
-			isNew := c.Changed[i] && !c.Servers[i].IsWrapped()
-			if isNew && !hasSetting(c.File, &c.After[i], name) {
-				m.Servers = append(m.Servers, c.Servers[i].Name)
-			}
+		servers := c.newWithout(name)
+		if len(servers) == 0 {
+			continue
 		}
-		if len(m.Servers) > 0 {
-			missing = append(missing, m)
+		flag := wrapping.Flag{Name: name, Value: value}
+		isOfSame := func(m MissingFlags) bool { return slices.Equal(m.Servers, servers) }
+		i := slices.IndexFunc(missing, isOfSame)
+		if i < 0 {
+			missing = append(missing, MissingFlags{Flags: []wrapping.Flag{flag}, Servers: servers})
+			continue
 		}
+		missing[i].Flags = append(missing[i].Flags, flag)
 	}
 	return missing
+}
+
+// newWithout returns the servers that the change wraps, and that do not have the setting.
+func (c Change) newWithout(name string) (servers []string) {
+	for i := range c.Servers {
+		isNew := c.Changed[i] && !c.Servers[i].IsWrapped()
+		if isNew && !hasSetting(c.File, &c.After[i], name) {
+			servers = append(servers, c.Servers[i].Name)
+		}
+	}
+	return servers
 }
 
 // commonValue returns the first value of a flag that all servers have that were wrapped before the change.
