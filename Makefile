@@ -59,7 +59,7 @@ packages: ## make archives and packages of the version of the tag in dist/: PROC
 		PROCESSORS='$(PROCESSORS)' FORMATS='$(FORMATS)' packaging/build '$(DIST)'
 	@cd $(DIST) && ls -l
 
-demo: ## kill an agent with real servers, without mcpscope and with it: half a minute
+demo: ## kill an agent with real servers, without mcpscope and with it: half a minute, the first time some minutes
 	@demo/run
 
 test: deps ## the core of the tests: PACKAGES=./test/e2e RUN=TestEscape/cgroup/hop/kill for some of them, RACE=-race

@@ -63,13 +63,16 @@ func show(ctx context.Context, mcpscope, clients, file string) (err error) {
 			err = errors.Join(err, a.end())
 		}
 	}()
+	const compared, becomeIdle = 11, 3
+	fmt.Fprintf(os.Stderr, "demo: starting %d servers without mcpscope, the same %d with it, and %d that become idle\n",
+		compared, compared, becomeIdle)
 	for i, kind := range []struct {
 		prefix string
 		lines  []string
 	}{
-		{"", servers(11)},
-		{mcpscope + " run -- ", servers(11)},
-		{mcpscope + " run --idle-freeze 3s -- ", servers(3)},
+		{"", servers(compared)},
+		{mcpscope + " run -- ", servers(compared)},
+		{mcpscope + " run --idle-freeze 3s -- ", servers(becomeIdle)},
 	} {
 		a, err := startAgent(clients, i, kind.prefix, kind.lines)
 		if err != nil {
@@ -116,7 +119,7 @@ func show(ctx context.Context, mcpscope, clients, file string) (err error) {
 func showIdle(ctx context.Context, a *agent, tool string) error {
 	before := a.left(0)
 	began := time.Now()
-	for idle := 0; idle < 3; idle = idleServers(tool, a.client.Process.Pid) {
+	for idle := 0; idle < len(a.lines); idle = idleServers(tool, a.client.Process.Pid) {
 		if time.Since(began) > giveUp || ctx.Err() != nil {
 			fmt.Println("Idle servers were not frozen: mcpscope doctor has the reason.")
 			return context.Cause(ctx)
@@ -128,8 +131,8 @@ func showIdle(ctx context.Context, a *agent, tool string) error {
 	if err := a.request("ask 0", "answer "); err != nil {
 		return err
 	}
-	fmt.Printf("3 idle servers, frozen: %d MB → %d MB (swap: %s). The next request was answered after %d ms.\n",
-		before.megabytes(), after.megabytes(), swap(), time.Since(asked).Milliseconds())
+	fmt.Printf("%d idle servers, frozen: %d MB → %d MB (swap: %s). The next request was answered after %d ms.\n",
+		len(a.lines), before.megabytes(), after.megabytes(), swap(), time.Since(asked).Milliseconds())
 	return nil
 }
 
