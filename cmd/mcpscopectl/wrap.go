@@ -60,9 +60,10 @@ server gets this mcpscope.
 
 Configurations are searched in the home directory, and in the working directory
 and its parents up to the top of the repository. A file with a wrapped server
-and a backup is found anywhere. A file of a project stays as it is if git tracks
+and a backup is found anywhere. A file in a project stays as it is if git tracks
 it, or if git cannot answer, because other people may get it: name the file, or
-use --shared.
+use --shared. Your own file, such as ~/.cursor/mcp.json, is changed, also if it
+is a link to a file that git tracks.
 
 A server is bare, wrapped, not editable (with a reason) or broken. The command
 of a broken server contains an mcpscope that does not exist, or flags that it
