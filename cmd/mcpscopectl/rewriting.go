@@ -52,8 +52,11 @@ func (r *rewriting) run(operands []string) int {
 	if err != nil {
 		return r.stdio.Cannot(r.verb, clientconfig.WithServerFlag(err, operands))
 	}
-	status := printUnread(r.stdio, found)
-	isAll := status == cli.ExitOK
+	consequence := ""
+	if r.runner == nil {
+		consequence = "; any wrapped server there stays wrapped"
+	}
+	status := printUnread(r.stdio, found, r.named, consequence)
 	missing := unknownServer(r.servers, found.Files)
 	if missing != "" {
 		return r.stdio.Cannot(r.verb, fmt.Errorf("there is no server %q", missing))
@@ -65,7 +68,7 @@ func (r *rewriting) run(operands []string) int {
 		fmt.Fprintln(r.stdio.Out, noConfiguration)
 	}
 	plan, planned := r.planFiles(found.Files)
-	changed := r.changeFiles(plan, nothingIn(found.Files, isAll))
+	changed := r.changeFiles(plan, nothingIn(found.Files))
 	isUndone := r.runner == nil && !r.dryRun && changed == cli.ExitOK
 	if isUndone {
 		changed = r.cleanUp(found.Left)
@@ -149,17 +152,26 @@ func (r *rewriting) planFile(c *clientconfig.File) clientconfig.Change {
 }
 
 // nothingIn says in which files nothing is to change. It is "" if every file could be read.
-func nothingIn(files []*clientconfig.File, isAll bool) string {
-	isOne := len(files) == 1 && files[0].Named
-	switch {
-	case isAll:
-		return ""
-	case isOne && files[0].Err != nil:
-		return ", because " + cli.OneLine(files[0].Where()) + " cannot be read"
-	case isOne:
-		return " in " + cli.OneLine(files[0].Where())
+func nothingIn(files []*clientconfig.File) string {
+	var read, unread []string
+	for _, c := range files {
+		if c.Err == nil {
+			read = append(read, c.Where())
+		} else {
+			unread = append(unread, c.Where())
+		}
 	}
-	return " in the other files"
+	switch {
+	case len(unread) == 0:
+		return ""
+	case len(read) == 0 && len(unread) == 1:
+		return ", because " + unread[0] + " cannot be read"
+	case len(read) == 0:
+		return ", because no file can be read"
+	case len(read) == 1:
+		return " in " + read[0]
+	}
+	return " in the files that can be read"
 }
 
 // changeFiles writes the files, after a question. Without a plan it prints where there is nothing to change.

@@ -27,7 +27,11 @@ A file that you did not edit after 'mcpscope wrap' is restored byte for byte. So
 is the rest of a file that you edited in one place. The backup is removed. In a
 file that you edited in several places, only the commands change, and the backup
 is kept, with its keys: its path is printed. A backup that equals its file is
-removed. Restart running clients to use the change.`,
+removed. Restart running clients to use the change.
+
+The exit status is 1 if a server stays wrapped, or if a file cannot be read that
+is named or that mcpscope has wrapped. For any other file that cannot be read,
+there is a note.`,
 	}, func(operands []string) int {
 		r := rewriting{choice: f, stdio: stdio, verb: "unwrap"}
 		return r.run(operands)

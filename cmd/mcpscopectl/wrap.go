@@ -67,15 +67,16 @@ is a link to a file that git tracks.
 
 A server is bare, wrapped, not editable (with a reason) or broken. The command
 of a broken server contains an mcpscope that does not exist, or flags that it
-refuses. With --list, the exit status is 1 if a server is broken or a file
-cannot be read. With --check, it is also 1 if wrap would change a file; a server
-that wrap leaves alone does not count. The diff of --dry-run has … in place of
-all values but commands, and of comments, so it contains no keys. In YAML,
-mcpscope edits no server with an anchor or a command of several lines: it prints
-the lines to write.
+refuses. With --list, the exit status is 1 if a server is broken. With --check,
+it is also 1 if wrap would change a file; a server that wrap leaves alone does
+not count. The diff of --dry-run has … in place of all values but commands, and
+of comments, so it contains no keys. In YAML, mcpscope edits no server with an
+anchor or a command of several lines: it prints the lines to write.
 
 The exit status is 1 if a client or file is named, and none of its servers with
-a command can be edited, and if a broken server stays broken.`,
+a command can be edited, and if a broken server stays broken. It is 1 for a file
+that cannot be read only if that file or its client is named, or if mcpscope has
+wrapped it. Otherwise, there is a note.`,
 	}, func(operands []string) int { return f.run(operands, stdio) })
 	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return mistakeInFlag(stdio, err) })
 	addChange(c.Flags(), &f.choice)

@@ -82,7 +82,7 @@ func listConfigured(f *choice, asJSON bool, operands []string, stdio cli.Stdio) 
 	default:
 		printConfiguredTable(stdio, views)
 	}
-	return max(status, printUnread(stdio, found))
+	return max(status, printUnread(stdio, found, len(operands) > 0, ""))
 }
 
 // printConfiguredTable prints a line for each server, with all that is known, for scripts.
@@ -132,22 +132,36 @@ func printByFile(stdio cli.Stdio, views []configuredView) {
 	}
 }
 
-// printUnread prints what could not be read. A file that could not be read is a failure.
-func printUnread(stdio cli.Stdio, found clientconfig.Found) int {
+// printUnread prints what could not be read. That is a failure for files that a person has named, and for
+// those that are known to be wrapped. Any other file may be of no interest: it gets a note, with the
+// consequence that unwrap has for wrapped servers in it.
+func printUnread(stdio cli.Stdio, found clientconfig.Found, areNamed bool, consequence string) int {
 	status := cli.ExitOK
-	for _, err := range found.Unsearched() {
+	for _, err := range found.Backups {
 		stdio.NoteError("cannot ", err)
+	}
+	for _, err := range found.Directories {
+		stdio.Note("cannot " + cli.ErrorLine(err) + consequence)
 	}
 	for _, c := range found.Files {
 		if c.BackupErr != nil && wrapping.AnyWrapped(c.Servers) {
 			reason := cli.ErrorLine(c.BackupErr)
 			stdio.Note("cannot " + reason + ": unwrap does not restore the file to the byte")
 		}
+	}
+	for _, u := range found.Unread() {
+		where := u.File.Where()
+		reason := cli.ErrorLine(u.File.Err)
 		switch {
-		case c.Err != nil && c.HasBackup():
-			status = stdio.CannotWithHint("read "+c.Where()+", which was wrapped", c.Err, c.Repair())
-		case c.Err != nil:
-			status = stdio.Cannot("read "+c.Where(), c.Err)
+		case u.Trace != "":
+			goal := "read " + where + ", which " + u.Trace
+			status = stdio.CannotWithHint(goal, u.File.Err, u.File.Repair())
+		case areNamed:
+			status = stdio.Cannot("read "+where, u.File.Err)
+		case u.IsUnknown:
+			stdio.Note("cannot read " + where + ": " + reason + consequence)
+		default:
+			stdio.Note("cannot read " + where + ": " + reason)
 		}
 	}
 	return status

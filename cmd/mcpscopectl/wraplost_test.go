@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/programs"
 	"github.com/mcpscope/mcpscope/test/unprivileged"
 )
@@ -40,7 +41,7 @@ func TestAWrappedFileThatCannotBeRead(t *testing.T) {
 				want := []string{"cannot read " + u.config + ", which was wrapped: permission denied"}
 				u.wants(1, want, "unwrap", "--yes")
 				u.wants(1, want, "wrap", "--list")
-				u.wants(1, append(want, "nothing to wrap in the other files"), "wrap", "--program", u.program, "--check")
+				u.wants(1, append(want, "nothing to wrap, because "+u.config+" cannot be read\n"), "wrap", "--program", u.program, "--check")
 				u.wants(1, []string{u.config + ": a file that was wrapped", "permission denied"}, "removal", "--own")
 				giveBack()
 				u.wants(0, []string{"Unwrapped 1 server"}, "unwrap", "--yes")
@@ -76,6 +77,48 @@ func TestAWrappedFileBehindALinkThatDangles(t *testing.T) {
 	}
 	u.wants(0, []string{"Unwrapped 1 server"}, "unwrap", "--yes")
 	u.wantsFile(cursor)
+}
+
+// A file that was never wrapped can be broken, and belong to another user. No command fails for it, unless a person
+// has named it.
+func TestAFileThatWasNeverWrappedAndCannotBeRead(t *testing.T) {
+	unprivileged.Run(t, func(t *testing.T) {
+		u := newUser(t)
+		broken := filepath.Join(u.home, ".codeium/windsurf/mcp_config.json")
+		u.write(broken, `{"mcpServers": `)
+		foreign := filepath.Join(u.home, ".lmstudio/mcp.json")
+		u.write(foreign, cursor)
+		u.withoutRights(foreign)
+		notes := "mcpscope: note: cannot read " + broken + ": line 1, column 1: not valid JSON: this { is never closed\n" +
+			"mcpscope: note: cannot read " + foreign + ": permission denied"
+		wraps := []string{"wrap", "--program", u.program}
+		u.wants(0, []string{notes + "\n"}, "wrap", "--list")
+		u.wants(0, []string{notes + "\n"}, append(wraps, "--dry-run")...)
+		u.wants(0, []string{notes + "\n", "Wrapped 1 server"}, append(wraps, "--yes")...)
+		u.wantsSaid(said{cli.ExitOK, u.config + " (Cursor)\n  time: wrapped\nnothing to wrap in " + u.config + "\n", notes + "\n"},
+			append(wraps, "--yes")...)
+		const stays = "; any wrapped server there stays wrapped\n"
+		u.wants(0, []string{notes + stays, "Unwrapped 1 server in " + u.config}, "unwrap", "--yes")
+		u.wantsSaid(said{cli.ExitOK, u.config + " (Cursor)\n  time: bare\nnothing to unwrap in " + u.config + "\n", notes + stays},
+			"unwrap", "--yes")
+		u.wants(0, nil, "removal", "--own")
+		for _, name := range []string{"windsurf", broken} {
+			u.wants(1, []string{"mcpscope: cannot read " + broken, "nothing to wrap, because " + broken + " cannot be read\n"},
+				append(wraps, "--yes", name)...)
+		}
+		u.wants(1, []string{"nothing to wrap, because no file can be read\n"}, append(wraps, "--yes", "windsurf", "lmstudio")...)
+		u.write(filepath.Join(u.home, ".kiro/settings/mcp.json"), `{"mcpServers": {}}`)
+		u.wants(0, []string{"nothing to unwrap in the files that can be read\n"}, "unwrap", "--yes")
+	}, programs.Runner)
+}
+
+// The text of a malformed file without a backup can say that its servers need mcpscope.
+func TestAFileThatNamesMcpscopeAndCannotBeRead(t *testing.T) {
+	u := newUser(t)
+	u.write(u.config, wrapped(u.program, "")+"}")
+	const hint = "mcpscope: hint: repair it, and run mcpscope unwrap\n"
+	u.wants(1, []string{"cannot read " + u.config + ", which names mcpscope: line 1, ", hint}, "unwrap", "--yes")
+	u.wants(1, []string{"cannot read " + u.config + ", which names mcpscope: line 1, ", hint}, "wrap", "--list")
 }
 
 // A link that dangles is no file, unless it was wrapped.

@@ -245,7 +245,7 @@ func TestWrapList(t *testing.T) {
 	u.write(u.config, wrapped("/no/such/mcpscope", ""))
 	u.wants(1, []string{`"state": "broken"`, `"reason": "/no/such/mcpscope is not there; mcpscope wrap repairs it"`}, "wrap", "--list", "--json")
 	u.write(u.config, "{")
-	u.wantsSaid(said{cli.ExitFailure, "", "mcpscope: cannot read " + u.config + ": line 1, column 1: not valid JSON: this { is never closed\n"}, "wrap", "--list")
+	u.wantsSaid(said{cli.ExitOK, "", "mcpscope: note: cannot read " + u.config + ": line 1, column 1: not valid JSON: this { is never closed\n"}, "wrap", "--list")
 }
 
 // The flags of wrapped servers are in the list, without the names that wrap gives.

@@ -55,9 +55,6 @@ type Found struct {
 	Left []Left
 }
 
-// Unsearched is everything that could not be searched.
-func (f Found) Unsearched() []error { return slices.Concat(f.Backups, f.Directories) }
-
 // Find returns the files for the arguments or, without arguments, those of all clients.
 func Find(args []string) (Found, error) {
 	if len(args) == 0 {

@@ -4,7 +4,6 @@ package clientconfig
 
 import (
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -188,13 +187,5 @@ func TestFindWhatIsGone(t *testing.T) {
 	h.wantSummary(found)
 	if len(found.Left) != 1 || !found.Left[0].Removed {
 		t.Errorf("left: %+v", found.Left)
-	}
-}
-
-// Directories that cannot be searched are reported, because files of theirs can be wrapped.
-func TestUnsearched(t *testing.T) {
-	found := Found{Backups: []error{filepath.ErrBadPattern}, Directories: []error{filepath.SkipDir}}
-	if got := fmt.Sprint(found.Unsearched()); got != "[syntax error in pattern skip this directory]" {
-		t.Error(got)
 	}
 }

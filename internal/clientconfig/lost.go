@@ -18,6 +18,34 @@ import (
 // HasBackup reports whether mcpscope has wrapped the file before. A backup that cannot be read is one too.
 func (c *File) HasBackup() bool { return c.backup != nil || c.BackupErr != nil }
 
+// Unread is a file that could not be read.
+type Unread struct {
+	File *File
+	// Trace says how it is known that the file needs mcpscope. It is "" without a sign of that.
+	Trace string
+	// IsUnknown: not even the text of the file is known.
+	IsUnknown bool
+}
+
+// Unread returns the files that could not be read.
+func (f Found) Unread() []Unread {
+	var unread []Unread
+	for _, c := range f.Files {
+		if c.Err == nil {
+			continue
+		}
+		u := Unread{File: c, IsUnknown: c.content.Data == nil}
+		switch {
+		case c.HasBackup():
+			u.Trace = "was wrapped"
+		case c.mentionsRunner():
+			u.Trace = "names mcpscope"
+		}
+		unread = append(unread, u)
+	}
+	return unread
+}
+
 // isRemoved reports whether there is no file, and no link of its name either.
 func (c *File) isRemoved() bool {
 	_, err := os.Lstat(c.Path)
@@ -59,8 +87,10 @@ func (c *File) backupPath() string { return userBackups().Path(c.content) }
 func (c *File) Repair() string {
 	_, isMalformed := errors.AsType[*splice.SyntaxError](c.Err)
 	switch {
-	case isMalformed:
+	case isMalformed && c.HasBackup():
 		return "repair it, or restore " + cli.Word(c.backupPath())
+	case isMalformed:
+		return "repair it, and run mcpscope unwrap"
 	case errors.Is(c.Err, fs.ErrPermission):
 		return "give yourself the right to read it, and run mcpscope unwrap"
 	case isAbsent(c.Err):

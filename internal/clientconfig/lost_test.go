@@ -51,17 +51,23 @@ func TestRemoveIfEqual(t *testing.T) {
 func TestRepair(t *testing.T) {
 	h := newHome(t)
 	backup := h.path(".local/state/mcpscope/backups/x.json")
+	malformed := &splice.SyntaxError{Line: 1, Text: "not valid JSON"}
 	for _, c := range []struct {
-		err  error
-		want string
+		err       error
+		hasBackup bool
+		want      string
 	}{
-		{&splice.SyntaxError{Line: 1, Text: "not valid JSON"}, "repair it, or restore " + backup},
-		{fmt.Errorf("read: %w", fs.ErrPermission), "give yourself the right to read it, and run mcpscope unwrap"},
-		{fs.ErrNotExist, "bring back the target of the link, or remove the link"},
-		{syscall.ENOTDIR, "bring back the target of the link, or remove the link"},
-		{errors.New("it is not a regular file"), ""},
+		{malformed, true, "repair it, or restore " + backup},
+		{malformed, false, "repair it, and run mcpscope unwrap"},
+		{fmt.Errorf("read: %w", fs.ErrPermission), true, "give yourself the right to read it, and run mcpscope unwrap"},
+		{fs.ErrNotExist, true, "bring back the target of the link, or remove the link"},
+		{syscall.ENOTDIR, true, "bring back the target of the link, or remove the link"},
+		{errors.New("it is not a regular file"), true, ""},
 	} {
 		file := &File{Err: c.err, content: &configfile.File{Target: "/x.json"}}
+		if c.hasBackup {
+			file.backup = []byte("{}")
+		}
 		if got := file.Repair(); got != c.want {
 			t.Errorf("%v: %q, want %q", c.err, got, c.want)
 		}

@@ -26,6 +26,9 @@ func (s *search) addOwn() error {
 	if err != nil {
 		return err
 	}
+	for _, unread := range found.Unread() {
+		s.addUnread(unread)
+	}
 	for _, file := range found.Files {
 		s.addConfiguration(file)
 	}
@@ -38,16 +41,21 @@ func (s *search) addOwn() error {
 	return errors.Join(found.Backups...) // they could name more files
 }
 
-// addConfiguration adds the file of a client that starts the runner, or that may start it.
-func (s *search) addConfiguration(file *clientconfig.File) {
-	if file.Err != nil && file.HasBackup() {
-		use := "a file that was wrapped, and cannot be read: " + file.Err.Error()
-		if repair := file.Repair(); repair != "" {
-			use += ": " + repair
-		}
-		s.add(file.Where(), use, "") // unwrap cannot help yet
+// addUnread adds the file of a client that may start the runner.
+func (s *search) addUnread(unread clientconfig.Unread) {
+	if unread.Trace == "" {
 		return
 	}
+	file := unread.File
+	use := "a file that " + unread.Trace + ", and cannot be read: " + file.Err.Error()
+	if repair := file.Repair(); repair != "" {
+		use += ": " + repair
+	}
+	s.add(file.Where(), use, "") // unwrap cannot help yet
+}
+
+// addConfiguration adds the file of a client that starts the runner.
+func (s *search) addConfiguration(file *clientconfig.File) {
 	var names []string
 	for _, server := range file.Servers {
 		if server.IsWrapped() && s.isRunner(server.Argv[0]) {
