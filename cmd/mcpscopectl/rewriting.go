@@ -129,7 +129,14 @@ func (r *rewriting) printFile(p clientconfig.Change) int {
 		r.noteMissingFlags(p)
 	}
 	remedy := p.File.Remedy()
-	if status != cli.ExitOK && remedy != "" {
+	if remedy == "" {
+		return status
+	}
+	leavesBare := r.runner != nil && p.LeavesBare(r.wants)
+	if status == cli.ExitOK && leavesBare {
+		r.stdio.Note("servers in " + p.File.Where() + " stay without mcpscope: " + p.File.Obstacle())
+	}
+	if status != cli.ExitOK || leavesBare {
 		r.stdio.Hint(remedy)
 	}
 	return status

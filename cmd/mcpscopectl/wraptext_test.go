@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -151,6 +152,29 @@ func TestServersThatCannotBeChanged(t *testing.T) {
 	u.write(u.config, "mcpServers:\n  t: &t\n    command: "+u.program+"\n    args: [run, --, uvx, x]\n")
 	u.wants(1, []string{"  t: wrapped: by hand, since " + reason, `      command: "uvx"`, `      args: […the argument that is there now]`,
 		`cannot unwrap "t" in ` + u.config + ": " + reason}, "unwrap", u.config)
+}
+
+// A file that its owner can make writable has bare servers until then, whether it was named or not.
+func TestWrapOfAFileThatIsReadOnly(t *testing.T) {
+	u := newUser(t)
+	u.write(filepath.Join(u.home, ".codex/config.toml"), "[mcp_servers.git]\ncommand = 'uvx'\n")
+	if err := os.Chmod(u.config, 0o444); err != nil {
+		t.Fatal(err)
+	}
+	hint := "mcpscope: hint: chmod u+w " + u.config + "\n"
+	note := "mcpscope: note: servers in " + u.config + " stay without mcpscope: it is read-only\n"
+	u.wants(1, []string{note + hint}, "wrap", "--program", u.program, "--check")
+	u.wants(0, []string{note + hint, "Wrapped 1 server in "}, "wrap", "--program", u.program, "--yes")
+	u.wants(1, []string{"cannot wrap " + u.config + ": it is read-only\n" + hint}, "wrap", "--program", u.program, "--yes", "cursor")
+	if got, want := say("unwrap", "--yes").err, ""; got != want {
+		t.Errorf("unwrap: %q", got)
+	}
+	u.wants(0, nil, "wrap", "--program", u.program, "--yes")
+	want := []string{"1 server is configured without mcpscope, where wrap cannot edit the command: time (cursor): " +
+		"chmod u+w " + u.config + ", then mcpscope wrap"}
+	if got := uncovered(); !slices.Equal(got, want) {
+		t.Errorf("ls notes %q, want %q", got, want)
+	}
 }
 
 // The processes of an existing container are not in the group of the server.

@@ -4,6 +4,7 @@ package clientconfig
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/clientconfig/splice"
@@ -67,6 +68,12 @@ func (c Change) IsStuck(wanted func(server string) bool) bool {
 		}
 	}
 	return isStuck
+}
+
+// LeavesBare reports whether a wanted server runs without mcpscope after a wrap, because it cannot be edited.
+func (c Change) LeavesBare(wanted func(server string) bool) bool {
+	staysBare := func(s wrapping.Server) bool { return wanted(s.Name) && isStuck(&s) }
+	return slices.ContainsFunc(c.Servers, staysBare)
 }
 
 // Obstacle is why the file cannot be replaced, or "".

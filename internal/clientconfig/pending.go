@@ -17,13 +17,20 @@ import (
 type Coverage struct {
 	Wrapped int
 	Bare    []BareServer // those that wrap would wrap
-	Broken  []string     // those that no client can start: NAME (CLIENT)
+	Stuck   []StuckServer
+	Broken  []string // those that no client can start: NAME (CLIENT)
 }
 
 // BareServer is a server that is configured without mcpscope.
 type BareServer struct {
 	Text   string // NAME (CLIENT)
 	Client string // the ID; "" for a file of no client
+}
+
+// StuckServer is a BareServer that wrap cannot edit.
+type StuckServer struct {
+	BareServer
+	Remedy string // the command that makes its file writable, or ""
 }
 
 // FindCoverage reads the configurations of the calling user.
@@ -40,7 +47,14 @@ func (f Found) Coverage() Coverage {
 	return coverageOf(f.Files)
 }
 
-// coverageOf counts a server that wrap leaves alone, for any reason, as none.
+// isStuck reports whether a client starts a server by its command, and wrap cannot edit that.
+func isStuck(s *wrapping.Server) bool {
+	isStarted := len(s.Argv) > 0 && s.Argv[0] != "" && !s.Listens
+	return isStarted && s.State == wrapping.NotEditable
+}
+
+// coverageOf does not count what wrap leaves alone although it could edit it: servers in files that other
+// people share, and in those that another program manages, such as the files of plugins.
 func coverageOf(files []*File) Coverage {
 	var c Coverage
 	for _, f := range files {
@@ -53,6 +67,9 @@ func coverageOf(files []*File) Coverage {
 				c.Wrapped++
 			case s.State == wrapping.Bare && s.Reason == "":
 				c.Bare = append(c.Bare, BareServer{Text: name, Client: f.Client})
+			case f.ReadOnly == "" && isStuck(&s):
+				bare := BareServer{Text: name, Client: f.Client}
+				c.Stuck = append(c.Stuck, StuckServer{BareServer: bare, Remedy: f.Remedy()})
 			}
 		}
 	}
@@ -71,10 +88,27 @@ func (c Coverage) Lines(inside map[string]string) (lines []string) {
 			bare = append(bare, s.Text)
 		}
 	}
+	stuck := map[string][]string{} // by the remedy
+	for _, s := range c.Stuck {
+		if process := inside[s.Client]; process != "" {
+			contained[process] = append(contained[process], s.Text)
+		} else {
+			stuck[s.Remedy] = append(stuck[s.Remedy], s.Text)
+		}
+	}
 	if len(bare) > 0 {
 		const text = "%s configured without mcpscope: %s: mcpscope wrap, " +
 			"or put mcpscope gateway in front of the client"
 		lines = append(lines, fmt.Sprintf(text, countedAre(len(bare)), firstNames(bare)))
+	}
+	for _, remedy := range slices.Sorted(maps.Keys(stuck)) {
+		step := "mcpscope wrap --list has the reason; or put mcpscope gateway in front of the client"
+		if remedy != "" {
+			step = remedy + ", then mcpscope wrap"
+		}
+		const text = "%s configured without mcpscope, where wrap cannot edit the command: %s: %s"
+		names := stuck[remedy]
+		lines = append(lines, fmt.Sprintf(text, countedAre(len(names)), firstNames(names), step))
 	}
 	for _, process := range slices.Sorted(maps.Keys(contained)) {
 		const text = "%s contained only while the client runs below mcpscope, as %s does now: %s: " +

@@ -7,11 +7,12 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/mcpscope/mcpscope/internal/clientconfig/configfile"
 	"github.com/mcpscope/mcpscope/internal/clientconfig/known"
 	"github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
 )
 
-// A server that wrap leaves alone is not counted: it is remote, or tracked by git.
+// A server that wrap leaves alone is not counted: it is remote, tracked by git, or of a plugin.
 func TestCoverageOf(t *testing.T) {
 	files := []*File{
 		{File: known.File{Client: "cursor", Path: "/a"}, Servers: []wrapping.Server{
@@ -24,11 +25,17 @@ func TestCoverageOf(t *testing.T) {
 			{Name: "four", State: wrapping.Broken, Reason: "any"},
 			{Name: "fi\x1bve", State: wrapping.Bare},
 			{Name: "six", State: wrapping.Wrapped},
+			{Name: "fixed", State: wrapping.NotEditable, Reason: "it is read-only", Argv: []string{"uvx"}},
+			{Name: "http", State: wrapping.NotEditable, Reason: "it is of type", Argv: []string{"uvx"}, Listens: true},
+		}, content: &configfile.File{}},
+		{File: known.File{Client: "claude-code", ReadOnly: "a plugin"}, Servers: []wrapping.Server{
+			{Name: "plugin", State: wrapping.NotEditable, Reason: "a plugin", Argv: []string{"uvx"}},
 		}},
 	}
 	got := coverageOf(files)
 	want := Coverage{
 		Wrapped: 2, Bare: []BareServer{{"one (cursor)", "cursor"}, {"fi?ve (/b.json)", ""}},
+		Stuck:  []StuckServer{{BareServer{"fixed (/b.json)", ""}, ""}},
 		Broken: []string{"four (/b.json)"},
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
@@ -55,6 +62,15 @@ func TestCoverageLines(t *testing.T) {
 		}},
 		{Coverage{Broken: []string{"1", "2", "3", "4", "5", "6"}}, nil, []string{
 			"6 configured servers cannot start: 1, 2, 3, 4, 5, …: mcpscope wrap repairs it, or has the reason",
+		}},
+		{Coverage{Stuck: []StuckServer{{b, ""}, {a, "chmod u+w /x"}, {c, ""}}}, nil, []string{
+			"2 servers are configured without mcpscope, where wrap cannot edit the command: b (claude-code), c (claude-code): " +
+				"mcpscope wrap --list has the reason; or put mcpscope gateway in front of the client",
+			"1 server is configured without mcpscope, where wrap cannot edit the command: a (codex): chmod u+w /x, then mcpscope wrap",
+		}},
+		{Coverage{Stuck: []StuckServer{{a, "chmod u+w /x"}}}, map[string]string{"codex": "codex[8]"}, []string{
+			"1 server is contained only while the client runs below mcpscope, as codex[8] does now: " +
+				"a (codex): for its other starts, mcpscope wrap",
 		}},
 		// A client that runs below mcpscope has its servers contained, as long as it does.
 		{Coverage{Bare: []BareServer{b, a, c}}, map[string]string{"claude-code": "claude[7]"}, []string{
