@@ -17,6 +17,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/clientconfig"
 	"github.com/mcpscope/mcpscope/internal/clientconfig/splice"
 	"github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
+	"github.com/mcpscope/mcpscope/internal/programs"
 )
 
 // rewriting is one call of wrap or unwrap: plan, show, ask, write.
@@ -68,6 +69,7 @@ func (r *rewriting) run(operands []string) int {
 		fmt.Fprintln(r.stdio.Out, noConfiguration)
 	}
 	plan, planned := r.planFiles(found.Files)
+	r.noteSource(plan)
 	changed := r.changeFiles(plan, nothingIn(found.Files))
 	isUndone := r.runner == nil && !r.dryRun && changed == cli.ExitOK
 	if isUndone {
@@ -140,6 +142,22 @@ func (r *rewriting) printFile(p clientconfig.Change) int {
 		r.stdio.Hint(remedy)
 	}
 	return status
+}
+
+// noteSource is for a program in the source code: a change gives its path to clients.
+func (r *rewriting) noteSource(plan []clientconfig.Change) {
+	if r.runner == nil {
+		return
+	}
+	source := programs.FindSource(r.runner.Program)
+	isUsed := func(p clientconfig.Change) bool { return p.Starts(r.runner.Program) }
+	if source == "" || !slices.ContainsFunc(plan, isUsed) {
+		return
+	}
+	const text = "%s is not installed: the wrapped servers start only as long as %s is there"
+	r.note(fmt.Sprintf(text, r.runner.Program, source))
+	const step = "sudo make -C %s install, then mcpscope wrap --program /usr/local/bin/mcpscope"
+	r.stdio.Hint(fmt.Sprintf(step, cli.Word(source)))
 }
 
 func (r *rewriting) note(text string) {

@@ -115,6 +115,28 @@ func TestWrapRepairsWhatIsBroken(t *testing.T) {
 	u.wantsFile(wrapped(u.program, ""))
 }
 
+// A program in the source code is not installed, and the path of it is in the files of clients.
+func TestWrapWithAProgramThatIsNotInstalled(t *testing.T) {
+	u := newUser(t)
+	source := filepath.Join(u.home, "src")
+	u.write(filepath.Join(source, "go.mod"), "module github.com/mcpscope/mcpscope\n")
+	built := filepath.Join(source, "bin/mcpscope")
+	u.write(built, "#!/bin/sh\n")
+	note := "mcpscope: note: " + built + " is not installed: the wrapped servers start only as long as " + source + " is there\n" +
+		"mcpscope: hint: sudo make -C " + source + " install, then mcpscope wrap --program /usr/local/bin/mcpscope\n"
+	u.wants(1, []string{note}, "wrap", "--program", built)
+	u.wants(0, []string{note, "Wrapped 1 server"}, "wrap", "--program", built, "--yes")
+	u.wantsSaid(said{cli.ExitOK, u.config + " (Cursor)\n  time: wrapped\nnothing to wrap\n", ""}, "wrap", "--program", built, "--yes")
+	u.wantsSaid(said{cli.ExitOK, "CLIENT  SERVER  STATE    COMMAND  ARGS  FLAGS  FILE\n" +
+		"cursor  time    wrapped  uvx      1     -      " + u.config + "\n", ""}, "wrap", "--list")
+	codex := filepath.Join(u.home, ".codex/config.toml")
+	u.write(codex, "[mcp_servers.git]\ncommand = '"+u.program+"'\nargs = ['run', '--', 'uvx']\n")
+	u.wants(0, []string{"time    wrapped: by " + built + " ", "git     wrapped: by " + u.program + " "}, "wrap", "--list")
+	u.wants(0, []string{`"program": "` + built + `"`, `"program": "` + u.program + `"`}, "wrap", "--list", "--json")
+	u.wants(0, nil, "wrap", "--program", u.program, "--yes")
+	u.wants(0, []string{"time    wrapped  ", "git     wrapped  "}, "wrap", "--list")
+}
+
 // The last line counts new, broken and other servers apart.
 func TestWrapCountsBySort(t *testing.T) {
 	u := newUser(t)

@@ -23,6 +23,7 @@ type configuredView struct {
 	File      string         `json:"file"`
 	Name      string         `json:"name"`
 	State     wrapping.State `json:"state"`
+	Program   string         `json:"program,omitempty"` // the mcpscope of a wrapped server
 	Reason    string         `json:"reason,omitempty"`
 	Command   string         `json:"command,omitempty"`
 	Arguments int            `json:"arguments"`
@@ -37,8 +38,12 @@ func viewOf(c *clientconfig.File, s wrapping.Server) configuredView {
 	for _, flag := range clientconfig.Flags(c, &s) {
 		words = append(words, flag.Words...)
 	}
+	program := ""
+	if s.IsWrapped() {
+		program = s.Argv[0]
+	}
 	return configuredView{
-		Client: c.Client, File: c.Path, Name: s.Name, State: s.State, Reason: reasonText(s),
+		Client: c.Client, File: c.Path, Name: s.Name, State: s.State, Program: program, Reason: reasonText(s),
 		Command: clientconfig.WithoutArguments(command), Arguments: max(0, len(command)-1),
 		Flags: words, where: c.Where(),
 	}
@@ -70,6 +75,9 @@ func listConfigured(f *choice, asJSON bool, operands []string, stdio cli.Stdio) 
 			views = append(views, viewOf(c, s))
 		}
 	}
+	if !asJSON {
+		nameDifferentPrograms(views)
+	}
 	switch {
 	case asJSON:
 		status = max(status, printServersJSON(stdio, "list servers", views))
@@ -83,6 +91,30 @@ func listConfigured(f *choice, asJSON bool, operands []string, stdio cli.Stdio) 
 		printConfiguredTable(stdio, views)
 	}
 	return max(status, printUnread(stdio, found, len(operands) > 0, ""))
+}
+
+// nameDifferentPrograms gives wrapped servers their mcpscope as a reason if they do not have the same. A
+// broken one has its own.
+func nameDifferentPrograms(views []configuredView) {
+	first := ""
+	isSame := true
+	for _, v := range views {
+		if v.State != wrapping.Wrapped {
+			continue
+		}
+		first = cmp.Or(first, v.Program)
+		isSame = isSame && v.Program == first
+	}
+	for i := range views {
+		v := &views[i]
+		switch {
+		case isSame || v.State != wrapping.Wrapped:
+		case v.Reason == "":
+			v.Reason = "by " + v.Program
+		default:
+			v.Reason += "; by " + v.Program
+		}
+	}
 }
 
 // printConfiguredTable prints a line for each server, with all that is known, for scripts.

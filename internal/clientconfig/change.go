@@ -70,6 +70,16 @@ func (c Change) IsStuck(wanted func(server string) bool) bool {
 	return isStuck
 }
 
+// Starts reports whether a server that the change concerns starts that mcpscope afterwards.
+func (c Change) Starts(program string) bool {
+	for i, changed := range c.Changed {
+		if changed && c.After[i].IsWrapped() && c.After[i].Argv[0] == program {
+			return true
+		}
+	}
+	return false
+}
+
 // LeavesBare reports whether a wanted server runs without mcpscope after a wrap, because it cannot be edited.
 func (c Change) LeavesBare(wanted func(server string) bool) bool {
 	staysBare := func(s wrapping.Server) bool { return wanted(s.Name) && isStuck(&s) }

@@ -36,6 +36,25 @@ func CheckTemporary(path string) error {
 	return nil
 }
 
+// FindSource returns the directory with the source code of mcpscope that a program was built in, or "". The
+// program does not outlast that directory. A repository alone says nothing: nvm is one, and keeps programs.
+func FindSource(program string) string {
+	file, err := filepath.EvalSymlinks(program)
+	if err != nil {
+		return ""
+	}
+	for dir := filepath.Dir(file); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		text, _ := os.ReadFile(filepath.Join(dir, "go.mod")) // most directories have none
+		if strings.HasPrefix(string(text), module) {
+			return dir
+		}
+	}
+	return ""
+}
+
+// module begins the go.mod of mcpscope.
+const module = "module github.com/mcpscope/mcpscope\n"
+
 func isTemporary(path string) bool {
 	if strings.Contains(path, "/go-build") {
 		return true

@@ -37,6 +37,35 @@ func TestLastingName(t *testing.T) {
 	}
 }
 
+// A program that was built in a clone is found through a link, too. Another repository is no clone.
+func TestFindSource(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o700)); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	clone := filepath.Join(dir, "src")
+	write("src/go.mod", "module github.com/mcpscope/mcpscope\n\ngo 1.26\n")
+	built := write("src/bin/mcpscope", "")
+	link := filepath.Join(dir, "mcpscope")
+	if err := os.Symlink(built, link); err != nil {
+		t.Fatal(err)
+	}
+	write("other/go.mod", "module github.com/mcpscope/mcpscope-extras\n")
+	for program, want := range map[string]string{
+		built: clone, link: clone, filepath.Join(dir, "none"): "",
+		write("other/bin/mcpscope", ""): "", write("nvm/bin/mcpscope", ""): "",
+	} {
+		if got := FindSource(program); got != want {
+			t.Errorf("%s: %q, want %q", program, got, want)
+		}
+	}
+}
+
 func TestIsTemporary(t *testing.T) {
 	t.Setenv("TMPDIR", "/scratch")
 	for path, want := range map[string]bool{
