@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/clientconfig"
 	"github.com/mcpscope/mcpscope/internal/render"
 	"github.com/mcpscope/mcpscope/internal/schema"
 	"github.com/mcpscope/mcpscope/internal/settings"
@@ -42,8 +43,9 @@ func configShowCommand(stdio cli.Stdio) *cobra.Command {
 `,
 		long: `Print the settings that a server gets without flags. The source is default, the
 line of a file, or an environment variable of this shell. With NAME, print the
-settings of servers of that name. Without it, the tables [server."PATTERN"] and
-[client.NAME] follow.
+settings of servers of that name. The flags and variables that clients' files
+give them follow, and come before those above. Without NAME, the tables
+[server."PATTERN"] and [client.NAME] follow.
 
 Mistakes in files and variables are on stderr, and the exit status is then 1.`,
 	}, func(operands []string) int { return showConfig(operands, json, stdio) })
@@ -79,7 +81,7 @@ type configView struct {
 type settingView struct {
 	Key      string `json:"key"`
 	Value    any    `json:"value,omitempty"`
-	Source   string `json:"source"` // default, file or environment
+	Source   string `json:"source"` // default, file, environment or client
 	Variable string `json:"variable,omitempty"`
 	File     string `json:"file,omitempty"`
 	Line     int    `json:"line,omitempty"`
@@ -104,6 +106,8 @@ func showConfig(operands []string, json bool, stdio cli.Stdio) int {
 	}
 	if name == "" {
 		view.Settings = append(view.Settings, viewsOfClients(files.Clients)...)
+	} else {
+		view.Settings = append(view.Settings, viewsInClientFiles(name)...)
 	}
 	for _, p := range files.Problems {
 		problems = append(problems, p)
@@ -166,6 +170,18 @@ func viewOfSetting(e *settings.Effective) settingView {
 		v.Value = e.Texts[0]
 	}
 	return v
+}
+
+// viewsInClientFiles have the flags and variables in clients' files, which come before all other settings.
+func viewsInClientFiles(server string) (views []settingView) {
+	found, _ := clientconfig.Everywhere() // no file, without a directory to look in
+	for _, s := range found.SettingsOf(server) {
+		views = append(views, settingView{
+			Key: s.Flag + s.Variable, Value: s.Value, Source: "client", File: s.File, Line: s.Line,
+			texts: []string{s.Value}, shown: cli.OneLine(fmt.Sprintf("%s:%d", s.File, s.Line)),
+		})
+	}
+	return views
 }
 
 // viewsOfClients have the files of [client.NAME].

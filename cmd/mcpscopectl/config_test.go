@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -128,5 +129,30 @@ func TestConfigSchema(t *testing.T) {
 	}
 	if help := say("help", "config", "show"); help.status != cli.ExitOK || !strings.HasPrefix(help.out, "Usage: mcpscope config show [NAME]") {
 		t.Errorf("%+v", help)
+	}
+}
+
+// Flags and variables in the files of clients come before all other settings, so they are shown, too.
+func TestConfigShowHasTheFlagsInClientsFiles(t *testing.T) {
+	u := newUser(t)
+	u.write(u.config, strings.Replace(wrapped(u.program, `"--idle-freeze", "10m", `), `"env": {`, `"env": {"MCPSCOPE_MIN_FREE": "1G", `, 1))
+	place := u.config + ":1"
+	s := say("config", "show", "time")
+	rows := strings.Split(strings.TrimSpace(s.out), "\n")
+	last := rows[len(rows)-2:]
+	got := []string{strings.Join(strings.Fields(last[0]), " "), strings.Join(strings.Fields(last[1]), " ")}
+	if want := []string{"MCPSCOPE_MIN_FREE 1G " + place, "--idle-freeze 10m " + place}; s.status != cli.ExitOK || !slices.Equal(got, want) {
+		t.Errorf("%+v\nwant %q", s, want)
+	}
+	want := `{
+      "key": "--idle-freeze",
+      "value": "10m",
+      "source": "client",
+      "file": "` + u.config + `",
+      "line": 1
+    }`
+	u.wants(0, []string{want}, "config", "show", "time", "--json")
+	if s := say("config", "show"); strings.Contains(s.out, place) {
+		t.Errorf("without a name: %+v", s)
 	}
 }

@@ -3,6 +3,7 @@
 package clientconfig
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
@@ -18,6 +19,72 @@ func Flags(c *File, s *wrapping.Server) []settings.GivenFlag {
 	return slices.DeleteFunc(flagsOf(s), func(f settings.GivenFlag) bool {
 		return f.Name == "name" && f.Value == label
 	})
+}
+
+// A PlacedSetting is one in a client's file: a flag in the command of a wrapped server, or a variable of it.
+type PlacedSetting struct {
+	Flag     string // with its dashes, or ""
+	Variable string // or ""
+	Value    string
+	File     string
+	Line     int // of the server's command
+}
+
+// SettingsOf returns what the files set for the wrapped servers that run by that name.
+func (f Found) SettingsOf(server string) []PlacedSetting {
+	var placed []PlacedSetting
+	for _, c := range f.Files {
+		for i := range c.Servers {
+			s := &c.Servers[i]
+			if len(s.Prefix()) > 0 && runName(c, s) == server {
+				placed = append(placed, settingsIn(c, s)...)
+			}
+		}
+	}
+	return placed
+}
+
+func settingsIn(c *File, s *wrapping.Server) []PlacedSetting {
+	line := s.Line(c.document)
+	var placed []PlacedSetting
+	for _, row := range settings.Rows(settings.Run) {
+		value := s.Env[row.Variable()]
+		if value == "" || row.Name == "name" {
+			continue
+		}
+		variable := PlacedSetting{Variable: row.Variable(), Value: value, File: c.Path, Line: line}
+		placed = append(placed, variable)
+	}
+	for _, f := range flagsOf(s) {
+		if f.Name == "" || f.Name == "name" { // wrap --list has those that run refuses
+			continue
+		}
+		flag := PlacedSetting{Flag: "--" + f.Name, Value: f.Value, File: c.Path, Line: line}
+		placed = append(placed, flag)
+	}
+	return placed
+}
+
+// runName returns the name by which a configured server runs, or will run once it is wrapped.
+func runName(c *File, s *wrapping.Server) string {
+	if len(s.Prefix()) == 0 {
+		return c.reader.Label(s)
+	}
+	if given, ok := valueOf(s, "name"); ok {
+		return given
+	}
+	return cmp.Or(s.Env["MCPSCOPE_NAME"], s.DerivedName())
+}
+
+// RunNames returns the names by which the servers of the files run.
+func (f Found) RunNames() []string {
+	var names []string
+	for _, c := range f.Files {
+		for i := range c.Servers {
+			names = append(names, runName(c, &c.Servers[i]))
+		}
+	}
+	return names
 }
 
 // flagsOf returns all flags of a wrapped server.

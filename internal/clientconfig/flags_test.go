@@ -67,3 +67,28 @@ func TestMissingFlags(t *testing.T) {
 		}
 	}
 }
+
+// Flags and variables in files are those of servers that run by the name, however they got it.
+func TestSettingsOf(t *testing.T) {
+	h := newHome(t)
+	h.write(".cursor/mcp.json", fmt.Sprintf(`{"mcpServers": {
+  "bare": {"command": "x", "env": {"MCPSCOPE_IDLE_FREEZE": "1h"}},
+  "a": {"command": %[1]q, "args": ["run", "--idle-freeze", "10m", "--name", "hog", "--", "y"], "env": {"MCPSCOPE_MIN_FREE": "1G"}},
+  "hog": {"command": %[1]q, "args": ["run", "--memory-max=2G", "--name", "other", "--", "y"]},
+  "b": {"command": %[1]q, "args": ["run", "--require", "--", "hog", "--key", "s3cret"]},
+  "c": {"command": %[1]q, "args": ["run", "--pids-max", "9", "--", "z"], "env": {"MCPSCOPE_NAME": "hog", "KEY": "s3cret"}}
+}}`, h.program))
+	found := h.find()
+	got := fmt.Sprint(found.SettingsOf("hog"))
+	file := h.path(".cursor/mcp.json")
+	want := fmt.Sprintf("[{ MCPSCOPE_MIN_FREE 1G %[1]s 3} {--idle-freeze  10m %[1]s 3} {--require  true %[1]s 5} {--pids-max  9 %[1]s 6}]", file)
+	if got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if got := found.SettingsOf("a"); got != nil {
+		t.Errorf("its name is another: %v", got)
+	}
+	if got := found.RunNames(); !slices.Equal(got, []string{"bare", "hog", "other", "hog", "hog"}) {
+		t.Errorf("names %q", got)
+	}
+}

@@ -319,6 +319,9 @@ func (s *Server) Label() string {
 	return name.Fit(s.Name)
 }
 
+// DerivedName is the name that mcpscope run makes of the server's own command.
+func (s *Server) DerivedName() string { return name.Derive(s.Own()) }
+
 // fixedYAML is the reason for a server that can be changed by hand alone.
 const fixedYAML = "its YAML has an anchor or a text of several lines"
 
