@@ -5,6 +5,8 @@
 package main
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -17,6 +19,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/render"
 	"github.com/mcpscope/mcpscope/internal/selection"
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
+	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
 func addFilter(c *cobra.Command, f *selection.Filter) {
@@ -135,7 +138,7 @@ func (f *lsFlags) notePerson(isEmpty bool, stdio cli.Stdio) {
 	if isEmpty && !f.IsNarrow() { // the servers that a person expects in the list may be bare
 		lines = clientconfig.FindCoverage().Lines(containment.ClientsInside())
 	}
-	for _, line := range lines {
+	for _, line := range slices.Concat(mistakesInSettings(), lines) {
 		stdio.Note(line)
 	}
 	left, _ := leaks.Count(selection.Whose(f.AllUsers)) // sweep prints the error
@@ -143,6 +146,20 @@ func (f *lsFlags) notePerson(isEmpty bool, stdio cli.Stdio) {
 		servers := cli.Counted(left, "server")
 		stdio.Note(servers + " left behind by agents without mcpscope: mcpscope sweep --dry-run")
 	}
+}
+
+// mistakesInSettings returns a line about settings that servers do not get. Their launchers have it only for
+// the report and with -v, because clients read stderr as failure.
+func mistakesInSettings() []string {
+	problems := settings.ReadFiles().Problems
+	if len(problems) == 0 {
+		return nil
+	}
+	line := "servers start without some settings: " + cli.ErrorLine(problems[0])
+	if len(problems) > 1 {
+		line += fmt.Sprintf("; %d more: mcpscope doctor", len(problems)-1)
+	}
+	return []string{line}
 }
 
 // uncovered returns lines about configured servers that run without mcpscope, where others are wrapped.

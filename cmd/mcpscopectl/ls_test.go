@@ -97,3 +97,20 @@ func TestOtherUsersNeedRoot(t *testing.T) {
 		}
 	})
 }
+
+// A server starts without the settings of a file with a mistake, so a person who lists servers reads it.
+func TestMistakesInSettings(t *testing.T) {
+	file := writeSettings(t, "[defaults]\nmemory-max = 1G\n")
+	got := mistakesInSettings()
+	if want := "servers start without some settings: " + file + ":2: not TOML, so the file is ignored: "; len(got) != 1 || !strings.HasPrefix(got[0], want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	writeSettings(t, "[defaults]\na = 1\nb = 1\nc = 1\n")
+	if got := mistakesInSettings(); len(got) != 1 || !strings.HasSuffix(got[0], `:2: unknown key "a"; 2 more: mcpscope doctor`) {
+		t.Errorf("%q", got)
+	}
+	writeSettings(t, "[defaults]\npids-max = 9\n")
+	if got := mistakesInSettings(); got != nil {
+		t.Errorf("%q", got)
+	}
+}

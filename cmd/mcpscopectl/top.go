@@ -7,6 +7,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -52,7 +53,7 @@ func runTop(f *selection.Filter, stdio cli.Stdio) int {
 	}
 	screen, err := top.New(top.Options{
 		Servers: f,
-		Note:    strings.Join(uncovered(), "; "),
+		Note:    strings.Join(slices.Concat(mistakesInSettings(), uncovered()), "; "),
 		Stop:    func(s *fleet.Listed) error { return stopServer(s, fleet.AsConfigured()) },
 	})
 	if err != nil {
