@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/clientconfig"
+	"github.com/mcpscope/mcpscope/internal/doctor"
 	"github.com/mcpscope/mcpscope/internal/render"
 	"github.com/mcpscope/mcpscope/internal/schema"
 	"github.com/mcpscope/mcpscope/internal/settings"
@@ -47,7 +48,8 @@ settings of servers of that name. The flags and variables that clients' files
 give them follow, and come before those above. Without NAME, the tables
 [server."PATTERN"] and [client.NAME] follow.
 
-Mistakes in files and variables are on stderr, and the exit status is then 1.`,
+Mistakes in files and variables are on stderr, and the exit status is then 1. A
+note names a table for a server that is neither configured nor running.`,
 	}, func(operands []string) int { return showConfig(operands, json, stdio) })
 	c.Flags().BoolVar(&json, "json", false, "print one JSON object")
 	return c
@@ -75,6 +77,7 @@ type configView struct {
 	Version  int           `json:"version"`
 	Settings []settingView `json:"settings"`
 	Problems []string      `json:"problems,omitempty"`
+	Notes    []string      `json:"notes,omitempty"`
 }
 
 // settingView is one setting. Its value is a truth value, a text or a list; it is absent without one.
@@ -109,6 +112,7 @@ func showConfig(operands []string, json bool, stdio cli.Stdio) int {
 	} else {
 		view.Settings = append(view.Settings, viewsInClientFiles(name)...)
 	}
+	view.Notes = doctor.UnmatchedSections(files)
 	for _, p := range files.Problems {
 		problems = append(problems, p)
 	}
@@ -141,6 +145,9 @@ func (v *configView) writeTable(stdio cli.Stdio) {
 	render.WriteTable(stdio.Out, rows)
 	for _, p := range v.Problems {
 		fmt.Fprintf(stdio.Err, "mcpscope: %s\n", p)
+	}
+	for _, note := range v.Notes {
+		stdio.Note(note)
 	}
 }
 

@@ -156,3 +156,20 @@ func TestConfigShowHasTheFlagsInClientsFiles(t *testing.T) {
 		t.Errorf("without a name: %+v", s)
 	}
 }
+
+// A mistyped name of a server is a note: the file itself has no mistake.
+func TestConfigShowNotesATableForNoServer(t *testing.T) {
+	u := newUser(t)
+	file := writeSettings(t, "[server.tmie]\nmemory-max = '1G'\n[server.claude]\npids-max = 9\n")
+	line := file + `:2: no configured and no running server is called "tmie"; did you mean time?`
+	for _, command := range [][]string{{"config", "show"}, {"config", "show", "time"}} {
+		if s := say(command...); s.status != cli.ExitOK || s.err != "mcpscope: note: "+line+"\n" {
+			t.Errorf("%q: %d, %q", command, s.status, s.err)
+		}
+	}
+	u.wants(0, []string{`"notes": [`, `is called \"tmie\"; did you mean time?"`}, "config", "show", "--json")
+	writeSettings(t, "[server.time]\nmemory-max = '1G'\n")
+	if s := say("config", "show"); s.err != "" {
+		t.Errorf("%q", s.err)
+	}
+}

@@ -40,6 +40,7 @@ type Findings struct {
 	Agents      []Agent                    `json:"agents,omitempty"`     // without mcpscope
 	Leaks       int                        `json:"leaks,omitempty"`      // leaked servers
 	Settings    []string                   `json:"settings,omitempty"`   // mistakes in settings files
+	Unmatched   []string                   `json:"unmatched,omitempty"`  // sections there for no server
 }
 
 // Collect reads the facts. The findings come first, because a trial is a server that they would count.
@@ -71,6 +72,7 @@ func readFindings(files *settings.FileSettings, configured clientconfig.Found) F
 		Agents:      agentsOutside(),
 		Leaks:       leaks,
 		Settings:    problemLines(files.Problems),
+		Unmatched:   UnmatchedSections(files),
 	}
 }
 

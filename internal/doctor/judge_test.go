@@ -188,6 +188,8 @@ PID 1 (unknown) may not reap orphans, so a client that kills its process tree ki
 `},
 		{"a mistake in the settings", func(f *Facts) { f.Findings.Settings = []string{"/f:5: unknown key"} }, false,
 			"  settings        /f:5: unknown key\n"},
+		{"a section for no server", func(f *Facts) { f.Findings.Unmatched = []string{"/f:5: no server matches"} }, true,
+			"  settings        /f:5: no server matches\n"},
 		{"servers without mcpscope", func(f *Facts) { f.Findings.Configured = []string{"1 server is configured"} }, true,
 			"  clients         1 server is configured\n"},
 		{"agents", func(f *Facts) { f.Findings.Agents = []Agent{newAgent(7, "codex", "app"), newAgent(8, "goose", "")} }, true,

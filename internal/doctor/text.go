@@ -112,6 +112,7 @@ func (d *Diagnosis) findingLines() []line {
 		lines = append(lines, line{"gateway", g.text()}, remedyLine(g.Remedy))
 	}
 	lines = append(lines, linesOf("settings", d.Settings)...)
+	lines = append(lines, linesOf("settings", d.Unmatched)...)
 	lines = append(lines, linesOf("limits", d.Limits)...)
 	lines = append(lines, linesOf("clients", d.Configured)...)
 	for _, a := range d.Agents {

@@ -2,7 +2,13 @@
 
 package settings
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mcpscope/mcpscope/internal/similar"
+)
 
 // Effective is a setting with its value, and the place that has set it.
 type Effective struct {
@@ -59,6 +65,46 @@ func (c *FileSettings) Effective(
 		all = append(all, e)
 	}
 	return all, problems
+}
+
+// A Section is a table [server."NAME"] of a file.
+type Section struct {
+	Name string
+	File string
+	Line int // of its first key
+}
+
+// Sections returns the tables for one server that have keys, in the order of the files. It leaves out
+// patterns with wildcards, which are also for servers that come later.
+func (c *FileSettings) Sections() (sections []Section) {
+	for _, v := range c.values {
+		isName := v.pattern != "" && !strings.ContainsAny(v.pattern, "*?")
+		isSame := func(s Section) bool { return s.Name == v.pattern && s.File == v.File }
+		if isName && !slices.ContainsFunc(sections, isSame) {
+			sections = append(sections, Section{Name: v.pattern, File: v.File, Line: v.Line})
+		}
+	}
+	return sections
+}
+
+// Unmatched returns a line for a section that is for none of the names, with those that may be meant, and
+// "" for any other. A section of the system can be for servers of other users, so it needs such a name.
+func (s Section) Unmatched(names []string) string {
+	var meant []string
+	for _, name := range names {
+		if s.Name == name {
+			return ""
+		}
+		isMeant := similar.Is(s.Name, name) && !slices.Contains(meant, name)
+		if isMeant {
+			meant = append(meant, name)
+		}
+	}
+	if s.File == System() && len(meant) == 0 {
+		return ""
+	}
+	const text = "%s:%d: no configured and no running server is called %q%s"
+	return fmt.Sprintf(text, s.File, s.Line, s.Name, similar.Meant(meant))
 }
 
 // OfServers returns the values in all tables [server."PATTERN"], in the order of the files.

@@ -88,3 +88,26 @@ func TestEffective(t *testing.T) {
 		t.Errorf("%+v", servers)
 	}
 }
+
+// A table for a server that does not exist is named with the line of its first key.
+func TestUnmatched(t *testing.T) {
+	place := write(t, "[server.gti]\nmemory-max = '1G'\npids-max = 5\n[server.'mem*']\npids-max = 5\n[server.zz]\npids-max = 5\n[server.memory]\npids-max = 5\n")
+	const text = ": no configured and no running server is called "
+	want := []string{place.Path + ":2" + text + `"gti"; did you mean git?`, place.Path + ":7" + text + `"zz"`, ""}
+	sections := ParseFiles([]FilePlace{place}).Sections()
+	var got []string
+	for _, s := range sections {
+		got = append(got, s.Unmatched([]string{"git", "memory", "git"}))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	ofSystem := Section{Name: "zz", File: System(), Line: 1}
+	if got := ofSystem.Unmatched([]string{"git"}); got != "" {
+		t.Errorf("another user can have it: %q", got)
+	}
+	ofSystem.Name = "gti"
+	if got := ofSystem.Unmatched([]string{"git"}); !strings.HasSuffix(got, "did you mean git?") {
+		t.Errorf("%q", got)
+	}
+}

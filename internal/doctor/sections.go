@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package doctor
+
+import (
+	"github.com/mcpscope/mcpscope/internal/clientconfig"
+	"github.com/mcpscope/mcpscope/internal/name"
+	"github.com/mcpscope/mcpscope/internal/selection"
+	"github.com/mcpscope/mcpscope/internal/server/fleet"
+	"github.com/mcpscope/mcpscope/internal/settings"
+)
+
+// UnmatchedSections returns a line for each table [server."NAME"] in settings files that is for no server
+// of this user: its name can be mistyped.
+func UnmatchedSections(files *settings.FileSettings) (lines []string) {
+	sections := files.Sections()
+	if len(sections) == 0 {
+		return nil // without a search
+	}
+	names := serverNames()
+	for _, section := range sections {
+		line := section.Unmatched(names)
+		if line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// serverNames are those of configured and of running servers, and those of agents: mcpscope run may be in
+// front of these at any time.
+func serverNames() []string {
+	configured, _ := clientconfig.InAllProjects() // no file, without a directory to look in
+	names := configured.RunNames()
+	servers, _ := fleet.ListOwn() // no server, where groups cannot be listed
+	defer selection.Close(servers)
+	for _, s := range servers {
+		names = append(names, s.Name)
+	}
+	for program, client := range name.ClientPrograms() {
+		names = append(names, program, client)
+	}
+	for _, client := range clientconfig.Clients() {
+		names = append(names, client.ID)
+	}
+	return names
+}
