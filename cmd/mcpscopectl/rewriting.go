@@ -149,15 +149,22 @@ func (r *rewriting) noteSource(plan []clientconfig.Change) {
 	if r.runner == nil {
 		return
 	}
-	source := programs.FindSource(r.runner.Program)
 	isUsed := func(p clientconfig.Change) bool { return p.Starts(r.runner.Program) }
-	if source == "" || !slices.ContainsFunc(plan, isUsed) {
+	if slices.ContainsFunc(plan, isUsed) {
+		const again = "mcpscope wrap --program /usr/local/bin/mcpscope"
+		noteNotInstalled(r.stdio, r.runner.Program, "the wrapped servers start", again)
+	}
+}
+
+// noteNotInstalled is about a program in the source code, whose path will be in files. effect happens only
+// as long as the program is there, and again is the command that writes another path.
+func noteNotInstalled(stdio cli.Stdio, program, effect, again string) {
+	source := programs.FindSource(program)
+	if source == "" {
 		return
 	}
-	const text = "%s is not installed: the wrapped servers start only as long as %s is there"
-	r.note(fmt.Sprintf(text, r.runner.Program, source))
-	const step = "sudo make -C %s install, then mcpscope wrap --program /usr/local/bin/mcpscope"
-	r.stdio.Hint(fmt.Sprintf(step, cli.Word(source)))
+	stdio.Note(fmt.Sprintf("%s is not installed: %s only as long as %s is there", program, effect, source))
+	stdio.Hint(fmt.Sprintf("sudo make -C %s install, then %s", cli.Word(source), again))
 }
 
 func (r *rewriting) note(text string) {

@@ -117,11 +117,25 @@ func (u *unitsCall) run() int {
 			const step = "install mcpscope permanently, then mcpscope units"
 			return u.stdio.CannotWithHint("write units", err, step)
 		}
+		noteProgramOfUnits(u)
 	}
 	if u.isGateway {
 		return u.gateway(dir)
 	}
 	return u.ownFiles(dir)
+}
+
+// noteProgramOfUnits is for a program that is not installed.
+func noteProgramOfUnits(u *unitsCall) {
+	runner, err := programs.FindRunner()
+	if err != nil {
+		return // the units name the path of make install
+	}
+	again := "/usr/local/bin/mcpscope units --install"
+	if u.isGateway {
+		again += " --unit " + cli.Word(u.unit)
+	}
+	noteNotInstalled(u.stdio, runner, "the units start", again)
 }
 
 // checkProgram fails if the program that units would start may be removed with a cache.

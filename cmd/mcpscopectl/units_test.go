@@ -15,6 +15,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/containment"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
+	"github.com/mcpscope/mcpscope/internal/programs"
 	"github.com/mcpscope/mcpscope/internal/remedy"
 	"github.com/mcpscope/mcpscope/internal/units"
 )
@@ -49,6 +50,36 @@ func wantSaid(t *testing.T, what string, got, want said) {
 }
 
 // Without a running manager nothing is written, and the reason is a sentence.
+// Units that name a program in its source code start only while that is there.
+func TestUnitsNoteAProgramThatIsNotInstalled(t *testing.T) {
+	own, err := programs.Own()
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := filepath.Dir(own)
+	module := filepath.Join(source, "go.mod")
+	note := func(u unitsCall) said {
+		return printed(func(stdio cli.Stdio) int {
+			u.stdio = stdio
+			noteProgramOfUnits(&u)
+			return cli.ExitOK
+		})
+	}
+	if got := note(unitsCall{}); got != (said{}) {
+		t.Errorf("not in the source code: %+v", got)
+	}
+	if err := os.WriteFile(module, []byte("module github.com/mcpscope/mcpscope\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	defer os.Remove(module)
+	runner := filepath.Join(source, programs.Runner)
+	want := "mcpscope: note: " + runner + " is not installed: the units start only as long as " + source + " is there\n" +
+		"mcpscope: hint: sudo make -C " + source + " install, then /usr/local/bin/mcpscope units --install --unit g.service\n"
+	if got := note(unitsCall{isGateway: true, unit: "g.service"}); got != (said{err: want}) {
+		t.Errorf("%+v, want %q", got, want)
+	}
+}
+
 func TestUnitsWithoutSystemd(t *testing.T) {
 	withoutManager(t)
 	home := t.TempDir()
