@@ -65,8 +65,8 @@ the sums of its agent and servers.
 
 With --all, also list the servers that have ended since the boot, as the journal
 has them. Their STATE is ended, AGE the time that they ran, ENDED the time since
-their end, and CAUSE its reason: swept for an orphan, and not-started for a
-server that could not be started. AGE of these is unknown. By age, they are
+their end, and CAUSE its reason. An orphan has the cause swept, and a server that
+could not be started not-started: AGE of these is unknown. By age, they are
 sorted by their start.
 
 A template of --format has the fields of --json:

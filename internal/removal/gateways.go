@@ -62,7 +62,7 @@ func (s *search) addGateway(name string, pid int) {
 	if step == "" {
 		step = exitStep(name, pid)
 	}
-	if !s.hasUnit(unit) {
+	if !hasUnit(s.uses, unit) {
 		where := cmp.Or(unit, place)
 		s.add(process+" in "+where, "a gateway that runs below mcpscope", step)
 	}
@@ -145,11 +145,11 @@ func unitStep(path string, uid int) (unit, step string) {
 }
 
 // hasUnit reports whether a file of the unit was found.
-func (s *search) hasUnit(unit string) bool {
+func hasUnit(uses []Use, unit string) bool {
 	if unit == "" {
 		return false
 	}
-	return slices.ContainsFunc(s.uses, func(use Use) bool {
+	return slices.ContainsFunc(uses, func(use Use) bool {
 		return strings.Contains(use.Text, "/"+unit+".d/") || strings.Contains(use.Text, "/"+unit+":")
 	})
 }

@@ -137,7 +137,7 @@ func TestRemedyForADropIn(t *testing.T) {
 	if !slices.Equal(s.uses, want) {
 		t.Errorf("%q, want %q", s.uses, want)
 	}
-	if !s.hasUnit("g.service") || s.hasUnit("h.service") {
+	if !hasUnit(s.uses, "g.service") || hasUnit(s.uses, "h.service") {
 		t.Errorf("the unit of %q", s.uses)
 	}
 }

@@ -186,7 +186,7 @@ func TestLsOfEndedServers(t *testing.T) {
 		b.events(t, "past").event("ended")
 	}
 	running := user.start(t, "present", nil, polite)
-	const format = "{{.Name}} {{.State}} of {{.UID}}{{if .Ended}}, {{.Ended.After .Started}}, cause{{.Cause}}{{end}}"
+	const format = "{{.Name}} {{.State}} of {{.UID}}{{if .Started}}{{if .Ended}}, {{.Ended.After .Started}}, cause{{.Cause}}{{end}}{{end}}"
 	listOf := func(b backend, flags ...string) string {
 		return b.succeed(t, append([]string{"ls", "--format", format}, flags...)...)
 	}
