@@ -45,7 +45,7 @@ type lsFlags struct {
 func lsCommand(stdio cli.Stdio) *cobra.Command {
 	f := lsFlags{order: render.OldestFirst()}
 	c := command(spec{
-		use: "ls [flags]", short: "list the running servers", also: "list ps",
+		use: "ls [flags]", short: "list the running servers", also: "list ps status",
 		examples: `  mcpscope ls
   mcpscope ls --client claude --json
   mcpscope ls --sort -memory
@@ -65,8 +65,8 @@ the sums of its agent and servers.
 
 With --all, also list the servers that have ended since the boot, as the journal
 has them. Their STATE is ended, AGE the time that they ran, ENDED the time since
-their end, and CAUSE its reason. An orphan has the cause swept, and a server that
-could not be started not-started: AGE of these is unknown. By age, they are
+their end, and CAUSE its reason. It is swept for an orphan, and not-started for
+a server that could not be started: AGE of these is unknown. By age, they are
 sorted by their start.
 
 A template of --format has the fields of --json:

@@ -107,6 +107,8 @@ func hintForCommand(root *cobra.Command, word string) string {
 	switch {
 	case len(near) > 0:
 		return "mcpscope " + near[0]
+	case word == "-v" || word == "-V":
+		return "mcpscope version"
 	case strings.HasPrefix(word, "-"): // a flag is no program
 		return "mcpscope help"
 	}

@@ -5,15 +5,19 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/flags"
 	"github.com/mcpscope/mcpscope/internal/selection"
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
+	"github.com/mcpscope/mcpscope/internal/similar"
 )
 
 func setCommand(stdio cli.Stdio) *cobra.Command {
@@ -38,7 +42,40 @@ a server, use the flags of mcpscope run, or mcpscope.toml for servers that are
 wrapped: see 'man mcpscope.toml'.`,
 	}, func(operands []string) int { return setLimits(&f, operands, stdio) })
 	allUsers(c.Flags(), &f.AllUsers)
+	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return limitForFlag(err) })
 	return c
+}
+
+// limitForFlag names the file of a limit that run has a flag for.
+func limitForFlag(err error) error {
+	unknown, isUnknown := errors.AsType[*flags.UnknownError](err)
+	if !isUnknown {
+		return err
+	}
+	file := strings.Replace(strings.TrimLeft(unknown.As, "-"), "-", ".", 1)
+	if !slices.Contains(limitFiles, file) {
+		return err
+	}
+	const text = "unknown flag %q, which is one of run; here it is an argument: %s=VALUE"
+	return fmt.Errorf(text, unknown.As, file)
+}
+
+// limitFiles are those that people limit most.
+var limitFiles = []string{
+	"memory.max", "memory.high", "memory.low", "memory.swap.max", "pids.max",
+	"cpu.max", "cpu.weight", "io.max", "io.weight",
+}
+
+// meantFile has the name of a file that may be mistyped, for the end of an error.
+func meantFile(limit string) string {
+	typed, _, _ := strings.Cut(limit, "=")
+	var near []string
+	for _, file := range limitFiles {
+		if file != typed && similar.Is(typed, file) {
+			near = append(near, file)
+		}
+	}
+	return similar.Meant(near)
 }
 
 func setLimits(f *selection.Filter, operands []string, stdio cli.Stdio) int {
@@ -47,7 +84,7 @@ func setLimits(f *selection.Filter, operands []string, stdio cli.Stdio) int {
 	for _, text := range limitTexts {
 		limit, err := cgroup.ParseLimit(text)
 		if err != nil {
-			return stdio.Mistake("set", err.Error())
+			return stdio.Mistake("set", err.Error()+meantFile(text))
 		}
 		limits = append(limits, limit)
 	}

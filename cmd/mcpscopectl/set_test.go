@@ -17,6 +17,10 @@ func TestSetMistakes(t *testing.T) {
 		"set time memory=": usage("set", `"memory" is not a file of a cgroup, such as memory.max`),
 		"set time memory.max=1x": usage("set",
 			`"1x" is no size (like 512M, 2G or max)`),
+		"set time memry.max=1G": usage("set",
+			`"memry.max" is no file of a controller (like memory.min or io.max); did you mean memory.max?`),
+		"set --memory-max 1G time": usage("set",
+			`unknown flag "--memory-max", which is one of run; here it is an argument: memory.max=VALUE`),
 		"set no-such-server pids.max=9": failure(`set: there is no server "no-such-server"`, ""),
 	})
 }

@@ -117,6 +117,8 @@ func (f *wrapFlags) run(operands []string, stdio cli.Stdio) int {
 		return stdio.Mistake("wrap", "--list and --check exclude each other")
 	case f.list && f.dryRun:
 		return stdio.Mistake("wrap", "--list changes nothing, so it has no --dry-run")
+	case f.list && f.yes:
+		return stdio.Mistake("wrap", "--list changes nothing, so it has no --yes")
 	case f.list:
 		return listConfigured(&f.choice, f.json, operands, stdio)
 	case f.json:

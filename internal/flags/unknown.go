@@ -9,8 +9,13 @@ import (
 	"github.com/mcpscope/mcpscope/internal/similar"
 )
 
-// leastTyped is the length from which a name is compared: a shorter one is the beginning of many.
-const leastTyped = 3
+// A name is compared from three letters on: a shorter one is the beginning of many, or like others. Of two
+// letters the flags that begin with them are meant, if these are few.
+const (
+	leastCompared = 3
+	leastBegun    = 2
+	fewBegun      = 2
+)
 
 // UnknownError is the error about a flag that the command does not have.
 type UnknownError struct {
@@ -24,14 +29,20 @@ func (e *UnknownError) Error() string {
 
 func unknown(known []Flag, as string) error {
 	typed := strings.TrimLeft(as, "-")
-	if len(typed) < leastTyped {
-		return &UnknownError{As: as}
-	}
-	var near []string
+	var near, begun []string
 	for _, flag := range known {
 		if similar.Is(typed, flag.Name) {
 			near = append(near, Dashes(flag.Name))
 		}
+		if strings.HasPrefix(flag.Name, typed) {
+			begun = append(begun, Dashes(flag.Name))
+		}
 	}
-	return &UnknownError{As: as, Near: near}
+	switch {
+	case len(typed) >= leastCompared:
+		return &UnknownError{As: as, Near: near}
+	case len(typed) == leastBegun && len(begun) <= fewBegun:
+		return &UnknownError{As: as, Near: begun}
+	}
+	return &UnknownError{As: as}
 }

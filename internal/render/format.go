@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"text/template"
 	"time"
@@ -26,8 +27,15 @@ func ParseFormat(text string) (*Format, error) {
 		return nil, err
 	}
 	f := &Format{template: parsed}
-	return f, f.Write(io.Discard, []Server{exampleOfAll()})
+	err = f.Write(io.Discard, []Server{exampleOfAll()})
+	if found := unknownField.FindStringSubmatch(fmt.Sprint(err)); found != nil {
+		return nil, fmt.Errorf("there is no field %q", found[1])
+	}
+	return f, err
 }
+
+// unknownField is in the text of text/template, which has no type for this error.
+var unknownField = regexp.MustCompile(`can't evaluate field (\w+) in type`)
 
 // exampleOfAll is a server whose figures are all known: a template may use each of them.
 func exampleOfAll() Server {
