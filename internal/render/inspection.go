@@ -194,7 +194,7 @@ func (v *Server) MemoryLine() string {
 	case fromScope:
 		text += ", with that of guard and brain"
 	case FromMembers:
-		text += ", added up over its processes: the kernel has no figure for the whole server"
+		text += ", added up over its processes, with shared pages once: the kernel has no figure for all"
 	}
 	return text
 }

@@ -302,7 +302,7 @@ func TestServersOfDoctor(t *testing.T) {
 func TestIdleServer(t *testing.T) {
 	f := cgroup.events(t, "quiet")
 	s := cgroup.start(t, "quiet", []string{"--idle-freeze", "50ms"}, polite)
-	if frozen := f.event("frozen"); !strings.HasSuffix(frozen.Message, " frozen: idle") {
+	if frozen := f.event("frozen"); !strings.HasSuffix(frozen.Message, " frozen: idle until its client writes") {
 		t.Errorf("%+v", frozen)
 	}
 	s.end()

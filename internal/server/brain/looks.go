@@ -145,7 +145,7 @@ func (a *actor) checkIdle() {
 	switch act {
 	case idle.Frozen:
 		if a.sleeper.Policy.Used { // not after each ping
-			journal.SubjectOf(a.server.Config).Log(journal.Frozen, systemd.Info, "frozen: idle")
+			journal.SubjectOf(a.server.Config).Log(journal.Frozen, systemd.Info, "frozen: idle until its client writes")
 		}
 		a.sleeper.MarkFrozen(now)
 		a.report(lifecycle.MembersFrozen)
