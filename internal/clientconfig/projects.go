@@ -15,6 +15,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/clientconfig/configfile"
 	"github.com/mcpscope/mcpscope/internal/clientconfig/known"
 	"github.com/mcpscope/mcpscope/internal/clientconfig/splice"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 )
 
 // mostProjects bounds a search: each project takes some dozens of system calls.
@@ -69,8 +70,7 @@ func ownerOf(home string) int {
 func (f *Found) listProjects(finder known.Finder) []string {
 	var listed, far []string
 	more := 0
-	mountinfo, _ := os.ReadFile("/proc/self/mountinfo") // without it no project is left out
-	mounts := mountsIn(string(mountinfo))
+	mounts, _ := proc.Mounts(0)            // without them no project is left out
 	ofHome := mountOf(mounts, finder.Home) // which is read in any case
 	for _, list := range finder.ProjectLists() {
 		dirs, err := readProjects(list)
@@ -78,7 +78,8 @@ func (f *Found) listProjects(finder known.Finder) []string {
 			f.Lists = append(f.Lists, fmt.Errorf("read %s: %w", list.Path, err))
 		}
 		for _, dir := range dirs {
-			if at := mountOf(mounts, dir); at.mayHang() && at != ofHome {
+			at := mountOf(mounts, dir)
+			if mayHang(at) && at.Point != ofHome.Point {
 				far = append(far, dir)
 				continue
 			}

@@ -202,23 +202,21 @@ func (s *snapshot) add(pid int) {
 // cgroupsAreReadOnly reports whether all cgroup2 mounts of a process are read-only, and there is one
 // (ProtectControlGroups=). Files of a group cannot be written there, even if a manager makes the group.
 func cgroupsAreReadOnly(pid int) bool {
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/mountinfo")
-	return err == nil && readOnlyIn(string(text))
+	mounts, err := proc.Mounts(pid)
+	return err == nil && areReadOnly(mounts)
 }
 
-// readOnlyIn parses /proc/PID/mountinfo (proc(5)).
-func readOnlyIn(mountinfo string) bool {
-	readOnly := false
-	for line := range strings.Lines(mountinfo) {
-		mount, filesystem, _ := strings.Cut(line, " - ")
-		fields := strings.Fields(mount)
-		if len(fields) < 6 || !strings.HasPrefix(filesystem, "cgroup2 ") {
+// areReadOnly reports whether there is a mount of cgroup2, and none to which one can write.
+func areReadOnly(mounts []proc.Mount) bool {
+	isReadOnly := false
+	for _, m := range mounts {
+		if m.Kind != "cgroup2" {
 			continue
 		}
-		readOnly = slices.Contains(strings.Split(fields[5], ","), "ro")
-		if !readOnly {
+		if !m.IsReadOnly() {
 			return false
 		}
+		isReadOnly = true
 	}
-	return readOnly
+	return isReadOnly
 }

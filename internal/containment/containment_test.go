@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 )
 
@@ -97,12 +98,12 @@ func TestUncontainedGroups(t *testing.T) {
 }
 
 // Only a process that can write to no cgroup2 mount is restricted.
-func TestReadOnlyIn(t *testing.T) {
+func TestReadOnlyMounts(t *testing.T) {
 	const ro = "36 24 0:29 / /sys/fs/cgroup ro,nosuid,nodev shared:9 - cgroup2 cgroup2 rw,nsdelegate\n"
 	const rw = "37 24 0:29 / /sys/fs/cgroup rw,nosuid,nodev - cgroup2 cgroup2 rw\n"
 	const v1 = "38 24 0:30 / /sys/fs/cgroup/cpu ro - cgroup cgroup rw,cpu\n39 24 0:5 / /dev ro - devtmpfs udev rw\n"
 	for text, want := range map[string]bool{ro: true, rw: false, ro + rw: false, rw + ro: false, v1: false, v1 + ro: true, "": false, "x\n": false} {
-		if got := readOnlyIn(text); got != want {
+		if got := areReadOnly(proc.ParseMounts(text)); got != want {
 			t.Errorf("%q: %t", text, got)
 		}
 	}

@@ -145,7 +145,8 @@ func (a *actor) checkIdle() {
 	switch act {
 	case idle.Frozen:
 		if a.sleeper.Policy.Used { // not after each ping
-			journal.SubjectOf(a.server.Config).Log(journal.Frozen, systemd.Info, "frozen: idle until its client writes")
+			const text = "frozen: idle until its client writes"
+			journal.SubjectOf(a.server.Config).Log(journal.Frozen, systemd.Info, text)
 		}
 		a.sleeper.MarkFrozen(now)
 		a.report(lifecycle.MembersFrozen)
