@@ -69,9 +69,12 @@ func TestAllowanceForAnotherUser(t *testing.T) {
 			makeOrphans(t, beside, 1)
 			s := &sweeper{}
 			spendAll := sync.OnceFunc(func() {
-				if s.foreign != nil {
-					s.foreign.looked = foreignLook + 1
+				if s.foreign == nil {
+					return
 				}
+				s.foreign.mu.Lock()
+				defer s.foreign.mu.Unlock()
+				s.foreign.looked = foreignLook + 1
 			})
 			visit := func() error {
 				s.sweep(parent, group.OwnIn(parent), spendAll)
