@@ -121,6 +121,12 @@ func allStopped(pid int) bool {
 	return err == nil
 }
 
+// AwaitStopped waits until a process that has got SIGSTOP has stopped: on a busy machine it may have to wait for a
+// processor. It is false if that is continued before.
+func AwaitStopped(p *Process) bool {
+	return pace.Eventually(Patience, func() bool { return allStopped(p.PID) })
+}
+
 func guardName(id string) string { return "guard-" + id }
 
 // GuardOfTree finds the guard of a tree by the id of its server: it is in the client's group.

@@ -113,6 +113,9 @@ func signal(ts *testscript.TestScript, neg bool, args []string) {
 	sig := unix.SignalNum("SIG" + args[0])
 	usage(ts, to != nil && sig != 0, "signal SIGNAL client|launcher|guard NAME")
 	to.Signal(sig)
+	if sig == unix.SIGSTOP && !escape.AwaitStopped(to) { // a sweep must not meet one that still runs
+		ts.Fatalf("%s does not stop", args[1])
+	}
 	if sig == unix.SIGKILL && !to.Ended(escape.Patience) { // a sweep must not meet it
 		ts.Fatalf("%s outlives SIGKILL", args[1])
 	}
