@@ -3,11 +3,18 @@
 package guard
 
 import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/server/page"
+	"github.com/mcpscope/mcpscope/test/bed"
 )
 
 // A launcher without a guard stops a server in these steps, and for these reasons, as a brain does.
@@ -103,4 +110,76 @@ func TestWaitsForEver(t *testing.T) {
 			t.Errorf("%s: %t, want %t", name, got, c.want)
 		}
 	}
+}
+
+const limitedEnv = "GUARD_LIMITED"
+
+// A server can lower its launcher's RLIMIT_NOFILE as soon as it runs, before its launcher has begun to wait. A launcher
+// that has no guard either ends it all the same, with an orphan that ignores SIGTERM.
+func TestServerThatTakesDescriptorsAtOnce(t *testing.T) {
+	for _, backend := range []string{"group", "tree"} {
+		dir := bed.Group(t, backend)
+		cmd := exec.Command("/proc/self/exe")
+		cmd.Env = append(os.Environ(), limitedEnv+"="+backend)
+		f, err := os.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		cmd.ExtraFiles = []*os.File{f}
+		text, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Errorf("%s: %v; %s", backend, err, text)
+		}
+		empty, err := bed.Empty(dir)
+		if err != nil || !empty {
+			t.Errorf("%s: members are left (%v)", backend, err)
+		}
+	}
+}
+
+// endLimited is a launcher without a guard. Descriptor 3 is the directory of its server.
+func endLimited(backend string) int {
+	runtime.LockOSThread() // the server's processes are this thread's children
+	on, errno := page.New()
+	if errno != 0 {
+		check(errno)
+	}
+	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	check(err)
+	l := &Launcher{}
+	l.attach(on)
+	l.keeper.guard.Sock = ends[0]
+	if backend == "group" {
+		l.group.payload = 3
+	}
+	if errno := l.arm(-1); errno != 0 {
+		check(errno)
+	}
+	main := startIn(3, "trap '' TERM; sleep 1000 & echo; exec sleep 1000")
+	check(unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{}))
+	l.begin(int32(main), 0)
+	if backend == "group" && !l.group.kill() {
+		check(errors.New("the launcher can't kill the group"))
+	}
+	on.ByLauncher.EndLeft = page.LeftWaiting // it has to end the rest, without a grace
+	for range []aloneStep{thawAlone, terminateAlone, killAlone} {
+		l.endAlone()
+	}
+	if !on.ByLauncher.Childless {
+		check(fmt.Errorf("left after SIGKILL: process %d, or an orphan of it", main))
+	}
+	return 0
+}
+
+// startIn starts a script in a cgroup, and returns when that has written a line.
+func startIn(dir int, script string) (pid int) {
+	cmd := exec.Command("sh", "-c", script)
+	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: dir}
+	out, err := cmd.StdoutPipe()
+	check(err)
+	check(cmd.Start())
+	_, err = out.Read(make([]byte, 1))
+	check(err)
+	return cmd.Process.Pid
 }

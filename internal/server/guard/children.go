@@ -24,6 +24,9 @@ type children struct {
 	buf     [512]byte
 }
 
+// openList opens the file of this thread, which is the first one.
+func (c *children) openList() { c.list, _ = openAt(unix.AT_FDCWD, childrenFile, 0) }
+
 // signalMain signals by pid: only this process reaps its child.
 func (c *children) signalMain(sig unix.Signal) {
 	if !c.page.Exited() {
@@ -111,6 +114,7 @@ func (c *children) killAll() {
 		if c.page.ByLauncher.Childless {
 			return
 		}
+		c.signalMain(unix.SIGKILL) // the list may be missing
 		c.signalServers(unix.SIGKILL)
 		sleep(min(round*50e3, 2e6)) // no event says that a child of a killed one arrives
 	}

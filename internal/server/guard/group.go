@@ -17,6 +17,7 @@ import (
 type serverGroup struct {
 	page    *page.Page
 	payload int32 // its directory, or -1 in a tree
+	kills   int32 // cgroup.kill, or -1 in a tree and before Linux 5.14
 	buf     [512]byte
 }
 
@@ -40,11 +41,14 @@ func (g *serverGroup) thawGuard() {
 	}
 }
 
-func (g *serverGroup) kill() {
+func (g *serverGroup) openKill() {
 	if g.payload >= 0 {
-		writeFile(g.payload, killFile, '1')
+		g.kills, _ = openAt(g.payload, killFile, unix.O_WRONLY)
 	}
 }
+
+// kill is members.kill.
+func (g *serverGroup) kill() bool { return writeChar(g.kills, '1') == 0 }
 
 // remove returns false where something keeps the group.
 func (g *serverGroup) remove() bool {

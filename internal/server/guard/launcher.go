@@ -48,14 +48,18 @@ func (l *Launcher) attach(on *page.Page) {
 	l.keeper.guard = page.Guard{Page: on, Sock: -1, PIDFD: -1}
 	l.group.page = on
 	l.group.payload = -1
+	l.group.kills = -1
 	l.children.page = on
 	l.children.list = -1
 	l.Signals.fd = -1
 }
 
 // arm hands the group to the guard, before the main process may start in it. leaf is where the guard moves,
-// or -1.
+// or -1. Before there is a member, which can lower the RLIMIT_NOFILE of this process, it opens the files that
+// end the server.
 func (l *Launcher) arm(leaf int32) syscall.Errno {
+	l.children.openList()
+	l.group.openKill()
 	handed := l.keeper.guard.Go(int(l.group.payload), int(leaf))
 	if handed != 0 && handed != syscall.EPIPE { // a killed guard is replaced
 		return handed
@@ -75,7 +79,6 @@ func (l *Launcher) begin(main int32, e syscall.Errno) {
 	l.page.ByLauncher.MainPID = main
 	l.children.main = main
 	l.children.tag = l.keeper.lasting.tag()
-	l.children.list, _ = openAt(unix.AT_FDCWD, childrenFile, 0)
 	l.events.watch(l.page, int32(l.keeper.guard.Sock), l.Signals.fd)
 	l.keeper.announce()
 }

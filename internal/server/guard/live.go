@@ -135,6 +135,7 @@ func (l *Launcher) leaveClient() {
 	keeps.add(int32(l.keeper.guard.PIDFD))
 	keeps.add(l.Signals.fd)
 	keeps.add(l.group.payload)
+	keeps.add(l.group.kills)
 	keeps.add(l.children.list)
 	keeps.closeOthers()
 }

@@ -454,6 +454,7 @@ func (p *Plain) undo(l *Launcher) {
 	}
 	l.keeper.abandon()
 	closeFD(l.group.payload) // EBADF for -1
+	closeFD(l.group.kills)
 	closeFD(l.children.list)
 	closeFD(p.score)
 	closeFD(l.Signals.fd)
