@@ -395,11 +395,40 @@ func TestStoppedLauncher(t *testing.T) {
 	s.dead()
 }
 
-// A launcher that is frozen with its client can't be continued. The guard starts a process that replaces it.
-func TestFrozenLauncher(t *testing.T) {
+// A guard can be killed between a request of a stop and its reaction. The guard after it has the request: the
+// members get SIGTERM, and mcpscope stop returns when nothing is left.
+func TestStopWhileTheGuardIsKilled(t *testing.T) {
 	t.Parallel()
-	s := startProbe(t, []string{"--term-grace", soon}, "--members", "2")
-	where, err := bed.ProcessPath(s.Server.PID)
+	for _, backend := range []string{"cgroup", "tree"} {
+		t.Run(backend, func(t *testing.T) {
+			t.Parallel()
+			s := startProbe(t, []string{"--backend", backend}, "--members", "2")
+			s.hasNoBrain()
+			frozen := freezeGroupOf(t, s.guard)
+			defer frozen("0")
+			_, id := s.members.Main()
+			stopped := make(chan struct{})
+			go func() {
+				defer close(stopped)
+				s.world.wantSuccess("stop", "--grace", "infinity", id)
+			}()
+			if !pace.Eventually(escape.Patience, func() bool { return isPending(s.guard, unix.SIGWINCH) }) {
+				t.Error("the guard got no request")
+			}
+			s.guard.Signal(unix.SIGKILL)
+			escape.WantEnded(t, s.guard)
+			frozen("0")
+			<-stopped
+			s.wantAsked(3, unix.SIGTERM)
+			s.dead()
+		})
+	}
+}
+
+// freezeGroupOf freezes the group of a process, and returns what writes its cgroup.freeze.
+func freezeGroupOf(t *testing.T, p *escape.Process) func(value string) {
+	t.Helper()
+	where, err := bed.ProcessPath(p.PID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -407,12 +436,29 @@ func TestFrozenLauncher(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	freeze := func(value string) {
+	write := func(value string) {
 		if err := os.WriteFile(filepath.Join(dir, "cgroup.freeze"), []byte(value), 0); err != nil {
 			t.Error(err)
 		}
 	}
-	freeze("1")
+	write("1")
+	return write
+}
+
+// isPending reports whether a signal waits for a process.
+func isPending(p *escape.Process, sig unix.Signal) bool {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID)) // none, if it has ended
+	_, after, _ := strings.Cut(string(text), "\nShdPnd:\t")
+	mask, _, _ := strings.Cut(after, "\n")
+	pending, _ := strconv.ParseUint(mask, 16, 64)
+	return pending&(1<<(sig-1)) != 0
+}
+
+// A launcher that is frozen with its client can't be continued. The guard starts a process that replaces it.
+func TestFrozenLauncher(t *testing.T) {
+	t.Parallel()
+	s := startProbe(t, []string{"--term-grace", soon}, "--members", "2")
+	freeze := freezeGroupOf(t, s.Server)
 	defer freeze("0")
 	s.Own.Signal(unix.SIGKILL) // that closes the server's stdin
 	s.members.WantDead(t)

@@ -208,6 +208,24 @@ func (t *TreeGuard) Tree() *freeze.Tree {
 	return below
 }
 
+// FindTree returns the guard of a user's tree with that id, which the caller closes, or nil without one.
+func FindTree(uid int, id string) (found *TreeGuard) {
+	EachTree(group.OneUser(uid), func(t *TreeGuard) {
+		if found == nil && !t.IsWatcher && t.Config.Group.ID == id {
+			found = t
+		} else {
+			t.Close()
+		}
+	})
+	return found
+}
+
+// RecordRequest records a request of a stop for the next guard: the present guard may be killed before it
+// reacts. RequestStop has to follow.
+func (t *TreeGuard) RecordRequest() {
+	_ = page.RequestStop(t.page) // a guard that lives gets the signal
+}
+
 // RequestStop requests a stop of the server with its own term grace. It continues a guard or a watcher that
 // a member has stopped.
 func (t *TreeGuard) RequestStop() error {

@@ -158,10 +158,11 @@ func (b *Brain) loseGuard() {
 	b.actor.report(lifecycle.GuardDied)
 }
 
-// lookForRequest is the other side of ControlGroup.AskToStop.
+// lookForRequest is the other side of ControlGroup.AskToStop, and of a request that was recorded because the
+// guard could be killed before it reacts.
 func (b *Brain) lookForRequest() {
 	s := b.Server
-	if s.Config.StartedByClient && (s.Page.ByOthers.Stop || s.Group.Cause() == causes.StopRequested) {
+	if s.Page.ByOthers.Stop || s.Group.Cause() == causes.StopRequested {
 		b.actor.report(lifecycle.StopRequested)
 	}
 }

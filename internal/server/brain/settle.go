@@ -132,5 +132,6 @@ func (s *Server) stopAsOlder() {
 		_ = s.Group.AskToStop() // without it this server stays, as the newer one does
 		return
 	}
+	s.Page.ByOthers.Stop = true                                       // for the next guard
 	_ = unix.PidfdSendSignal(s.Guard.PIDFD, names.StopSignal, nil, 0) // it has ended
 }

@@ -42,6 +42,7 @@ func (s *Listed) Stop(grace Grace) error {
 	if ended, err := s.awaitEnd(killAt); ended || err != nil {
 		return err
 	}
+	s.findNextGuard()
 	left, err := freeze.Stop{Target: s.members}.Run() // the brain removes the group and reports
 	if proc.IgnoreGone(err) != nil {
 		return err
@@ -71,23 +72,42 @@ func (s *Listed) sweep(why sweep.Reason, grace time.Duration) error {
 }
 
 // RequestStop requests a stop with the server's own term grace. It continues a guard that a member has
-// stopped.
+// stopped. A guard may be killed before it reacts. So first the request is recorded, where the brain of the
+// next guard reads it, and then the present guard gets it.
 func (s *Listed) RequestStop() error {
 	switch {
 	case s.isTree():
+		s.tree.RecordRequest()
+		s.findNextGuard()
 		return s.tree.RequestStop()
 	case s.Facts.Guard.PID > 0:
 		return s.group.AskToStop()
 	}
+	s.group.RecordRequest()
 	guard := s.group.OpenGuard()
 	if guard < 0 {
-		return nil // the server starts, or has ended
+		return nil // the server starts, has ended, or gets another guard
 	}
 	defer unix.Close(guard)
 	if s.group.Managed && group.Frozen(s.group.Top()) {
 		_ = s.group.Top().Thaw() // systemctl freeze, or a member, has frozen the guard
 	}
 	return backend.RequestStop(guard)
+}
+
+// findNextGuard is for a tree whose guard was killed. Where the launcher has forked another one, that gets
+// requests from now on. It may be a child of the launcher, and is no member.
+func (s *Listed) findNextGuard() {
+	if !s.isTree() || s.tree.IsWatcher || !linux.Ended(s.tree.PIDFD) {
+		return
+	}
+	next := backend.FindTree(s.UID, s.ID)
+	if next == nil {
+		return
+	}
+	s.tree.Close()
+	s.tree = next
+	s.members = next.Tree()
 }
 
 // freezeAll freezes a server or a whole session. After an error the caller thaws those that have stopped.
@@ -179,8 +199,11 @@ func (s *Listed) awaitEnd(deadline time.Time) (ended bool, err error) {
 	if s.isTree() && s.tree.IsWatcher {
 		return freeze.AwaitEmpty(s.members, deadline)
 	}
-	if s.isTree() { // the guard stays until nothing is left
-		return linux.AwaitUntil(deadline, s.tree.PIDFD, unix.POLLIN), nil
+	if s.isTree() { // the guard stays until nothing is left, but one that was killed leaves members
+		if !linux.AwaitUntil(deadline, s.tree.PIDFD, unix.POLLIN) {
+			return false, nil
+		}
+		return freeze.AwaitEmpty(s.members, deadline)
 	}
 	if ended, err = freeze.AwaitEmpty(s.group.Top(), deadline); !ended {
 		return false, err

@@ -414,6 +414,14 @@ func (g *ControlGroup) Cause() causes.Cause {
 	return causes.Cause(text)
 }
 
+// RecordRequest records a request of a stop for the next guard: the present guard may be killed before it
+// reacts. A stop that is under way keeps its cause.
+func (g *ControlGroup) RecordRequest() {
+	if g.Cause() == "" {
+		g.Ending(causes.StopRequested)
+	}
+}
+
 // AskToStop is for a server of a gateway, whose guard can't be asked for one of them. The brain reads the
 // cause when the group was frozen or thawed. As soon as it stops the server it thaws the group itself, so a
 // freeze that is never seen is no failure.

@@ -189,9 +189,9 @@ type Watched struct {
 	Released bool // the watcher has left the process alone: the next one does not go on with it
 }
 
-// Requested are the fields of any process of the user, for a gateway's server that is a tree.
+// Requested are the fields of any process of the user.
 type Requested struct {
-	Stop bool // see RequestStop
+	Stop bool // a stop is requested: of a tree, or of the older server in place of which another one runs
 }
 
 // Settling is how far a brain is with the tasks that a start leaves for later.
@@ -391,8 +391,8 @@ const GatewayGuard = "mcpscope-guard"
 // FileName is how the page's file is called in /proc/PID/fd.
 const FileName = "mcpscope"
 
-// RequestStop is for another process of the user of a gateway's server that is a tree. Its watcher reads it
-// when it gets names.StopSignal.
+// RequestStop is for another process of the user of a tree. The watcher of a gateway reads it when it gets
+// names.StopSignal. The brain of another server reads it if that has lost its guard with the signal.
 func RequestStop(fd int) error {
 	layout := uint32(0)
 	head := unsafe.Slice((*byte)(unsafe.Pointer(&layout)), unsafe.Sizeof(layout))

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/freeze"
+	"github.com/mcpscope/mcpscope/internal/kernel/linux"
+	"github.com/mcpscope/mcpscope/internal/server/backend"
+	"github.com/mcpscope/mcpscope/internal/server/group"
+)
+
+// The end of a guard is not that of its tree: one that was killed leaves members, and a launcher that is stopped forks
+// no other guard.
+func TestStopOfATreeWithoutItsGuard(t *testing.T) {
+	id := "stopabcd"
+	member, memberFD := startSleeper(t)
+	if err := group.TagOf(id).Put(member.Process.Pid, memberFD); err != nil {
+		t.Skip(err) // another limit of RLIMIT_LOCKS is in use
+	}
+	guard, guardFD := startSleeper(t)
+	if err := guard.Process.Kill(); err != nil { // our child
+		t.Fatal(err)
+	}
+	_ = guard.Wait() // it was killed
+	s := &Listed{
+		UID:     os.Getuid(),
+		tree:    &backend.TreeGuard{PID: guard.Process.Pid, UID: os.Getuid(), PIDFD: guardFD},
+		members: &freeze.Tree{Tag: group.TagOf(id), Owner: os.Getuid()},
+	}
+	s.ID = id
+	err := s.Stop(AtMost(0))
+	if err != nil || !linux.Ended(memberFD) {
+		t.Errorf("the stop returned %v; the member has ended: %t", err, linux.Ended(memberFD))
+	}
+}
+
+// startSleeper starts a process that the test kills.
+func startSleeper(t *testing.T) (cmd *exec.Cmd, pidfd int) {
+	t.Helper()
+	cmd = exec.Command("sleep", "1000")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pidfd, err := unix.PidfdOpen(cmd.Process.Pid, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // our child
+		_ = cmd.Wait()         // it was killed
+		_ = unix.Close(pidfd)
+	})
+	return cmd, pidfd
+}
