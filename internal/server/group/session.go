@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -82,49 +81,39 @@ func (g *ControlGroup) PreferInSession(pid, pidfd, client int) error {
 	return RaiseOOMScore(pid, pidfd, client)
 }
 
-// PreferAll is for a server that runs, in a session that gets a limit of memory. Members fork meanwhile, so
-// it looks until each has the score.
+// PreferAll is for a server that runs, in a session that gets a limit of memory.
 func (g *ControlGroup) PreferAll(client int) error {
 	if err := g.killWhole(); err != nil {
 		return err
 	}
-	raised := map[int]bool{}
-	for isComplete := false; !isComplete; {
-		pids, err := g.PIDs()
+	return g.preferMembers(client)
+}
+
+func (g *ControlGroup) preferMembers(client int) error {
+	ofClient, err := readOOMScore(client)
+	if err != nil {
+		return err
+	}
+	isPreferred := func(pid int) bool {
+		score, err := readOOMScore(pid)
+		return err == nil && score >= oomScoreAbove(ofClient)
+	}
+	err = markMembers(g.Members(), isPreferred, func(pid int) error {
+		pidfd, err := g.openMember(pid)
 		if err != nil {
 			return err
 		}
-		isComplete = true
-		for _, pid := range pids {
-			if raised[pid] {
-				continue
-			}
-			isComplete = false
-			raised[pid] = true
-			if err := g.preferMember(pid, client); err != nil {
-				return err
-			}
+		defer unix.Close(pidfd)
+		err = RaiseOOMScore(pid, pidfd, client)
+		if linux.Ended(pidfd) {
+			return unix.ESRCH
 		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("raise the oom scores of the members: %w", err)
 	}
 	return nil
-}
-
-// preferMember does nothing to a process that is no member any more.
-func (g *ControlGroup) preferMember(pid, client int) error {
-	pidfd, err := unix.PidfdOpen(pid, 0)
-	if err != nil {
-		return nil // it has ended
-	}
-	defer unix.Close(pidfd)
-	pids, err := g.PIDs()
-	if err != nil || !slices.Contains(pids, pid) {
-		return err
-	}
-	err = RaiseOOMScore(pid, pidfd, client)
-	if linux.Ended(pidfd) {
-		return nil
-	}
-	return err
 }
 
 // RaiseOOMScore gives a process a higher score than its client has. It never lowers one. pidfd is that of the
@@ -146,7 +135,7 @@ func RaiseOOMScore(pid, pidfd, client int) error {
 	if err != nil {
 		return err
 	}
-	wanted := min(ofClient+oomScoreAboveAgent, oomScoreMost)
+	wanted := oomScoreAbove(ofClient)
 	if now >= wanted {
 		return nil
 	}
@@ -155,6 +144,9 @@ func RaiseOOMScore(pid, pidfd, client int) error {
 	}
 	return nil
 }
+
+// oomScoreAbove is the score of a process that the kernel kills before its client.
+func oomScoreAbove(ofClient int) int { return min(ofClient+oomScoreAboveAgent, oomScoreMost) }
 
 func oomScoreFile(pid int) string { return fmt.Sprintf("/proc/%d/oom_score_adj", pid) }
 

@@ -65,32 +65,19 @@ func (g *ControlGroup) TagMembers() error {
 	if g.IsTree() {
 		return nil // Take has
 	}
-	for tagged := map[int]bool{}; ; {
-		pids, err := g.Payload.Members()
-		fresh := slices.DeleteFunc(pids, func(pid int) bool { return tagged[pid] })
-		if err != nil || len(fresh) == 0 {
+	tag := TagOf(g.ID)
+	err := markMembers(g.Payload, tag.On, func(pid int) error {
+		fd, err := g.openMember(pid)
+		if err != nil {
 			return err
 		}
-		for _, pid := range fresh {
-			if err := g.tagOne(pid); err != nil && !errors.Is(err, unix.ESRCH) {
-				return err
-			}
-			tagged[pid] = true
-		}
-	}
-}
-
-func (g *ControlGroup) tagOne(pid int) error {
-	fd, err := unix.PidfdOpen(pid, 0)
+		defer unix.Close(fd)
+		return tag.Put(pid, fd)
+	})
 	if err != nil {
-		return fmt.Errorf("open pidfd: %w", err)
+		return fmt.Errorf("tag the members: %w", err)
 	}
-	defer unix.Close(fd)
-	inside := "/" + g.Dir + "/" // the id is unique
-	if where, err := proc.ReadCgroup(pid); err != nil || !strings.Contains(where+"/", inside) {
-		return unix.ESRCH // it has ended or left, and the pid may be another's
-	}
-	return TagOf(g.ID).Put(pid, fd)
+	return nil
 }
 
 // EndWithTagged stops all of the group, also members in the directory above the payload, and then the
