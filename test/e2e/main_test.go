@@ -17,8 +17,8 @@ import (
 // binaries has the programs that the tests run, built once.
 var binaries struct {
 	escape.Programs
-	mcpscope, probe, forger, seizer, agent string
-	transparent                            transparent.Programs
+	mcpscope, probe, forger, seizer, agent, waiter string
+	transparent                                    transparent.Programs
 }
 
 func TestMain(m *testing.M) {
@@ -32,8 +32,9 @@ func TestMain(m *testing.M) {
 		binaries.forger = filepath.Join(dir, "forger")
 		binaries.seizer = filepath.Join(dir, "seizer")
 		binaries.agent = filepath.Join(dir, "agent")
+		binaries.waiter = filepath.Join(dir, "waiter")
 		return transparent.Commands(map[string][]string{
-			"forger": escape.Go("./forger"), "agent": escape.Go("./agent"), "seizer": escape.CC("./seizer/seizer.c"),
+			"forger": escape.Go("./forger"), "agent": escape.Go("./agent"), "waiter": escape.Go("./waiter"), "seizer": escape.CC("./seizer/seizer.c"),
 		})
 	}))
 }
