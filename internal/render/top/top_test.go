@@ -311,3 +311,29 @@ func TestTopSummaryFits(t *testing.T) {
 		}
 	}
 }
+
+// A narrow terminal has whole keys in its last line, and those that lead to the others.
+func TestTopLastLineFits(t *testing.T) {
+	list := view{order: "c", readings: []reading{{Row: rowOf(render.Identity{ID: "k3x9w2ab", Name: "time"})}}}
+	details := list
+	details.press("enter", 10)
+	for _, c := range []struct {
+		view  view
+		width int
+		want  string
+	}{
+		{list, 80, "q quit  ? keys  Enter details  s stop  f freeze/thaw  / filter  sort: c m a n p"},
+		{list, 78, "q quit  ? keys  Enter details  s stop  f freeze/thaw  / filter"},
+		{list, 50, "q quit  ? keys  Enter details  s stop"},
+		{list, 20, "q quit  ? keys"},
+		{list, 12, "q quit  ? k…"},
+		{details, 45, "q back  ? keys  s stop  f freeze/thaw  ↑↓"},
+		{details, 40, "q back  ? keys  s stop  f freeze/thaw"},
+		{details, 14, "q back  ? keys"},
+	} {
+		lines := c.view.lines(c.width, 10)
+		if got := lines[len(lines)-1]; got != c.want {
+			t.Errorf("%d columns: %q, want %q", c.width, got, c.want)
+		}
+	}
+}

@@ -326,7 +326,11 @@ func (v *view) lines(width, height int) []string {
 	for len(lines) < height-lastLine {
 		lines = append(lines, "")
 	}
-	lines = append(lines, render.Fit(cli.OneLine(v.lastLine()), width))
+	last := cli.OneLine(v.lastLine())
+	if last == "" {
+		last = joinFitting(keyHints(v.help, v.details != ""), width)
+	}
+	lines = append(lines, render.Fit(last, width))
 	return lines[max(len(lines)-height, 0):]
 }
 
@@ -421,6 +425,7 @@ func (v *view) summary(shown, width int) string {
 	return cli.OneLine(strings.Join(parts, ", "))
 }
 
+// lastLine is "" if the line is free for keyHints.
 func (v *view) lastLine() string {
 	if v.typing {
 		return "/" + v.filter + "_"
@@ -431,15 +436,31 @@ func (v *view) lastLine() string {
 		verb := strings.ToUpper(v.asked.verb[:1]) + v.asked.verb[1:]
 		return fmt.Sprintf("%s %s (%s)? y: yes, any other key: no", verb, name, asked.ID)
 	}
+	return v.note
+}
+
+// keyHints are the keys that help most on the screen of the keys, of details or of the list.
+func keyHints(inHelp, inDetails bool) []string {
 	switch {
-	case v.note != "":
-		return v.note
-	case v.help:
-		return "q back  ↑↓"
-	case v.details != "":
-		return "q back  ? keys  s stop  f freeze/thaw  ↑↓"
+	case inHelp:
+		return []string{"q back", "↑↓"}
+	case inDetails:
+		return []string{"q back", "? keys", "s stop", "f freeze/thaw", "↑↓"}
 	}
-	return "q quit  ? keys  Enter details  s stop  f freeze/thaw  / filter  sort: c m a n p"
+	return []string{
+		"q quit", "? keys", "Enter details", "s stop", "f freeze/thaw", "/ filter", "sort: c m a n p",
+	}
+}
+
+// joinFitting leaves out whole hints from the end, but not the first two: they lead to all the others.
+func joinFitting(hints []string, width int) string {
+	const kept = 2
+	line := strings.Join(hints, "  ")
+	for utf8.RuneCountInString(line) > width && len(hints) > kept {
+		hints = hints[:len(hints)-1]
+		line = strings.Join(hints, "  ")
+	}
+	return line
 }
 
 // withoutChange returns an act that does not report whether anything has changed: the next refresh shows it.
