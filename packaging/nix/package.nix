@@ -9,7 +9,7 @@ buildGoModule rec {
   pname = "mcpscope";
   version = "0.1.0";
   src = lib.cleanSource ../..;
-  vendorHash = "sha256-6sxeCjalDTqbT8tYnbaJ5hPqJhTfxI3tKLWI7YGoXt8=";
+  vendorHash = "sha256-I0H2Mml3GavMPwNEd6q3BVwaLo4yeO2iSYLk8qQaPHM=";
 
   buildPhase = ''
     runHook preBuild

@@ -112,9 +112,12 @@ var foreign = map[string][]library{
 		{"github.com/pelletier/go-toml/v2", "TOML, with the place of each value"},
 		{"go.yaml.in/yaml/v3", "YAML, with the place of each value"},
 	},
-	"internal/figures":    {{"github.com/containerd/cgroups/v3/cgroup2", "what the kernel counts for a group"}},
-	"internal/render":     {{"github.com/charmbracelet/x/ansi", "how many cells of a terminal a text takes"}},
-	"internal/render/top": {{"charm.land/bubbletea/v2", "a full screen, and keys"}},
+	"internal/figures": {{"github.com/containerd/cgroups/v3/cgroup2", "what the kernel counts for a group"}},
+	"internal/render":  {{"github.com/charmbracelet/x/ansi", "how many cells of a terminal a text takes"}},
+	"internal/render/top": {
+		{"charm.land/bubbletea/v2", "a full screen, and keys"},
+		{"charm.land/bubbles/v2", "a line that is typed"},
+	},
 	"internal/metrics": {
 		{"github.com/prometheus/client_golang", "collector, and the handler that scrapers ask"},
 		{"github.com/prometheus/common/expfmt", "the text formats"},

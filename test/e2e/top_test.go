@@ -53,7 +53,9 @@ func TestTop(t *testing.T) {
 		s.Shows(order...)
 	}
 	s.Type("/no server")
-	s.Shows("0 with", "/no server_") // a blank is a part of the filter
+	s.Shows(`0 with "no server"`, "/no server") // a blank is a part of the filter
+	s.Press("C-w")
+	s.Shows(`0 with "no "`)
 	s.Press("Escape")
 	s.Shows("time")
 	s.Type("/BRO")

@@ -102,7 +102,10 @@ func (s *Screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
 		s.resize(msg)
+	case tea.PasteMsg:
+		s.view.filter.update(msg)
 	case tea.KeyPressMsg:
+		s.view.filter.update(msg)
 		return s, s.press(msg.String())
 	case tea.ResumeMsg: // the readings are as old as the suspension is long
 		return s, s.refreshIn(0)

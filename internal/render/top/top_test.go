@@ -70,8 +70,8 @@ func TestKeysOfTheListDoNothingInDetails(t *testing.T) {
 			t.Errorf("%s: %+v, quit %v", pressed, w, quit)
 		}
 	}
-	if v.order != "c" || v.typing || v.filter != "" || v.details == "" {
-		t.Errorf("order %q, typing %v, filter %q, details %q", v.order, v.typing, v.filter, v.details)
+	if v.order != "c" || v.filter.isTyped() || v.filter.text != "" || v.details == "" {
+		t.Errorf("order %q, typing %v, filter %q, details %q", v.order, v.filter.isTyped(), v.filter.text, v.details)
 	}
 	v.press("q", 10)
 	if v.press("m", 10); v.order != "m" {
@@ -110,13 +110,59 @@ func TestTopFilter(t *testing.T) {
 	for filter, want := range map[string]int{"k3x9": 1, "Y g": 1, "hermes": 1, "shop": 1, "frozen": 1, "tree": 1, "x y": 0} {
 		v.press("/", 10)
 		for _, r := range filter {
-			v.press(strings.Replace(string(r), " ", "space", 1), 10)
+			v.filter.update(tea.KeyPressMsg{Code: r, Text: string(r)})
 		}
 		v.press("enter", 10)
-		if v.filter != filter || len(v.shown()) != want {
-			t.Errorf("%q: %d servers with %q, want %d", filter, len(v.shown()), v.filter, want)
+		if v.filter.text != filter || len(v.shown()) != want {
+			t.Errorf("%q: %d servers with %q, want %d", filter, len(v.shown()), v.filter.text, want)
 		}
 		v.press("esc", 10)
+	}
+}
+
+// The filter is edited as a line of a shell is. Pasted text is a part of it, and harmless.
+func TestTopEditsTheFilter(t *testing.T) {
+	s := &Screen{view: view{order: "c"}, width: 20, height: 5}
+	s.Update(tea.PasteMsg{Content: "nothing is typed"})
+	s.Update(tea.KeyPressMsg{Code: '/', Text: "/"})
+	for _, c := range []struct {
+		what string
+		msg  tea.Msg
+		want string
+	}{
+		{"paste", tea.PasteMsg{Content: "my\x1bgit\u202e"}, "mygit?"},
+		{"backspace", tea.KeyPressMsg{Code: tea.KeyBackspace}, "mygit"},
+		{"blank", tea.KeyPressMsg{Code: tea.KeySpace, Text: " "}, "mygit "},
+		{"letters", tea.KeyPressMsg{Code: 'é', Text: "e\u0301"}, "mygit e\u0301"},
+		{"^W", tea.KeyPressMsg{Code: 'w', Mod: tea.ModCtrl}, "mygit "},
+		{"q", tea.KeyPressMsg{Code: 'q', Text: "q"}, "mygit q"},
+		{"left", tea.KeyPressMsg{Code: tea.KeyLeft}, "mygit q"},
+		{"M-d at the last character", tea.KeyPressMsg{Code: 'd', Mod: tea.ModAlt}, "mygit q"},
+		{"^V", tea.KeyPressMsg{Code: 'v', Mod: tea.ModCtrl}, "mygit q"},
+		{"up", tea.KeyPressMsg{Code: tea.KeyUp}, "mygit q"},
+		{"^U", tea.KeyPressMsg{Code: 'u', Mod: tea.ModCtrl}, "q"},
+		{"home", tea.KeyPressMsg{Code: tea.KeyHome}, "q"},
+		{"a long text", tea.PasteMsg{Content: strings.Repeat("x", 30) + "語"}, strings.Repeat("x", 30) + "語q"},
+	} {
+		if _, cmd := s.Update(c.msg); cmd != nil || s.view.filter.text != c.want {
+			t.Errorf("%s: %q, want %q; a command: %v", c.what, s.view.filter.text, c.want, cmd != nil)
+		}
+		last := s.view.lines(s.width, s.height)[s.height-1]
+		if !strings.HasPrefix(last, "/") || ansi.StringWidth(last) > s.width {
+			t.Errorf("%s: %q", c.what, last)
+		}
+	}
+	if last := ansi.Strip(s.view.lines(20, 5)[4]); !strings.HasSuffix(strings.TrimRight(last, " "), "x語") {
+		t.Errorf("the cursor is not on the screen: %q", last)
+	}
+	s.Update(tea.KeyPressMsg{Code: tea.KeyEnter})
+	if s.view.filter.isTyped() || len(s.view.filter.text) < 30 {
+		t.Errorf("after Enter: %q", s.view.filter.text)
+	}
+	s.Update(tea.KeyPressMsg{Code: '/', Text: "/"})
+	s.Update(tea.KeyPressMsg{Code: tea.KeyEscape})
+	if s.view.filter.isTyped() || s.view.filter.text != "" {
+		t.Errorf("after Escape: %q", s.view.filter.text)
 	}
 }
 

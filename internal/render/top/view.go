@@ -30,8 +30,7 @@ type view struct {
 	style    style
 	stop     func(*fleet.Listed) error
 	order    string // the key of an order
-	typing   bool   // the filter
-	filter   string
+	filter   filter
 	cursor   string // the server under the cursor: see key
 	row      int    // of the cursor
 	firstRow int    // on the screen
@@ -74,14 +73,14 @@ var orderNames = map[string]string{"c": "CPU", "m": "memory", "a": "age", "n": "
 // shown are those that the filter lets through, in order.
 func (v *view) shown() (rows []render.Row) {
 	for _, r := range v.readings {
-		if r.contains(v.filter) {
+		if r.contains(v.filter.text) {
 			rows = append(rows, r.Row)
 		}
 	}
 	slices.SortStableFunc(rows, func(a, b render.Row) int {
 		return cmp.Or(orders[v.order](&a, &b), strings.Compare(a.ID, b.ID))
 	})
-	if v.filter != "" {
+	if v.filter.text != "" {
 		return rows
 	}
 	return render.Grouped(rows, v.sessions)
@@ -123,8 +122,8 @@ func (v *view) press(pressed string, page int) (w *wish, quit bool) {
 	switch {
 	case pressed == "ctrl+c":
 		return nil, true
-	case v.typing:
-		v.pressTyping(pressed)
+	case v.filter.isTyped():
+		v.filter.press(pressed)
 		return nil, false
 	case v.asked.verb != "":
 		return v.pressAnswer(pressed), false
@@ -164,24 +163,6 @@ func (v *view) scrollBy(pressed string, page int) bool {
 	return ok
 }
 
-// pressTyping takes a key for the filter.
-func (v *view) pressTyping(pressed string) {
-	switch {
-	case pressed == "enter":
-		v.typing = false
-	case pressed == "esc":
-		v.typing = false
-		v.filter = ""
-	case pressed == "backspace":
-		_, n := utf8.DecodeLastRuneInString(v.filter)
-		v.filter = v.filter[:len(v.filter)-n]
-	case pressed == "space": // the name of this key
-		v.filter += " "
-	case utf8.RuneCountInString(pressed) == 1: // otherwise it has a name
-		v.filter += pressed
-	}
-}
-
 // pressAnswer answers the question about a server, which may have ended meanwhile.
 func (v *view) pressAnswer(pressed string) *wish {
 	asked := v.asked
@@ -216,10 +197,10 @@ func (v *view) pressInList(pressed string, page int) *wish {
 	}
 	switch pressed {
 	case "/":
-		v.typing = true
+		v.filter.edit()
 		return nil
 	case "esc":
-		v.filter = ""
+		v.filter.text = ""
 		return nil
 	case "enter":
 		v.openDetails()
@@ -326,11 +307,7 @@ func (v *view) lines(width, height int) []string {
 	for len(lines) < height-lastLine {
 		lines = append(lines, "")
 	}
-	last := cli.OneLine(v.lastLine())
-	if last == "" {
-		last = joinFitting(keyHints(v.help, v.details != ""), width)
-	}
-	lines = append(lines, render.Fit(last, width))
+	lines = append(lines, render.Fit(v.bottom(width), width))
 	return lines[max(len(lines)-height, 0):]
 }
 
@@ -414,8 +391,8 @@ func (v *view) summary(shown, width int) string {
 		cli.Counted(len(v.readings), "server"), processes, fmt.Sprintf("CPU %.1f%%", 100*share),
 		"memory " + cli.HumanBytes(memory), order,
 	}
-	if v.filter != "" {
-		parts = append(parts, fmt.Sprintf("%d with %q", shown, v.filter))
+	if v.filter.text != "" {
+		parts = append(parts, fmt.Sprintf("%d with %q", shown, v.filter.text))
 	}
 	for _, least := range []string{processes, order} {
 		if len(strings.Join(parts, ", ")) > width {
@@ -425,11 +402,20 @@ func (v *view) summary(shown, width int) string {
 	return cli.OneLine(strings.Join(parts, ", "))
 }
 
-// lastLine is "" if the line is free for keyHints.
-func (v *view) lastLine() string {
-	if v.typing {
-		return "/" + v.filter + "_"
+// bottom is the filter while it is typed, or a message, or the keys.
+func (v *view) bottom(width int) string {
+	if v.filter.isTyped() {
+		return v.filter.line(width)
 	}
+	message := cli.OneLine(v.lastLine())
+	if message != "" {
+		return message
+	}
+	return joinFitting(keyHints(v.help, v.details != ""), width)
+}
+
+// lastLine is "" without a question and a note.
+func (v *view) lastLine() string {
 	asked := v.find(v.asked.server)
 	if asked != nil {
 		name := render.Fit(asked.Name, nameMost)
