@@ -9,7 +9,7 @@ buildGoModule rec {
   pname = "mcpscope";
   version = "0.1.0";
   src = lib.cleanSource ../..;
-  vendorHash = "sha256-I0H2Mml3GavMPwNEd6q3BVwaLo4yeO2iSYLk8qQaPHM=";
+  vendorHash = "sha256-ha7+X/33tVlBDQRu66fQeOkaLmsbxO2GSAyFKI/3XVY=";
 
   buildPhase = ''
     runHook preBuild

@@ -116,7 +116,7 @@ var foreign = map[string][]library{
 	"internal/render":  {{"github.com/charmbracelet/x/ansi", "how many cells of a terminal a text takes"}},
 	"internal/render/top": {
 		{"charm.land/bubbletea/v2", "a full screen, and keys"},
-		{"charm.land/bubbles/v2", "a line that is typed"},
+		{"charm.land/bubbles/v2", "a line that is typed, and pages that scroll"},
 	},
 	"internal/metrics": {
 		{"github.com/prometheus/client_golang", "collector, and the handler that scrapers ask"},

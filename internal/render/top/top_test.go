@@ -174,6 +174,7 @@ func TestTopEndOfDetails(t *testing.T) {
 	}
 	v := view{readings: []reading{r}, order: "c"}
 	v.press("enter", 10)
+	v.lines(80, 10) // as Bubble Tea does after each key
 	v.press("end", 10)
 	if lines := strings.Join(v.lines(80, 10), "\n"); !strings.Contains(lines, "1050") || strings.Contains(lines, "1001") {
 		t.Errorf("at the end:\n%s", lines)

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"charm.land/bubbles/v2/viewport"
+
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/render"
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
@@ -35,10 +37,10 @@ type view struct {
 	row      int    // of the cursor
 	firstRow int    // on the screen
 	asked    question
-	note     string // the result of the last key, or an error
-	details  string // the server whose details are shown
-	help     bool   // the keys are shown
-	scroll   int    // the first line of the details or keys
+	note     string         // the result of the last key, or an error
+	details  string         // the server whose details are shown
+	help     bool           // the keys are shown
+	pager    viewport.Model // of the details or keys
 }
 
 // style is how rows are shown.
@@ -132,7 +134,7 @@ func (v *view) press(pressed string, page int) (w *wish, quit bool) {
 		return nil, false
 	case pressed == "?":
 		v.help = true
-		v.scroll = 0
+		v.pager.GotoTop()
 		return nil, false
 	case v.details != "":
 		return v.pressInDetails(pressed, page), false
@@ -148,7 +150,7 @@ func isBack(pressed string) bool { return pressed == "q" || pressed == "esc" || 
 func (v *view) pressInHelp(pressed string, page int) {
 	if isBack(pressed) || pressed == "?" {
 		v.help = false
-		v.scroll = 0
+		v.pager.GotoTop()
 		return
 	}
 	v.scrollBy(pressed, page)
@@ -158,7 +160,7 @@ func (v *view) pressInHelp(pressed string, page int) {
 func (v *view) scrollBy(pressed string, page int) bool {
 	by, ok := rowsOf(pressed, page)
 	if ok {
-		v.scroll = max(v.scroll+by, 0)
+		v.pager.SetYOffset(v.pager.YOffset() + by)
 	}
 	return ok
 }
@@ -245,7 +247,7 @@ func (v *view) openDetails() {
 	}
 	v.cursor = key(r.Row)
 	v.details = key(r.Row)
-	v.scroll = 0
+	v.pager.GotoTop()
 }
 
 // pressOnServer acts on the chosen server, or asks before.
@@ -298,9 +300,9 @@ func (v *view) lines(width, height int) []string {
 	var lines []string
 	switch {
 	case v.help:
-		lines = v.scrolled(helpLines(width), above)
+		lines = v.paged(helpLines(width), width, above)
 	case r != nil:
-		lines = v.scrolled(r.details(width), above)
+		lines = v.paged(r.details(width), width, above)
 	default:
 		lines = v.listLines(width, above)
 	}
@@ -311,13 +313,17 @@ func (v *view) lines(width, height int) []string {
 	return lines[max(len(lines)-height, 0):]
 }
 
-// scrolled returns at most that many of the lines.
-func (v *view) scrolled(lines []string, most int) []string {
-	v.scroll = max(min(v.scroll, len(lines)-most), 0)
-	return lines[v.scroll:min(v.scroll+most, len(lines))]
+// paged returns the lines that the pager shows.
+func (v *view) paged(lines []string, width, height int) []string {
+	v.pager.SetWidth(width)
+	v.pager.SetHeight(height)
+	v.pager.SetContentLines(lines)
+	return strings.Split(v.pager.View(), "\n")
 }
 
-// listLines returns a summary, the heads and the rows around the cursor, at most that many lines.
+// listLines returns a summary, the heads and the rows around the cursor, at most that many lines. The table
+// of bubbles 2.2.1 cannot: it has one style for all rows, and needs widths of columns, which Watched has for
+// ls, too. Its SetCursor does not scroll, so a cursor that follows its server would leave the screen.
 func (v *view) listLines(width, most int) []string {
 	const bold, reversed, normal = "\x1b[1m", "\x1b[7m", "\x1b[m"
 	rows := v.shown()
