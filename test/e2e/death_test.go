@@ -442,6 +442,10 @@ func freezeGroupOf(t *testing.T, p *escape.Process) func(value string) {
 		}
 	}
 	write("1")
+	isFrozen := func(events string) bool { return strings.Contains(events, "frozen 1") }
+	if err := escape.AwaitText(filepath.Join(dir, "cgroup.events"), escape.Patience, isFrozen); err != nil {
+		t.Fatal(err)
+	}
 	return write
 }
 
