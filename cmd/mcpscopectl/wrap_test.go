@@ -236,6 +236,7 @@ func TestAMistakeInAFlag(t *testing.T) {
 	u.wantsFile(cursor)
 	u.wants(2, []string{"--list and --check exclude each other"}, "wrap", "--list", "--check")
 	u.wants(2, []string{"so it has no --dry-run"}, "wrap", "--list", "--dry-run")
+	u.wants(2, []string{"so it has no --yes"}, "wrap", "--list", "--yes")
 }
 
 // A wrapped file is found again without the section that named its client, and one that is broken now is reported.

@@ -34,7 +34,7 @@ func (r *Row) nameText() string {
 
 func (r *Row) ageText() string {
 	hasUnknownStart := r.Ended != nil && r.Started == nil // an orphan
-	if r.IsSession || hasUnknownStart {
+	if hasUnknownStart {
 		return "-"
 	}
 	return HumanSeconds(r.Age)

@@ -25,6 +25,7 @@ type Session struct {
 	Group   string        `json:"group"`
 	Agent   Process       `json:"agent,omitzero"`
 	Servers int           `json:"servers"`
+	Age     float64       `json:"age_seconds"`
 	Figures
 }
 
@@ -56,7 +57,7 @@ func measureSession(s *fleet.Session) (Session, error) {
 	}
 	v := Session{
 		ID: s.ID, Name: s.Name, UID: s.UID, Backend: s.Backend, State: fleet.Running, Group: s.Group,
-		Figures: figuresOf(used),
+		Age: s.Age().Seconds(), Figures: figuresOf(used),
 	}
 	if s.Frozen {
 		v.State = fleet.Frozen
@@ -78,6 +79,7 @@ func (s *Session) row() Row {
 				ID: s.ID, Name: s.Name + ": " + cli.Counted(s.Servers, "server"), UID: s.UID,
 				Backend: s.Backend, State: s.State, Group: s.Group, Client: s.Agent,
 			},
+			Age:     s.Age,
 			Figures: s.Figures,
 		},
 	}
@@ -168,6 +170,7 @@ func (i *SessionInspection) write(out io.Writer) {
 	b := block{tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)}
 	b.line("session", "%s (%s)", i.Name, i.ID)
 	b.line("state", "%s", i.State)
+	b.line("age", "%s", HumanSeconds(i.Age))
 	b.line("backend", "%s", i.Backend)
 	b.line("group", "%s", i.Group)
 	b.line("agent", "%s", i.Agent.Text())

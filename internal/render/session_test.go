@@ -25,7 +25,7 @@ func TestSessionsInTable(t *testing.T) {
 	sessions := []Session{
 		{
 			ID: "p4xw7nza", Name: "claude", Backend: names.SystemdUser, State: fleet.Frozen, Servers: 2,
-			Agent: Process{2211, "claude"}, Figures: used,
+			Agent: Process{2211, "claude"}, Age: 7200, Figures: used,
 		},
 		{ID: "zzzzzzzz", Name: "evil\x1b[31m", State: fleet.Running},
 	}
@@ -37,11 +37,11 @@ func TestSessionsInTable(t *testing.T) {
 	WriteServers(&out, servers, sessions, false)
 	want := `ID NAME STATE AGE PROCS CPU MEMORY CLIENT PROJECT BACKEND
 aaaaaaaa alone running 0.0s 0 0.0s - - -
-p4xw7nza claude: 2 servers frozen - 9 1m12s 600M/6.0G claude[2211] - systemd-user
+p4xw7nza claude: 2 servers frozen 2h0m 9 1m12s 600M/6.0G claude[2211] - systemd-user
 bbbbbbbb time running 0.0s 0 0.0s - - -
 dddddddd git running 0.0s 0 0.0s - - -
 cccccccc other running 0.0s 0 0.0s - - -
-zzzzzzzz evil?[31m: 0 servers running - 0 0.0s - - -
+zzzzzzzz evil?[31m: 0 servers running 0.0s 0 0.0s - - -
 `
 	var got strings.Builder
 	for line := range strings.Lines(out.String()) {

@@ -164,6 +164,19 @@ func (s *Session) besideServers() (dirs []*cgroup.Group) {
 	return dirs
 }
 
+// Age is how long ago the session was made. The kernel keeps no such time of a directory; that of the agent's
+// is as old, unless the agent has made others in it.
+func (s *Session) Age() time.Duration {
+	oldest, _ := group.Made(s.dir)
+	beside := s.besideServers()
+	defer closeGroups(beside)
+	for _, dir := range beside {
+		age, _ := group.Made(dir)
+		oldest = max(oldest, age)
+	}
+	return oldest
+}
+
 func closeGroups(dirs []*cgroup.Group) {
 	for _, dir := range dirs {
 		_ = dir.Close() // a directory
