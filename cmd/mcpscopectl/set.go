@@ -69,13 +69,10 @@ var limitFiles = []string{
 // meantFile has the name of a file that may be mistyped, for the end of an error.
 func meantFile(limit string) string {
 	typed, _, _ := strings.Cut(limit, "=")
-	var near []string
-	for _, file := range limitFiles {
-		if file != typed && similar.Is(typed, file) {
-			near = append(near, file)
-		}
+	if slices.Contains(limitFiles, typed) { // it is the value that is wrong
+		return ""
 	}
-	return similar.Meant(near)
+	return similar.Meant(similar.Among(typed, limitFiles))
 }
 
 func setLimits(f *selection.Filter, operands []string, stdio cli.Stdio) int {

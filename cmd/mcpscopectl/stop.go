@@ -85,14 +85,13 @@ func (f *stopFlags) run(operands []string, stdio cli.Stdio) int {
 	clients := f.clientsOf(servers)
 	if (f.all || clients > 1) && !f.yes {
 		render.WriteServers(stdio.Out, render.MeasureAll(servers), nil, f.AllUsers)
-		question := fmt.Sprintf("Stop %s?", cli.Counted(len(servers), "server"))
+		question := "Stop " + cli.Counted(len(servers), "server")
 		confirmed := "mcpscope stop --all --yes"
 		if clients > 1 {
-			of := cli.Counted(clients, "client")
-			question = fmt.Sprintf("Stop %s of %s?", cli.Counted(len(servers), "server"), of)
+			question += " of " + cli.Counted(clients, "client")
 			confirmed = "add --yes, or stop those of one client: --client PID"
 		}
-		if !stdio.Confirmed(question) {
+		if !stdio.Confirmed(question + "?") {
 			return stdio.Unconfirmed("stop", confirmed)
 		}
 	}

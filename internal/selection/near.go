@@ -19,11 +19,11 @@ const namesMost = 5
 
 // Near returns the name that is almost the same, or "".
 func Near(arg string, names []string) string {
-	i := slices.IndexFunc(names, func(name string) bool { return similar.Is(arg, name) })
-	if i < 0 {
+	near := similar.Among(arg, names)
+	if len(near) == 0 {
 		return ""
 	}
-	return names[i]
+	return near[0]
 }
 
 // Hint returns a remedy for a name that no server has: the name that is almost the same, or else the names

@@ -90,16 +90,11 @@ func (c *FileSettings) Sections() (sections []Section) {
 // Unmatched returns a line for a section that is for none of the names, with those that may be meant, and
 // "" for any other. A section of the system can be for servers of other users, so it needs such a name.
 func (s Section) Unmatched(names []string) string {
-	var meant []string
-	for _, name := range names {
-		if s.Name == name {
-			return ""
-		}
-		isMeant := similar.Is(s.Name, name) && !slices.Contains(meant, name)
-		if isMeant {
-			meant = append(meant, name)
-		}
+	if slices.Contains(names, s.Name) {
+		return ""
 	}
+	once := slices.Compact(slices.Sorted(slices.Values(names)))
+	meant := similar.Among(s.Name, once)
 	if s.File == System() && len(meant) == 0 {
 		return ""
 	}

@@ -152,13 +152,13 @@ func (c *FileSettings) set(keys []string, value *unstable.Node, v FileValue) err
 
 // unknownKey is the error about a key, with those that may be meant.
 func unknownKey(key string) error {
-	var near []string
+	var keys []string
 	for i := range table {
-		if table[i].Where&File != 0 && similar.Is(key, table[i].Name) {
-			near = append(near, table[i].Name)
+		if table[i].Where&File != 0 {
+			keys = append(keys, table[i].Name)
 		}
 	}
-	return fmt.Errorf("unknown key %q%s", key, similar.Meant(near))
+	return fmt.Errorf("unknown key %q%s", key, similar.Meant(similar.Among(key, keys)))
 }
 
 // findRow returns nil for an unknown name.

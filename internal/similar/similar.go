@@ -17,6 +17,16 @@ func Meant(names []string) string {
 	return "; did you mean " + strings.Join(names, " or ") + "?"
 }
 
+// Among returns those of the names that may be meant.
+func Among(typed string, names []string) (near []string) {
+	for _, name := range names {
+		if Is(typed, name) {
+			near = append(near, name)
+		}
+	}
+	return near
+}
+
 // Is reports whether a text is the beginning of a name, or the name with one mistake: a letter that is
 // missing, added, changed, or swapped with its neighbour. Long names may have two.
 func Is(typed, name string) bool {

@@ -81,6 +81,19 @@ func (g *gatewayUnit) installNow(flags ...string) (said string, status int) {
 	return g.units(append(flags, "--install", "--now")...)
 }
 
+// installEdited gives the unit another text, and installs its drop-in. Then its servers are contained.
+func (g *gatewayUnit) installEdited(text string) {
+	g.t.Helper()
+	if err := os.WriteFile(g.file(), []byte(text), 0o644); err != nil {
+		g.t.Fatal(err)
+	}
+	control(g.t, host.Root, "daemon-reload")
+	if said, status := g.installNow(); status != 0 {
+		g.t.Fatalf("status %d: %s", status, said)
+	}
+	g.wantContained()
+}
+
 // wantContained waits until the server of the gateway is in a group.
 func (g *gatewayUnit) wantContained() {
 	g.t.Helper()
@@ -127,14 +140,7 @@ func TestGatewayUnitWritesEnds(t *testing.T) {
 				text := host.Must(t, exec.Command("cat", g.file()))
 				text = strings.Replace(text, "wait; ", held+"wait; ", 1)
 				text = strings.Replace(text, "{ exec ", `{ trap "" TERM; exec `, 1)
-				if err := os.WriteFile(g.file(), []byte(text), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				control(t, host.Root, "daemon-reload")
-				if said, status := g.installNow(); status != 0 {
-					t.Fatalf("status %d: %s", status, said)
-				}
-				g.wantContained()
+				g.installEdited(text)
 				ids := g.servers()
 				control(t, host.Root, verb, g.name)
 				for _, id := range ids {
@@ -546,14 +552,7 @@ func TestGatewayUnitWithSessions(t *testing.T) {
 			dir := host.Directory(t, user)
 			text := host.Must(t, exec.Command("cat", g.file()))
 			text = strings.Replace(text, "bash -c '", "bash -c 'sleep infinity & echo $! >"+dir+"/session; ", 1)
-			if err := os.WriteFile(g.file(), []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
-			control(t, host.Root, "daemon-reload")
-			if said, status := g.installNow(); status != 0 {
-				t.Fatalf("status %d: %s", status, said)
-			}
-			g.wantContained()
+			g.installEdited(text)
 			first := g.servers()
 			session := g.session(dir)
 			if mode := control(t, host.Root, "show", "--value", "--property=KillMode", g.name); mode != "process" {
