@@ -25,7 +25,8 @@ var errForkTooFast = fmt.Errorf("members fork faster than they are reached: %w",
 
 // markMembers marks all members. Those that a member forks later inherit its mark. So it looks again until
 // all have one: a child that was forked before its parent was marked needs a mark of its own. mark returns
-// ESRCH for a process that has ended or left.
+// ESRCH for a process that has ended or left. A child whose fork is under way can miss the mark: it has
+// copied that of its parent before.
 func markMembers(members freeze.Target, hasMark func(pid int) bool, mark func(pid int) error) error {
 	begun := time.Now()
 	for round := 1; ; round++ {

@@ -38,7 +38,8 @@ func TestMarksOfMembersThatForkForEver(t *testing.T) {
 	}
 }
 
-// Children inherit the mark, so a server that only forks is marked whole.
+// Children inherit the mark, so a server that only forks does not keep the command busy. One look at the frozen group,
+// in which no fork is under way, marks the children that had copied nothing.
 func TestMarksOfMembersThatFork(t *testing.T) {
 	g := newGroup(t, groups.Directory(t), "forks")
 	t.Cleanup(g.Close) // after the kill of its members
@@ -55,6 +56,9 @@ func TestMarksOfMembersThatFork(t *testing.T) {
 	}
 	if !freeze.Freeze(g.Payload) {
 		t.Fatal("the group does not freeze")
+	}
+	if err := errors.Join(g.TagMembers(), g.preferMembers(unix.Getpid())); err != nil {
+		t.Error(err)
 	}
 	pids, err := g.PIDs()
 	if err != nil || len(pids) == 0 {
