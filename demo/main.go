@@ -131,18 +131,26 @@ func showIdle(ctx context.Context, a *agent, tool string) error {
 	if err := a.request("ask 0", "answer "); err != nil {
 		return err
 	}
-	fmt.Printf("%d idle servers, frozen: %d MB → %d MB (swap: %s). The next request was answered after %d ms.\n",
-		len(a.lines), before.megabytes(), after.megabytes(), swap(), time.Since(asked).Milliseconds())
+	answered := time.Since(asked).Milliseconds()
+	swap := swapName()
+	if swap == "" { // figures that are alike would only puzzle
+		fmt.Printf("%d idle servers, frozen: they use no processor. Their memory stays, for there is no swap here "+
+			"(mcpscope doctor has the command for zram).\n", len(a.lines))
+	} else {
+		fmt.Printf("%d idle servers, frozen: %d MB → %d MB (swap: %s).\n",
+			len(a.lines), before.megabytes(), after.megabytes(), swap)
+	}
+	fmt.Printf("The next request was answered after %d ms.\n", answered)
 	return nil
 }
 
-// swap is the first kind of /proc/swaps.
-func swap() string {
+// swapName is the first swap of this host, "" if there is none.
+func swapName() string {
 	text, _ := os.ReadFile("/proc/swaps") // no swap without it
 	var head [5]string
 	var name string
 	if n, _ := fmt.Sscan(string(text), &head[0], &head[1], &head[2], &head[3], &head[4], &name); n < 6 {
-		return "none, so the memory stays"
+		return ""
 	}
 	return name
 }
