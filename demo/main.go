@@ -144,7 +144,7 @@ func showIdle(ctx context.Context, a *agent, tool string) error {
 	return nil
 }
 
-// swapName is the first swap of this host, "" if there is none.
+// swapName is the first swap of this host, "" without swap.
 func swapName() string {
 	text, _ := os.ReadFile("/proc/swaps") // no swap without it
 	var head [5]string

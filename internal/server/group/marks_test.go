@@ -38,7 +38,7 @@ func TestMarksOfMembersThatForkForEver(t *testing.T) {
 	}
 }
 
-// Children inherit the mark, so a server that only forks does not keep the command busy. One look at the frozen group,
+// Children inherit the mark, so a server that only forks does not keep the command busy. A second round in the frozen group,
 // in which no fork is under way, marks the children that had copied nothing.
 func TestMarksOfMembersThatFork(t *testing.T) {
 	g := newGroup(t, groups.Directory(t), "forks")
