@@ -27,7 +27,7 @@ func (u *unitsCall) gateway(dir string) int {
 	if u.remove {
 		return u.removeDropIn(name, dir)
 	}
-	gateway, err := units.FindGateway(name)
+	gateway, err := units.FindGateway(name, dir)
 	if u.now && errors.Is(err, units.ErrOutdated) {
 		gateway, err = units.ReloadGateway(name)
 	}

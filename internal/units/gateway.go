@@ -22,8 +22,9 @@ type Gateway struct {
 // the files.
 var ErrOutdated = errors.New("its files have changed since systemd read them")
 
-// FindGateway reads a service and its files. The error is ErrOutdated if the manager has yet to read a file.
-func FindGateway(name ServiceName) (Gateway, error) {
+// FindGateway reads a service and its files, and its drop-in in a directory of units. The error is
+// ErrOutdated if the manager has yet to read another file.
+func FindGateway(name ServiceName, dir string) (Gateway, error) {
 	if isTemplate(name.Full) {
 		instance := strings.TrimSuffix(name.Full, ".service") + "1"
 		const text = "%s is a template: name an instance, such as %s"
@@ -36,11 +37,10 @@ func FindGateway(name ServiceName) (Gateway, error) {
 	if err != nil {
 		return Gateway{}, err
 	}
-	if s.Outdated {
-		err = fmt.Errorf("%s: %w", name.Full, ErrOutdated)
-		return Gateway{}, remedy.With(err, ReloadStep().String())
+	if err := s.checkRead(dir); err != nil {
+		return Gateway{}, err
 	}
-	return Gateway{Name: name, service: s}, nil
+	return Gateway{Name: name, service: s.withDropIn(dir)}, nil
 }
 
 // ReloadGateway has the manager read changed files, and then reads the service.

@@ -64,7 +64,7 @@ func TestATemplateIsNoGateway(t *testing.T) {
 		t.Fatal(err)
 	}
 	const want = "g@.service is a template: name an instance, such as g@1"
-	if _, err := FindGateway(name); err == nil || err.Error() != want {
+	if _, err := FindGateway(name, t.TempDir()); err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
 }
