@@ -15,7 +15,7 @@ import (
 )
 
 // checkRead returns ErrOutdated if a file of a service has changed since its manager read them, apart from
-// the drop-in of mcpscope: until the daemon-reload that follows an installation, that one alone is unread.
+// the drop-in of mcpscope. That is unread until the daemon-reload that follows its installation.
 func (s service) checkRead(dir string) error {
 	if !s.Outdated || s.onlyDropInIsUnread(dir) {
 		return nil
