@@ -83,26 +83,29 @@ func printLogs(q logs.Query, everyone bool, operands []string, stdio cli.Stdio) 
 	if len(operands) == 1 {
 		called = operands[0]
 	}
-	if err := selection.Whose(everyone).CheckVisible(); err != nil {
-		return stdio.Cannot("print logs", err)
-	}
-	journal, err := logs.Open()
+	err := selection.Whose(everyone).CheckVisible()
 	if err == nil {
-		err = journal.CheckAccess()
+		err = becomeLogs(&q, called, stdio)
 	}
+	return stdio.Cannot("print logs", err)
+}
+
+// becomeLogs executes journalctl instead of this program. It returns only if it cannot.
+func becomeLogs(q *logs.Query, called string, stdio cli.Stdio) error {
+	journal, err := logs.Open()
 	if err != nil {
-		return stdio.Cannot("read the journal", err)
+		return err
 	}
-	entries, err := journal.Entries(&q, called)
+	entries, err := journal.Entries(q, called)
 	if err != nil {
-		return stdio.Cannot("print logs", err)
+		return err
 	}
 	found, err := entries.Any()
 	if err != nil {
-		return stdio.Cannot("print logs", err)
+		return err
 	}
 	if !found && cli.OnTerminal(stdio.Out) {
 		stdio.Note("no entries yet")
 	}
-	return stdio.Cannot("run journalctl", entries.Become())
+	return entries.Become()
 }

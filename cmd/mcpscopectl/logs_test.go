@@ -24,7 +24,7 @@ func TestLogsWithoutJournal(t *testing.T) {
 	if systemd.JournalExists() {
 		t.Skip("this host has a journal: logs would replace the test")
 	}
-	want := failure("read the journal: there is no systemd journal here",
+	want := failure("print logs: there is no systemd journal here",
 		"mcpscope run --report FILE writes the same facts, also in a container; or install systemd-journald and journalctl")
 	checkSaid(t, map[string]said{"logs": want, "logs time": want, "logs -f --since 2h --json": want})
 }

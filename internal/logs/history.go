@@ -6,6 +6,7 @@ package logs
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"os/exec"
@@ -66,7 +67,8 @@ func (e *Entries) Any() (bool, error) {
 
 // Become executes journalctl instead of this program, which prints the entries. It returns only if it cannot.
 func (e *Entries) Become() error {
-	return unix.Exec(e.journal.journalctl, append([]string{"journalctl"}, e.arguments()...), os.Environ())
+	words := append([]string{"journalctl"}, e.arguments()...)
+	return fmt.Errorf("run journalctl: %w", unix.Exec(e.journal.journalctl, words, os.Environ()))
 }
 
 func (e *Entries) arguments() []string {

@@ -33,15 +33,6 @@ func Open() (*Journal, error) {
 	return &Journal{journalctl: journalctl, uid: os.Getuid()}, nil
 }
 
-// CheckAccess returns an error if the calling user may not read any file of the journal.
-func (j *Journal) CheckAccess() error {
-	_, err := exec.Command(j.journalctl, "--quiet", "--lines=0").Output()
-	if err == nil {
-		return nil
-	}
-	return journalctlError(err)
-}
-
 // newest returns the server of the newest of these entries, and false if there is no entry. journalctl reads
 // backwards, and ends with the first entry.
 func (j *Journal) newest(matches []string) (server, bool, error) {
