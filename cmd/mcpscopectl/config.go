@@ -65,10 +65,7 @@ TOML) read its path from the first line of the file:
 
   #:schema ./mcpscope.schema.json`,
 	}, func([]string) int {
-		if err := schema.Write(stdio.Out); err != nil {
-			return stdio.Cannot("print the schema", err)
-		}
-		return cli.ExitOK
+		return printJSON(stdio, "print the schema", schema.Make())
 	})
 }
 
@@ -119,17 +116,15 @@ func showConfig(operands []string, json bool, stdio cli.Stdio) int {
 	for _, p := range problems {
 		view.Problems = append(view.Problems, cli.ErrorLine(p))
 	}
-	if json {
-		if err := render.PrintJSON(stdio.Out, view, "  "); err != nil {
-			return stdio.Cannot("print the settings", err)
-		}
-	} else {
-		view.writeTable(stdio)
-	}
+	status := cli.ExitOK
 	if len(problems) > 0 {
-		return cli.ExitFailure
+		status = cli.ExitFailure
 	}
-	return cli.ExitOK
+	if json {
+		return max(status, printJSON(stdio, "print the settings", view))
+	}
+	view.writeTable(stdio)
+	return status
 }
 
 // writeTable writes the problems to stderr, as doctor has them.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/doctor"
-	"github.com/mcpscope/mcpscope/internal/render"
 	"github.com/mcpscope/mcpscope/internal/server/names"
 )
 
@@ -76,13 +75,13 @@ func (f *doctorFlags) report(
 	if f.selftest && d.Backend != "" {
 		d.Selftest = selftest(d.Backend)
 	}
-	if f.json {
-		_ = render.PrintJSON(stdio.Out, d, "  ") // cli.Output reports it
-	} else {
-		fmt.Fprint(stdio.Out, d.SelftestText())
-	}
+	status := cli.ExitOK
 	if !d.IsHealthy() {
-		return cli.ExitFailure
+		status = cli.ExitFailure
 	}
-	return cli.ExitOK
+	if f.json {
+		return max(status, printJSON(stdio, "print the diagnosis", d))
+	}
+	fmt.Fprint(stdio.Out, d.SelftestText())
+	return status
 }

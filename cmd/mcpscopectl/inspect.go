@@ -51,21 +51,22 @@ func (f *inspectFlags) run(operands []string, stdio cli.Stdio) int {
 		return stdio.Cannot("inspect", withEnd(err))
 	}
 	defer chosen.Close()
-	inspections, err := render.InspectAll(chosen.Servers)
+	return f.print(chosen, operands, stdio)
+}
+
+func (f *inspectFlags) print(chosen *selection.Chosen, operands []string, stdio cli.Stdio) int {
+	inspections, errOfServer := render.InspectAll(chosen.Servers)
+	sessions, errOfSession := render.InspectSessions(chosen.Sessions)
+	err := errors.Join(errOfServer, errOfSession)
+	areGone := len(inspections) == 0 && len(sessions) == 0
+	if err == nil && areGone { // they have ended since they were chosen
+		err = &selection.UnknownError{Arg: operands[0]}
+	}
 	if err != nil {
 		return stdio.Cannot("inspect", err)
 	}
-	sessions, err := render.InspectSessions(chosen.Sessions)
-	switch {
-	case err != nil:
-		return stdio.Cannot("inspect", err)
-	case len(inspections) == 0 && len(sessions) == 0: // all have just ended
-		return stdio.Cannot("inspect", &selection.UnknownError{Arg: operands[0]})
-	case f.json:
-		if err := render.WriteListJSON(stdio.Out, inspections, sessions); err != nil {
-			return stdio.Cannot("inspect", err)
-		}
-		return cli.ExitOK
+	if f.json {
+		return printJSON(stdio, "inspect", render.ListWith(inspections, sessions))
 	}
 	render.WriteInspections(stdio.Out, inspections, sessions)
 	return cli.ExitOK

@@ -4,7 +4,12 @@
 
 package main
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/selection"
+)
 
 // A hint repeats no word that a shell would not take as it is.
 func TestInspectMistakes(t *testing.T) {
@@ -15,4 +20,14 @@ func TestInspectMistakes(t *testing.T) {
 		"inspect --json no-such-server": failure(`inspect: there is no server "no-such-server"`, "mcpscope logs no-such-server, if it has ended"),
 		"inspect $(reboot)":             failure(`inspect: there is no server "$(reboot)"`, ""),
 	})
+}
+
+// A server that has ended since it was chosen is answered like one that is not there.
+func TestInspectOfServersThatHaveJustEnded(t *testing.T) {
+	for _, f := range []inspectFlags{{}, {json: true}} {
+		got := printed(func(stdio cli.Stdio) int {
+			return f.print(&selection.Chosen{}, []string{"time"}, stdio)
+		})
+		wantSaid(t, "no server", got, failure(`inspect: there is no server "time"`, ""))
+	}
 }

@@ -184,28 +184,33 @@ func (f *lsFlags) run(stdio cli.Stdio) int {
 		views = append(views, f.ended(servers, stdio)...)
 	}
 	f.order.Sort(views)
-	switch {
-	case f.format != nil:
-		if err := f.format.Write(stdio.Out, views); err != nil {
-			return stdio.Cannot("print servers by --format", err)
-		}
-	case f.json:
-		if err := render.WriteListJSON(stdio.Out, views, sessions); err != nil {
-			return stdio.Cannot("list servers", err)
-		}
-	case len(views) == 0 && len(sessions) == 0 && err == nil:
-		stdio.None(f.None())
-	default:
-		render.WriteServers(stdio.Out, views, sessions, f.AllUsers)
-	}
+	status := f.print(views, sessions, err, stdio)
 	f.note(servers, stdio)
 	if cli.OnTerminal(stdio.Out) {
 		f.notePerson(len(views) == 0, stdio)
 	}
-	if err != nil {
-		return stdio.Cannot("list all servers", err)
+	return status
+}
+
+// print prints servers and sessions. unlisted is why others are missing.
+func (f *lsFlags) print(servers []render.Server, sessions []render.Session, unlisted error, stdio cli.Stdio) int {
+	status := cli.ExitOK
+	switch {
+	case f.format != nil:
+		if err := f.format.Write(stdio.Out, servers); err != nil {
+			status = stdio.Cannot("print servers by --format", err)
+		}
+	case f.json:
+		status = printJSON(stdio, "list servers", render.ListWith(servers, sessions))
+	case len(servers) == 0 && len(sessions) == 0 && unlisted == nil:
+		stdio.None(f.None())
+	default:
+		render.WriteServers(stdio.Out, servers, sessions, f.AllUsers)
 	}
-	return cli.ExitOK
+	if unlisted != nil {
+		return stdio.Cannot("list all servers", unlisted)
+	}
+	return status
 }
 
 // sessions are those of the servers that are listed and, without a filter, those that have none.
@@ -213,12 +218,4 @@ func (f *lsFlags) sessions(servers []render.Server) []render.Session {
 	listed, _ := f.ListSessions() // as far as they can be listed: their servers are there all the same
 	defer selection.CloseSessions(listed)
 	return render.MeasureSessions(listed, servers, !f.IsNarrow())
-}
-
-// printServersJSON returns the exit status of the command with that goal.
-func printServersJSON[T any](stdio cli.Stdio, goal string, servers []T) int {
-	if err := render.WriteJSON(stdio.Out, servers); err != nil {
-		return stdio.Cannot(goal, err)
-	}
-	return cli.ExitOK
 }

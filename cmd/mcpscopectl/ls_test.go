@@ -5,8 +5,7 @@
 package main
 
 import (
-	"bytes"
-	"os"
+	"errors"
 	"strings"
 	"testing"
 
@@ -54,18 +53,31 @@ func TestLsAllWithoutJournal(t *testing.T) {
 	}
 }
 
-func TestServersThatCannotBePrinted(t *testing.T) {
-	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+// A list that is not complete, or was not printed as asked, is a failure.
+func TestListsThatAreNotComplete(t *testing.T) {
+	unlisted := errors.New("read g: permission denied")
+	format, err := render.ParseFormat(`{{.Started.Year}}`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer full.Close()
-	var errs bytes.Buffer
-	stdio := cli.Stdio{Out: full, Err: &errs}
-	status := printServersJSON(stdio, "list servers", []render.Server{})
-	want := "mcpscope: cannot list servers: write /dev/full: no space left on device\n"
-	if status != cli.ExitFailure || errs.String() != want {
-		t.Errorf("status %d: %q, want %q", status, errs.String(), want)
+	nameless := []render.Server{{}}
+	missing := failure("list all servers: read g: permission denied", "")
+	for what, c := range map[string]struct {
+		flags    lsFlags
+		servers  []render.Server
+		unlisted error
+		want     said
+	}{
+		"no server listed": {lsFlags{}, nil, unlisted, missing},
+		"not all listed":   {lsFlags{format: format}, nil, unlisted, missing},
+		"a template that fails": {lsFlags{format: format}, nameless, nil, failure(
+			"print servers by --format: template: format:1:10: executing \"format\" at <.Started.Year>: "+
+				"error calling Year: value method time.Time.Year called using nil *Time pointer", "")},
+	} {
+		got := printed(func(stdio cli.Stdio) int { return c.flags.print(c.servers, nil, c.unlisted, stdio) })
+		if got.status != c.want.status || got.err != c.want.err {
+			t.Errorf("%s: %+v, want %+v", what, got, c.want)
+		}
 	}
 }
 

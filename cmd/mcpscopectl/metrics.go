@@ -72,12 +72,16 @@ func (f *metricsFlags) run(stdio cli.Stdio) int {
 	return cli.ExitOK
 }
 
-// serve returns only if it cannot serve.
 func (f *metricsFlags) serve(stdio cli.Stdio) int {
 	listener, err := net.Listen("tcp", f.listen)
 	if err != nil {
 		return stdio.Cannot("listen", err)
 	}
+	return f.answer(listener, stdio)
+}
+
+// answer returns only if it cannot serve.
+func (f *metricsFlags) answer(listener net.Listener, stdio cli.Stdio) int {
 	fmt.Fprintf(stdio.Out, "listening on http://%s/metrics\n", listener.Addr())
 	return stdio.Cannot("serve metrics", metrics.Serve(listener, &f.Filter))
 }

@@ -54,6 +54,23 @@ func TestMetricsOnABusyPort(t *testing.T) {
 	})
 }
 
+// A server that cannot answer any more ends.
+func TestMetricsOfAClosedListener(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var f metricsFlags
+	got := printed(func(stdio cli.Stdio) int { return f.answer(listener, stdio) })
+	want := failure("serve metrics: accept tcp "+address+": use of closed network connection", "")
+	want.out = "listening on http://" + address + "/metrics\n"
+	wantSaid(t, "a closed listener", got, want)
+}
+
 // A text file ends without the mark of OpenMetrics, which its collector does not know.
 func TestMetricsTexts(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())

@@ -67,34 +67,49 @@ func (f *stopFlags) run(operands []string, stdio cli.Stdio) int {
 		return stdio.Cannot("stop", err)
 	}
 	defer chosen.Close()
-	servers := chosen.Servers
-	isEmpty := len(servers) == 0 && len(chosen.Sessions) == 0
-	if isEmpty {
-		noteOthers(&f.Filter, "ls", stdio)
+	if len(chosen.Servers) == 0 && len(chosen.Sessions) == 0 {
+		return f.stopNone(chosen.Unlisted, stdio)
 	}
-	if isEmpty && f.IsNarrow() { // it can be a typing error
+	if status := f.confirm(chosen.Servers, stdio); status != cli.ExitOK {
+		return status
+	}
+	return f.stop(chosen, stdio)
+}
+
+// stopNone is for an empty list. unlisted is why servers may be missing in it.
+func (f *stopFlags) stopNone(unlisted error, stdio cli.Stdio) int {
+	noteOthers(&f.Filter, "ls", stdio)
+	switch {
+	case f.IsNarrow(): // it can be a typing error
 		return stdio.CannotWithHint("stop", errors.New("there are "+f.None()), "mcpscope ls")
+	case unlisted != nil:
+		return stdio.Cannot("stop all servers", unlisted)
 	}
-	if isEmpty && chosen.Unlisted != nil {
-		return stdio.Cannot("stop all servers", chosen.Unlisted)
-	}
-	if isEmpty {
-		stdio.None(f.None())
+	stdio.None(f.None())
+	return cli.ExitOK
+}
+
+// confirm asks before a command stops servers that a person may not think of.
+func (f *stopFlags) confirm(servers []*fleet.Listed, stdio cli.Stdio) int {
+	clients := f.clientsOf(servers)
+	isWide := f.all || clients > 1
+	if !isWide || f.yes {
 		return cli.ExitOK
 	}
-	clients := f.clientsOf(servers)
-	if (f.all || clients > 1) && !f.yes {
-		render.WriteServers(stdio.Out, render.MeasureAll(servers), nil, f.AllUsers)
-		question := "Stop " + cli.Counted(len(servers), "server")
-		confirmed := "mcpscope stop --all --yes"
-		if clients > 1 {
-			question += " of " + cli.Counted(clients, "client")
-			confirmed = "add --yes, or stop those of one client: --client PID"
-		}
-		if !stdio.Confirmed(question + "?") {
-			return stdio.Unconfirmed("stop", confirmed)
-		}
+	render.WriteServers(stdio.Out, render.MeasureAll(servers), nil, f.AllUsers)
+	question := "Stop " + cli.Counted(len(servers), "server")
+	confirmed := "mcpscope stop --all --yes"
+	if clients > 1 {
+		question += " of " + cli.Counted(clients, "client")
+		confirmed = "add --yes, or stop those of one client: --client PID"
 	}
+	if !stdio.Confirmed(question + "?") {
+		return stdio.Unconfirmed("stop", confirmed)
+	}
+	return cli.ExitOK
+}
+
+func (f *stopFlags) stop(chosen *selection.Chosen, stdio cli.Stdio) int {
 	stop := serverAction{
 		verb: "stop",
 		do: oneLine("stopped", nameAndID, func(s *fleet.Listed) error {

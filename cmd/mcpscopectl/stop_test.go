@@ -5,10 +5,13 @@
 package main
 
 import (
+	"errors"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/selection"
 )
 
 func TestStopMistakes(t *testing.T) {
@@ -41,3 +44,20 @@ func TestStopAllAsks(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 }
+
+// Servers that could not be listed may live on: it is a failure that they are missing.
+func TestStopWithUnlistedServers(t *testing.T) {
+	unlisted := errors.New("read g: permission denied")
+	want := failure("stop all servers: read g: permission denied", "")
+	var f stopFlags
+	none := printed(func(stdio cli.Stdio) int { return f.stopNone(unlisted, stdio) })
+	none.err = othersNote.ReplaceAllString(none.err, "")
+	wantSaid(t, "none listed", none, want)
+	some := printed(func(stdio cli.Stdio) int {
+		return f.stop(&selection.Chosen{Unlisted: unlisted}, stdio)
+	})
+	wantSaid(t, "some listed", some, want)
+}
+
+// othersNote is printed to root on a host where other users have servers.
+var othersNote = regexp.MustCompile(`(?m)^mcpscope: note: .* of other users: .*\n`)

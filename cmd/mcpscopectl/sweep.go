@@ -5,6 +5,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -92,14 +93,7 @@ func (f *sweepFlags) sweepOrphans(stdio cli.Stdio) int {
 	}
 	status := cli.ExitOK
 	for _, o := range orphans {
-		if o.Stuck != "" {
-			status = cli.ExitFailure
-		}
-		if f.json {
-			printSweptJSON(stdio, leaks.SweptOrphan(o, before[o.ID]))
-		} else {
-			f.printOrphan(stdio, o)
-		}
+		status = max(status, f.printOrphan(stdio, o, before[o.ID]))
 	}
 	switch {
 	case err == nil:
@@ -110,19 +104,27 @@ func (f *sweepFlags) sweepOrphans(stdio cli.Stdio) int {
 	return stdio.Cannot("sweep", remedy.With(err, advice.Hint(names.Auto, err)))
 }
 
-// printOrphan prints an orphan that is stuck as an error.
-func (f *sweepFlags) printOrphan(stdio cli.Stdio, o sweep.Swept) {
+// printOrphan prints an orphan, which is a failure if it is stuck. before is what was measured of it.
+func (f *sweepFlags) printOrphan(stdio cli.Stdio, o sweep.Swept, before render.Server) int {
+	status := cli.ExitOK
+	if o.Stuck != "" {
+		status = cli.ExitFailure
+	}
+	if f.json {
+		return max(status, printSweptJSON(stdio, leaks.SweptOrphan(o, before)))
+	}
 	name := cli.OneLine(o.Name)
 	switch {
 	case o.Stuck != "":
-		fmt.Fprintf(stdio.Err, "mcpscope: cannot stop all of %q (%s): %s\n", name, o.ID, cli.OneLine(o.Stuck))
+		return stdio.Cannot(fmt.Sprintf("stop all of %q (%s)", name, o.ID), errors.New(o.Stuck))
 	case f.DryRun:
 		fmt.Fprintf(stdio.Out, "would stop %s (%s)\n", name, o.ID)
 	default:
 		fmt.Fprintf(stdio.Out, "stopped %s (%s)\n", name, o.ID)
 	}
+	return status
 }
 
-func printSweptJSON(stdio cli.Stdio, swept leaks.Swept) {
-	_ = render.PrintJSON(stdio.Out, swept, "") // cli.Output reports it
+func printSweptJSON(stdio cli.Stdio, swept leaks.Swept) int {
+	return printJSONLine(stdio, "sweep", swept)
 }

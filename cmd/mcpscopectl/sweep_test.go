@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/leaks"
+	"github.com/mcpscope/mcpscope/internal/render"
 	"github.com/mcpscope/mcpscope/internal/server/sweep"
 )
 
@@ -54,15 +55,25 @@ func TestPrintOrphan(t *testing.T) {
 	}{
 		"stopped": {sweepFlags{}, orphan, said{out: "stopped ti?me (k3x9w2ab)\n"}},
 		"dry run": {sweepFlags{SweepFilter: sweep.SweepFilter{DryRun: true}}, orphan, said{out: "would stop ti?me (k3x9w2ab)\n"}},
-		"stuck":   {sweepFlags{}, stuck, said{err: "mcpscope: cannot stop all of \"ti?me\" (k3x9w2ab): 7 (D)?\n"}},
+		"stuck":   {sweepFlags{}, stuck, failure(`stop all of "ti?me" (k3x9w2ab): 7 (D)?`, "")},
 	} {
 		got := printed(func(stdio cli.Stdio) int {
-			c.flags.printOrphan(stdio, c.orphan)
-			return cli.ExitOK
+			return c.flags.printOrphan(stdio, c.orphan, render.Server{})
 		})
 		if got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
+	}
+}
+
+// A script that reads JSON learns by the status, too, that an orphan is stuck.
+func TestPrintStuckOrphanAsJSON(t *testing.T) {
+	f := sweepFlags{json: true}
+	got := printed(func(stdio cli.Stdio) int {
+		return f.printOrphan(stdio, sweep.Swept{Name: "time", Stuck: "7 (D)"}, render.Server{})
+	})
+	if got.status != cli.ExitFailure || got.err != "" || !strings.Contains(got.out, `"stuck":"7 (D)"`) {
+		t.Errorf("%+v", got)
 	}
 }
 

@@ -126,7 +126,7 @@ func (f *sweepFlags) printLeaksJSON(stdio cli.Stdio, found []*leaks.Leak) int {
 				status = cannotStopLeak(stdio, l, err)
 			}
 		}
-		printSweptJSON(stdio, swept)
+		status = max(status, printSweptJSON(stdio, swept))
 	}
 	return status
 }

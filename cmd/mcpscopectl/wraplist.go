@@ -80,7 +80,7 @@ func listConfigured(f *choice, asJSON bool, operands []string, stdio cli.Stdio) 
 	}
 	switch {
 	case asJSON:
-		status = max(status, printServersJSON(stdio, "list servers", views))
+		status = max(status, printJSON(stdio, "list servers", render.ListOf(views)))
 	case len(found.Files) == 0:
 		stdio.None(noConfiguration)
 	case len(views) == 0:

@@ -88,7 +88,6 @@ func sizeText(size any) (string, error) {
 }
 
 func jsonText(v any) (string, error) {
-	var text bytes.Buffer
-	err := PrintJSON(&text, v, "")
-	return strings.TrimSuffix(text.String(), "\n"), err
+	text, err := JSON(v, "")
+	return strings.TrimSuffix(string(text), "\n"), err
 }

@@ -130,23 +130,23 @@ func TestHeldLine(t *testing.T) {
 // JSON has no character that a terminal acts on, and stays the same text.
 func TestJSONIsSafe(t *testing.T) {
 	names := []string{"a\x1b[31m\u0085\u202e<b>\u200b\n"}
-	var out bytes.Buffer
-	if err := WriteJSON(&out, names); err != nil {
+	out, err := JSON(ListOf(names), "  ")
+	if err != nil {
 		t.Fatal(err)
 	}
 	want := "{\n  \"version\": 1,\n  \"servers\": [\n    \"a\\u001b[31m\\u0085\\u202e<b>\u200b\\n\"\n  ]\n}\n"
-	if out.String() != want {
-		t.Errorf("%q, want %q", out.String(), want)
+	if string(out) != want {
+		t.Errorf("%q, want %q", out, want)
 	}
 	var object struct{ Servers []string }
-	if err := json.Unmarshal(out.Bytes(), &object); err != nil || object.Servers[0] != names[0] {
+	if err := json.Unmarshal(out, &object); err != nil || object.Servers[0] != names[0] {
 		t.Errorf("%q (%v), want %q", object.Servers, err, names)
 	}
-	out.Reset()
-	if err := WriteJSON(&out, []string(nil)); err != nil || !strings.Contains(out.String(), `"servers": []`) {
-		t.Errorf("no server: %q (%v)", out.String(), err)
+	out, err = JSON(ListOf[string](nil), "  ")
+	if err != nil || !strings.Contains(string(out), `"servers": []`) {
+		t.Errorf("no server: %q (%v)", out, err)
 	}
-	if err := WriteJSON(&out, []any{func() {}}); err == nil {
+	if _, err := JSON(func() {}, ""); err == nil {
 		t.Error("a function is JSON")
 	}
 }

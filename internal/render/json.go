@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"unicode"
 	"unicode/utf8"
 )
@@ -14,36 +13,35 @@ import (
 // jsonVersion is that of all JSON about servers, in which fields are only ever added.
 const jsonVersion = 1
 
-// WriteJSON writes an object with a version and servers.
-func WriteJSON[T any](out io.Writer, servers []T) error {
-	return WriteListJSON[T, Session](out, servers, nil)
+// List is the JSON object of servers, and of sessions.
+type List[T, S any] struct {
+	Version  int `json:"version"`
+	Servers  []T `json:"servers"`
+	Sessions []S `json:"sessions,omitempty"`
 }
 
-// WriteListJSON is WriteJSON for servers and sessions.
-func WriteListJSON[T, S any](out io.Writer, servers []T, sessions []S) error {
-	object := struct {
-		Version  int `json:"version"`
-		Servers  []T `json:"servers"`
-		Sessions []S `json:"sessions,omitempty"`
-	}{
+// ListOf returns the JSON object of servers.
+func ListOf[T any](servers []T) List[T, Session] { return ListWith[T, Session](servers, nil) }
+
+// ListWith returns the JSON object of servers and sessions.
+func ListWith[T, S any](servers []T, sessions []S) List[T, S] {
+	return List[T, S]{
 		Version:  jsonVersion,
 		Servers:  append([]T{}, servers...), // an empty list is not null
 		Sessions: sessions,
 	}
-	return PrintJSON(out, object, "  ")
 }
 
-// PrintJSON writes v. With an indentation, it is printed on several lines.
-func PrintJSON(out io.Writer, v any, indent string) error {
+// JSON returns v as JSON with a final newline. With an indentation, it has several lines.
+func JSON(v any, indent string) ([]byte, error) {
 	var text bytes.Buffer
 	enc := json.NewEncoder(&text)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", indent)
 	if err := enc.Encode(v); err != nil {
-		return err
+		return nil, err
 	}
-	_, err := out.Write(safe(text.Bytes()))
-	return err
+	return safe(text.Bytes()), nil
 }
 
 // safe escapes what a terminal would act on and package json leaves: all below U+FFFF, and in strings alone.

@@ -1,28 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package schema writes the JSON schema of mcpscope.toml, from the table of settings. Editors complete and
+// Package schema makes the JSON schema of mcpscope.toml, from the table of settings. Editors complete and
 // check the file by it. It refuses unknown tables and keys, and values of another type, as mcpscope does.
 package schema
 
 import (
-	"encoding/json"
-	"io"
-
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
 // object is a JSON object.
 type object map[string]any
 
-// Write writes the schema. taplo and VS Code read draft 7.
-func Write(out io.Writer) error {
-	encoder := json.NewEncoder(out)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(ofFile())
-}
-
-func ofFile() object {
+// Make returns the schema as an object for package json. taplo and VS Code read draft 7.
+func Make() any {
 	ofServers := closed(keys(false))
 	ofServers["description"] = "settings of one server"
 	ofDefaults := closed(keys(true))

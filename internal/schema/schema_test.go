@@ -4,6 +4,7 @@ package schema
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
 	"regexp"
 	"slices"
@@ -19,11 +20,11 @@ import (
 // compiled is the schema as an editor reads it.
 func compiled(t *testing.T) *jsonschema.Schema {
 	t.Helper()
-	var text bytes.Buffer
-	if err := Write(&text); err != nil {
+	text, err := json.Marshal(Make())
+	if err != nil {
 		t.Fatal(err)
 	}
-	parsed, err := jsonschema.UnmarshalJSON(&text)
+	parsed, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}
