@@ -18,15 +18,23 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// runningHint is in hints on a host that has servers.
-var runningHint = regexp.MustCompile(`mcpscope: hint: running: [^;\n]*\n|running: [^;\n]*; `)
+// Parts of a hint on a host that has servers or sessions.
+var (
+	namesBefore = regexp.MustCompile(`(?:running|sessions): [^;\n]*; `)
+	namesAlone  = regexp.MustCompile(`mcpscope: hint: (?:running|sessions): [^;\n]*\n`)
+)
+
+// withoutNames removes the names of this host's servers and sessions from hints.
+func withoutNames(text string) string {
+	return namesAlone.ReplaceAllString(namesBefore.ReplaceAllString(text, ""), "")
+}
 
 // checkSaid runs command lines in process, and compares their statuses and their whole output.
 func checkSaid(t *testing.T, wanted map[string]said) {
 	t.Helper()
 	for line, want := range wanted {
 		got := say(strings.Fields(line)...)
-		got.err = runningHint.ReplaceAllString(got.err, "")
+		got.err = withoutNames(got.err)
 		if got != want {
 			t.Errorf("%s: %+v\nwant %+v", line, got, want)
 		}

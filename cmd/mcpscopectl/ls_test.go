@@ -81,9 +81,11 @@ func TestListsThatAreNotComplete(t *testing.T) {
 	}
 }
 
+// onlyRoot is the reason why a user does not see other users' servers.
+const onlyRoot = "only root may look at the servers of other users: operation not permitted"
+
 func TestOtherUsersNeedRoot(t *testing.T) {
 	unprivileged.Run(t, func(t *testing.T) {
-		const refused = ": only root may look at the servers of other users: operation not permitted"
 		for line, goal := range map[string]string{
 			"ls":              "list servers",
 			"ls --json":       "list servers",
@@ -99,7 +101,7 @@ func TestOtherUsersNeedRoot(t *testing.T) {
 			"sweep --dry-run": "look for orphans",
 		} {
 			line += " --all-users"
-			want := said{cli.ExitFailure, "", "mcpscope: cannot " + goal + refused + "\n"} // and nothing else
+			want := said{cli.ExitFailure, "", "mcpscope: cannot " + goal + ": " + onlyRoot + "\n"} // and nothing else
 			if s := say(strings.Fields(line)...); s != want {
 				t.Errorf("%s: %+v\nwant %+v", line, s, want)
 			}

@@ -16,6 +16,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/leaks"
 	"github.com/mcpscope/mcpscope/internal/render"
 	"github.com/mcpscope/mcpscope/internal/server/sweep"
+	"github.com/mcpscope/mcpscope/test/unprivileged"
 )
 
 // noProcess is a pid that no kernel gives.
@@ -201,4 +202,12 @@ func TestNoLeaks(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
+}
+
+// A search that failed is not an empty one.
+func TestLeaksThatCannotBeFound(t *testing.T) {
+	unprivileged.Run(t, func(t *testing.T) {
+		f := sweepFlags{SweepFilter: sweep.SweepFilter{AllUsers: true}}
+		wantSaid(t, "leaks", printed(f.sweepLeaks), failure("look for leaks: "+onlyRoot, ""))
+	})
 }

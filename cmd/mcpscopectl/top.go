@@ -51,16 +51,24 @@ func runTop(f *selection.Filter, stdio cli.Stdio) int {
 		}
 		return stdio.CannotWithHint("show servers", err, list)
 	}
+	return openScreen(f, stdio)
+}
+
+func openScreen(f *selection.Filter, stdio cli.Stdio) int {
+	if err := showServers(f); err != nil {
+		return stdio.Cannot("show servers", err)
+	}
+	return cli.ExitOK
+}
+
+func showServers(f *selection.Filter) error {
 	screen, err := top.New(top.Options{
 		Servers: f,
 		Note:    strings.Join(slices.Concat(mistakesInSettings(), uncovered()), "; "),
 		Stop:    func(s *fleet.Listed) error { return stopServer(s, fleet.AsConfigured()) },
 	})
 	if err != nil {
-		return stdio.Cannot("list servers", err)
+		return err
 	}
-	if err := screen.Run(); err != nil {
-		return stdio.Cannot("show servers", err)
-	}
-	return cli.ExitOK
+	return screen.Run()
 }

@@ -77,6 +77,9 @@ func (l *List) Close() {
 // Find finds leaks that started longer ago than olderThan. With an error there are no leaks to close,
 // but Unread may have configurations.
 func Find(users group.Users, olderThan time.Duration) (List, error) {
+	if err := users.CheckVisible(); err != nil {
+		return List{}, err
+	}
 	candidates, err := abandoned(users, olderThan)
 	if err != nil || len(candidates) == 0 {
 		(&List{Found: candidates}).Close()
