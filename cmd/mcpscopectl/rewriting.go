@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -45,8 +46,8 @@ func (f *choice) wants(server string) bool {
 const noConfiguration = "no client configuration found in the home or working directory, or above it"
 
 func (r *rewriting) run(operands []string) int {
-	if err := undoSudo(); err != nil {
-		return r.stdio.Cannot(r.verb, err)
+	if status := undoSudo(os.Geteuid(), r.stdio, r.verb); status != cli.ExitOK {
+		return status
 	}
 	r.named = len(operands) > 0
 	found, err := clientconfig.Find(operands)
@@ -73,7 +74,7 @@ func (r *rewriting) run(operands []string) int {
 	changed := r.changeFiles(plan, nothingIn(found.Files))
 	isUndone := r.runner == nil && !r.dryRun && changed == cli.ExitOK
 	if isUndone {
-		changed = r.cleanUp(found.Left)
+		r.cleanUp(found.Left)
 	}
 	return max(status, planned, changed)
 }
@@ -223,9 +224,7 @@ func (r *rewriting) changeFiles(plan []clientconfig.Change, nothingIn string) in
 	}
 	status := cli.ExitOK
 	for _, p := range plan {
-		if err := r.write(p); err != nil {
-			status = r.stdio.Cannot("change "+p.File.Where(), err)
-		}
+		status = max(status, r.write(p))
 	}
 	return status
 }
@@ -250,10 +249,11 @@ func (r *rewriting) printDiffs(plan []clientconfig.Change) int {
 	return status
 }
 
-func (r *rewriting) write(p clientconfig.Change) error {
+func (r *rewriting) write(p clientconfig.Change) int {
 	backup, err := p.Write()
-	if err != nil {
-		return err
+	stays, backupStays := errors.AsType[*clientconfig.BackupStaysError](err)
+	if err != nil && !backupStays {
+		return r.stdio.Cannot("change "+p.File.Where(), err)
 	}
 	text := fmt.Sprintf("%s in %s", r.countText(p), p.File.Where())
 	switch {
@@ -266,7 +266,16 @@ func (r *rewriting) write(p clientconfig.Change) error {
 	}
 	text = strings.ToUpper(text[:1]) + text[1:]
 	fmt.Fprintf(r.stdio.Out, "%s. Restart %s to use it.\n", text, p.File.ClientTitle("the client"))
-	return nil
+	if backupStays {
+		r.noteStays(stays)
+	}
+	return cli.ExitOK
+}
+
+// noteStays is for a backup that cannot be removed, which no command needs.
+func (r *rewriting) noteStays(err *clientconfig.BackupStaysError) {
+	r.stdio.NoteError("cannot ", err)
+	r.stdio.Hint("it may contain keys: sudo rm " + cli.Word(err.Path))
 }
 
 // countText counts the servers of a file: those that are wrapped now, those that were repaired, and others.
@@ -301,15 +310,14 @@ func (r *rewriting) pastOf(before, after *wrapping.Server) string {
 
 // cleanUp removes the backups that equal their files, and prints the path of each other one: it can contain
 // keys.
-func (r *rewriting) cleanUp(left []clientconfig.Left) int {
-	status := cli.ExitOK
+func (r *rewriting) cleanUp(left []clientconfig.Left) {
 	for _, l := range left {
 		removed, err := l.RemoveIfEqual()
 		path := l.File.Where()
 		backup := cli.OneLine(cli.Word(l.Backup)) // in a command
 		switch {
 		case err != nil:
-			status = r.stdio.Cannot("clean up", err)
+			r.noteStays(err)
 		case removed:
 			fmt.Fprintf(r.stdio.Out, "%s: removed its backup, which is the same text\n", path)
 		case l.Removed:
@@ -321,5 +329,4 @@ func (r *rewriting) cleanUp(left []clientconfig.Left) int {
 			fmt.Fprintf(r.stdio.Out, text, path, backup)
 		}
 	}
-	return status
 }

@@ -10,13 +10,23 @@ import (
 	"os/user"
 	"strconv"
 	"syscall"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
 )
 
 // undoSudo gives up root where sudo was called by the owner of HOME (sudo -E): the files and backups in that
-// home have to stay that user's.
-func undoSudo() error {
+// home have to stay that user's. It returns the exit status of the command with that goal.
+func undoSudo(euid int, stdio cli.Stdio, goal string) int {
+	if err := becomeOwner(euid); err != nil {
+		return stdio.Cannot(goal, err)
+	}
+	return cli.ExitOK
+}
+
+// becomeOwner has a process of root become the owner of HOME if that user has called sudo.
+func becomeOwner(euid int) error {
 	home, err := os.Stat(os.Getenv("HOME"))
-	if err != nil || os.Geteuid() != 0 {
+	if err != nil || euid != 0 {
 		return nil // a home that does not exist has no files to protect
 	}
 	owner := home.Sys().(*syscall.Stat_t)

@@ -7,9 +7,11 @@ package main
 import (
 	"errors"
 	"os"
+	"strconv"
 	"syscall"
 	"testing"
 
+	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/test/unprivileged"
 )
 
@@ -22,10 +24,21 @@ func TestUndoSudo(t *testing.T) {
 		t.Setenv("HOME", c.home)
 		t.Setenv("SUDO_UID", c.uid)
 		before := os.Geteuid()
-		if err := undoSudo(); err != nil || os.Geteuid() != before {
+		if err := becomeOwner(before); err != nil || os.Geteuid() != before {
 			t.Errorf("%+v: uid %d, %v", c, os.Geteuid(), err)
 		}
 	}
+}
+
+// The command of a user whose files it could not leave to that user changes nothing.
+func TestUndoSudoFails(t *testing.T) {
+	unprivileged.Run(t, func(t *testing.T) {
+		newUser(t)
+		uid := strconv.Itoa(os.Getuid())
+		t.Setenv("SUDO_UID", uid)
+		got := printed(func(stdio cli.Stdio) int { return undoSudo(0, stdio, "wrap") })
+		wantSaid(t, "sudo", got, failure("wrap: become uid "+uid+", which called sudo: operation not permitted", ""))
+	})
 }
 
 // Only root can become another user.
@@ -35,6 +48,15 @@ func TestBecome(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	})
+}
+
+// sudo without any file in root's home has another hint than no file at all.
+func TestNoFileBySudo(t *testing.T) {
+	got := printed(func(stdio cli.Stdio) int {
+		r := rewriting{stdio: stdio, verb: "wrap"}
+		return r.cannotAsRoot("wrap", "sudo uses the home of root")
+	})
+	wantSaid(t, "sudo", got, failure("wrap: sudo uses the home of root", "mcpscope wrap, without sudo"))
 }
 
 // sudo without the user's home finds other configurations than those of the user, and does not touch files of

@@ -231,6 +231,8 @@ func TestAMistakeInAFlag(t *testing.T) {
 	u := newUser(t)
 	u.write(u.config, wrapped(u.program, `"--memory-max", "1 GB", `))
 	u.wants(1, []string{`broken: mcpscope run would refuse --memory-max "1 GB"`}, "wrap", "--list")
+	const unrepaired = `mcpscope: cannot repair "time" in `
+	u.wants(1, []string{unrepaired + u.config + `: mcpscope run would refuse --memory-max "1 GB"`}, "wrap", "--program", u.program, "--yes")
 	u.wants(1, []string{"nothing to wrap"}, "wrap", "--program", u.program, "--check")
 	u.wants(0, []string{"Unwrapped 1 server"}, "unwrap", "--yes")
 	u.wantsFile(cursor)

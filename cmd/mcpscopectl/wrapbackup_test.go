@@ -9,6 +9,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/clientconfig"
+	"github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
+	"github.com/mcpscope/mcpscope/test/unprivileged"
 )
 
 func (u *homeUser) backup() string {
@@ -97,4 +102,40 @@ func TestUnwrapBesideAServerThatWasWrappedByHand(t *testing.T) {
 	u.wants(0, []string{"Unwrapped 2 servers"}, "unwrap", "--yes")
 	u.wantsFile(`{"mcpServers": {"hand": {"command": "uvx", "args": ["x"]}, "noargs": {"command": "srv"}}}`)
 	u.wantsBackup(false)
+}
+
+// A backup that cannot be removed may have keys: it is named, and not reported as removed.
+func TestUnwrapCannotRemoveABackup(t *testing.T) {
+	unprivileged.Run(t, func(t *testing.T) {
+		u := newUser(t)
+		u.wants(0, nil, "wrap", "--program", u.program, "--yes")
+		dir := filepath.Dir(u.backup())
+		if err := os.Chmod(dir, 0o500); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = os.Chmod(dir, 0o700) }) // for the removal of the home
+		stays := "mcpscope: note: cannot remove the backup " + u.backup() + ": permission denied\n" +
+			"mcpscope: hint: it may contain keys: sudo rm " + u.backup() + "\n"
+		u.wants(0, []string{"Unwrapped 1 server in " + u.config, stays}, "unwrap", "--yes")
+		u.wantsFile(cursor)
+		u.wants(0, []string{"nothing to unwrap", stays}, "unwrap", "--yes")
+		u.wantsBackup(true)
+	})
+}
+
+// A change that is no text of its format is not shown as one.
+func TestChangeThatCannotBePrinted(t *testing.T) {
+	u := newUser(t)
+	found, err := clientconfig.Find([]string{u.config})
+	if err != nil || len(found.Files) != 1 {
+		t.Fatal(found, err)
+	}
+	got := printed(func(stdio cli.Stdio) int {
+		r := rewriting{stdio: stdio, verb: "wrap"}
+		return r.printDiffs([]clientconfig.Change{{File: found.Files[0], Change: &wrapping.Change{Data: []byte("{")}}})
+	})
+	const want = "mcpscope: cannot print the change of "
+	if got.status != cli.ExitFailure || got.out != "" || !strings.Contains(got.err, want+u.config+": line 1, column 1: not valid JSON") {
+		t.Errorf("%+v", got)
+	}
 }

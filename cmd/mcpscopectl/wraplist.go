@@ -7,6 +7,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -54,8 +55,8 @@ func (v configuredView) flagsText() string { return strings.TrimSpace(commandLin
 
 // listConfigured prints the servers of configurations. A broken server is a failure.
 func listConfigured(f *choice, asJSON bool, operands []string, stdio cli.Stdio) int {
-	if err := undoSudo(); err != nil {
-		return stdio.Cannot("find configurations", err)
+	if status := undoSudo(os.Geteuid(), stdio, "find configurations"); status != cli.ExitOK {
+		return status
 	}
 	found, err := clientconfig.Find(operands)
 	if err != nil {

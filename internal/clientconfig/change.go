@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/clientconfig/configfile"
 	"github.com/mcpscope/mcpscope/internal/clientconfig/splice"
 	"github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
 )
@@ -37,13 +38,15 @@ func (c Change) Masked() (before, after []byte, err error) {
 	return c.File.reader.Mask(c.File.document), c.File.reader.Mask(document), nil
 }
 
-// Write changes the file. backup is the path of the content without mcpscope, or "" without a backup.
+// BackupStaysError is of a backup that could not be removed. The file was changed all the same.
+type BackupStaysError = configfile.StaysError
+
+// Write changes the file. backup is the path of the content without mcpscope, or "" without a backup. With an
+// error that is no BackupStaysError, the file is as it was.
 func (c Change) Write() (backup string, err error) {
-	if err := c.File.content.Replace(c.Data, c.Backup, userBackups()); err != nil {
+	err = c.File.content.Replace(c.Data, c.Backup, userBackups())
+	if err != nil || bytes.Equal(c.Data, c.Backup) {
 		return "", err
-	}
-	if bytes.Equal(c.Data, c.Backup) {
-		return "", nil
 	}
 	return c.File.backupPath(), nil
 }

@@ -60,11 +60,12 @@ type Left struct {
 }
 
 // RemoveIfEqual removes a backup that equals its file. Any other backup can have work of a person.
-func (l Left) RemoveIfEqual() (removed bool, err error) {
+func (l Left) RemoveIfEqual() (removed bool, err *BackupStaysError) {
 	if l.Removed || !bytes.Equal(l.File.backup, l.File.content.Data) {
 		return false, nil
 	}
-	return true, userBackups().Remove(l.File.content)
+	stays := userBackups().Remove(l.File.content)
+	return stays == nil, stays
 }
 
 // findLeft does not list a file that may start mcpscope where no client has its servers.

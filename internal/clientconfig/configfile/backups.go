@@ -58,13 +58,17 @@ func (b Backups) Of(f *File) ([]byte, error) {
 	return data, nil
 }
 
-// Replace writes data to the file, and keeps a backup with the given content, unless it equals data.
+// Replace writes data to the file, and keeps a backup with the given content, unless it equals data. With a
+// StaysError alone, data was written.
 func (f *File) Replace(data, backup []byte, in Backups) error {
 	if bytes.Equal(data, backup) {
 		if err := f.put(data); err != nil {
 			return err
 		}
-		return in.Remove(f)
+		if stays := in.Remove(f); stays != nil {
+			return stays
+		}
+		return nil
 	}
 	if in == "" {
 		return errors.New("there is no directory for backups: the user has no home directory")
@@ -79,7 +83,10 @@ func (f *File) Replace(data, backup []byte, in Backups) error {
 	hadNone := err == nil && kept == nil
 	errPut := f.put(data)
 	if errPut != nil && hadNone {
-		return errors.Join(errPut, in.Remove(f)) // it would be a copy of keys that no unwrap needs
+		stays := in.Remove(f) // it would be a copy of keys that no unwrap needs
+		if stays != nil {
+			return fmt.Errorf("%w; cannot %v", errPut, stays)
+		}
 	}
 	return errPut
 }
@@ -123,16 +130,26 @@ func makeDirectory(path string) error {
 	return nil
 }
 
-// Remove removes the backup of a file, and the directories that were made for it, if no other is in them. A
-// backup that another user has made, as sudo does, stays.
-func (b Backups) Remove(f *File) error {
+// StaysError is of a backup that could not be removed, such as one that another user has made. The file
+// itself is as it was asked for.
+type StaysError struct {
+	Path string
+	Err  error
+}
+
+func (e *StaysError) Error() string { return fmt.Sprintf("remove the backup %s: %v", e.Path, e.Err) }
+
+func (e *StaysError) Unwrap() error { return e.Err }
+
+// Remove removes the backup of a file, and the directories that were made for it, if no other is in them.
+func (b Backups) Remove(f *File) *StaysError {
 	path := b.Path(f)
 	if b == "" {
 		return nil
 	}
 	err := os.Remove(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
-		return fmt.Errorf("remove the backup %s: %w", path, cause(err))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return &StaysError{Path: path, Err: cause(err)}
 	}
 	state := filepath.Dir(filepath.Dir(string(b)))
 	dir := filepath.Dir(path)
