@@ -104,7 +104,7 @@ func (f *sweepFlags) sweepOrphans(stdio cli.Stdio) int {
 	return stdio.Cannot("sweep", remedy.With(err, advice.Hint(names.Auto, err)))
 }
 
-// printOrphan prints an orphan, which is a failure if it is stuck. before is what was measured of it.
+// printOrphan prints an orphan, which is a failure if it is stuck. beforehand it was measured.
 func (f *sweepFlags) printOrphan(stdio cli.Stdio, o sweep.Swept, before render.Server) int {
 	status := cli.ExitOK
 	if o.Stuck != "" {

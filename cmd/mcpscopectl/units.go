@@ -16,6 +16,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/flags"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/programs"
+	"github.com/mcpscope/mcpscope/internal/remedy"
 	"github.com/mcpscope/mcpscope/internal/settings"
 	"github.com/mcpscope/mcpscope/internal/units"
 )
@@ -92,37 +93,52 @@ func (u *unitsCall) run() int {
 	if err := u.check(); err != nil {
 		return u.stdio.Mistake("units", err.Error())
 	}
-	if !u.remove {
-		if status := u.checkProgram(); status != cli.ExitOK {
-			return status
-		}
-	}
-	dir, err := units.Dir()
+	dir, goal, err := u.prepare()
 	if err != nil {
-		return u.stdio.Cannot("find the units", err)
-	}
-	if u.isGateway {
-		if err := checkOwner(u); err != nil {
-			return u.stdio.Cannot(goalOf(u), err)
-		}
-	}
-	if u.install || u.now { // before anything is written
-		if err := units.CheckManager(); err != nil {
-			return u.stdio.Cannot("reach systemd", err)
-		}
+		return u.stdio.Cannot(goal, err)
 	}
 	if u.install {
-		err := programs.CheckTemporary(units.InstalledPrograms().Mcpscope)
-		if err != nil {
-			const step = "install mcpscope permanently, then mcpscope units"
-			return u.stdio.CannotWithHint("write units", err, step)
-		}
 		noteProgramOfUnits(u)
 	}
 	if u.isGateway {
 		return u.gateway(dir)
 	}
 	return u.ownFiles(dir)
+}
+
+// prepare returns the directory of the units. With an error, it returns the goal that the call cannot reach,
+// before anything is written.
+func (u *unitsCall) prepare() (dir, goal string, err error) {
+	dir, err = units.Dir()
+	if err != nil {
+		return "", "find the units", err
+	}
+	if !u.remove {
+		if err := checkLasting(); err != nil {
+			return "", "write units", err
+		}
+	}
+	if u.isGateway {
+		if err := checkOwner(u); err != nil {
+			return "", goalOf(u), err
+		}
+	}
+	if u.install || u.now {
+		if err := units.CheckManager(); err != nil {
+			return "", "reach systemd", err
+		}
+	}
+	if u.install {
+		if err := checkTemporary(units.InstalledPrograms().Mcpscope); err != nil {
+			return "", "write units", err
+		}
+	}
+	return dir, "", nil
+}
+
+// checkTemporary returns an error for a program that is removed at the next boot.
+func checkTemporary(program string) error {
+	return remedy.With(programs.CheckTemporary(program), "install mcpscope permanently, then mcpscope units")
 }
 
 // noteProgramOfUnits is for a program that is not installed.
@@ -138,17 +154,22 @@ func noteProgramOfUnits(u *unitsCall) {
 	noteNotInstalled(u.stdio, runner, "the units start", again)
 }
 
-// checkProgram fails if the program that units would start may be removed with a cache.
-func (u *unitsCall) checkProgram() int {
+// checkLasting returns an error if the program that units would start may be removed with a cache.
+func checkLasting() error {
 	runner, err := programs.FindRunner()
 	if err != nil {
-		return cli.ExitOK // the units name the path of make install
+		return nil // the units name the path of make install
 	}
-	err = programs.CheckLasting(runner)
-	if cache, ok := errors.AsType[*programs.CacheError](err); ok {
-		return u.stdio.CannotWithHint("write units", err, cache.Step("units"))
+	return withCacheStep(programs.CheckLasting(runner))
+}
+
+// withCacheStep lets only the error of a cache pass, and adds its remedy.
+func withCacheStep(err error) error {
+	cache, ok := errors.AsType[*programs.CacheError](err)
+	if !ok {
+		return nil
 	}
-	return cli.ExitOK
+	return remedy.With(cache, cache.Step("units"))
 }
 
 // check returns a mistake in the flags.

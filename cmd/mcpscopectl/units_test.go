@@ -18,6 +18,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/programs"
 	"github.com/mcpscope/mcpscope/internal/remedy"
 	"github.com/mcpscope/mcpscope/internal/units"
+	"github.com/mcpscope/mcpscope/test/unprivileged"
 )
 
 // withoutManager skips a test that needs a host without a manager. test/systemd has the tests with one.
@@ -95,7 +96,7 @@ func TestUnitsWithoutSystemd(t *testing.T) {
 		t.Errorf("left: %v, %v", left, err)
 	}
 	s := say("units", "--unit", "g")
-	if s.status != cli.ExitFailure || s.out != "" || !strings.HasPrefix(s.err, "mcpscope: cannot find the command of the gateway: ") {
+	if s.status != cli.ExitFailure || s.out != "" || !strings.HasPrefix(s.err, "mcpscope: cannot run g below mcpscope: ") {
 		t.Errorf("the command of a gateway: %+v", s)
 	}
 }
@@ -114,7 +115,6 @@ func TestUnitsArePrinted(t *testing.T) {
 func TestMistakesInUnits(t *testing.T) {
 	t.Setenv("HOME", "/nonexistent")
 	const help = "\nmcpscope: hint: mcpscope help units\n"
-	const command = "cannot find the command of the gateway: "
 	for args, c := range map[string]struct {
 		status int
 		want   string
@@ -127,10 +127,10 @@ func TestMistakesInUnits(t *testing.T) {
 		"--match x":                   {cli.ExitUsage, "units: flags of mcpscope gateway are for --unit UNIT, and not for --remove" + help},
 		"--unit x --remove --match x": {cli.ExitUsage, "units: flags of mcpscope gateway are for --unit UNIT, and not for --remove" + help},
 		"--unit x --memory-max few":   {cli.ExitUsage, "units: --memory-max \"few\": "},
-		"--unit ../x":                 {cli.ExitFailure, command + "\"../x\" is not the name of a service\n"},
+		"--unit ../x":                 {cli.ExitFailure, "cannot run ../x below mcpscope: \"../x\" is not the name of a service\n"},
 		"--unit ../x --remove":        {cli.ExitFailure, "cannot remove the drop-in of ../x: \"../x\" is not the name of a service\n"},
-		"--unit x.timer":              {cli.ExitFailure, command + "\"x.timer\" is no service, and a gateway is one\n"},
-		"--unit x@":                   {cli.ExitFailure, command + "x@.service is a template: name an instance, such as x@1\n"},
+		"--unit x.timer":              {cli.ExitFailure, "cannot run x.timer below mcpscope: \"x.timer\" is no service, and a gateway is one\n"},
+		"--unit x@":                   {cli.ExitFailure, "cannot run x@ below mcpscope: x@.service is a template: name an instance, such as x@1\n"},
 	} {
 		s := say(append([]string{"units"}, strings.Fields(args)...)...)
 		if s.status != c.status || s.out != "" || !strings.HasPrefix(s.err, "mcpscope: "+c.want) {
@@ -336,14 +336,10 @@ func TestAGatewayThatIsNotRestarted(t *testing.T) {
 
 // A service whose command cannot be run below mcpscope is refused.
 func TestAnUnusableGateway(t *testing.T) {
-	dir := t.TempDir()
-	s := callUnits(unitsCall{unit: "g", install: true}, func(u *unitsCall) int { return u.dropIn(units.Gateway{}, dir) })
-	wantSaid(t, "no command", s, said{
-		status: cli.ExitFailure,
-		err:    "mcpscope: cannot run g below mcpscope:  starts 0 commands (ExecStart=); mcpscope needs one\n",
-	})
-	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		t.Errorf("left: %v, %v", left, err)
+	u := unitsCall{unit: "g", install: true}
+	const want = " starts 0 commands (ExecStart=); mcpscope needs one"
+	if _, err := u.dropInOf(units.Gateway{}); err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
 	}
 }
 
@@ -389,13 +385,90 @@ func TestServersAfterAnInstallation(t *testing.T) {
 	}
 }
 
+// A former drop-in that cannot be removed would apply beside the new one.
+func TestAFormerDropInThatStays(t *testing.T) {
+	unprivileged.Run(t, func(t *testing.T) {
+		dir := t.TempDir()
+		d := gatewayDropIn()
+		for _, file := range []units.File{d.File, {Name: "g.service.d/mcpscope.conf"}} {
+			if _, err := file.Install(dir); err != nil {
+				t.Fatal(err)
+			}
+		}
+		above := filepath.Dir(d.File.Path(dir))
+		if err := os.Chmod(above, 0o500); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = os.Chmod(above, 0o700) }) // for the removal of the directory
+		s := callUnits(unitsCall{unit: "g"}, func(u *unitsCall) int { return u.installDropIn(d, dir) })
+		want := failure("remove "+d.FormerPath(dir)+": permission denied", "")
+		want.out = "unchanged " + d.File.Path(dir) + "\n"
+		wantSaid(t, "install", s, want)
+	})
+}
+
+// A former drop-in applies until the manager has read that it is removed.
+func TestAFormerDropInWithoutSystemctl(t *testing.T) {
+	withoutSystemctl(t)
+	dir := t.TempDir()
+	d := gatewayDropIn()
+	if _, err := (units.File{Name: "g.service.d/mcpscope.conf"}).Install(dir); err != nil {
+		t.Fatal(err)
+	}
+	var got error
+	s := callUnits(unitsCall{unit: "g", now: true}, func(u *unitsCall) int {
+		got = u.replaceFormer(d, dir)
+		return cli.ExitOK
+	})
+	wantSaid(t, "replace", s, said{out: "removed " + d.FormerPath(dir) + "\n"})
+	const missing = `exec: "systemctl": executable file not found in $PATH`
+	if got == nil || got.Error() != missing {
+		t.Errorf("%v, want %s", got, missing)
+	}
+}
+
+// After the steps the manager is asked what it starts. Where there is no such service, that is a failure.
+func TestStepsWithoutEffect(t *testing.T) {
+	dir := t.TempDir()
+	d := gatewayDropIn()
+	d.Gateway = units.Gateway{Name: units.ServiceName{Entered: "mcpscope-test-none", Full: "mcpscope-test-none.service"}}
+	u := unitsCall{unit: "mcpscope-test-none", now: true}
+	s := callUnits(u, func(u *unitsCall) int { return u.finishInForce(d, dir, units.Unchanged) })
+	if s.status != cli.ExitFailure || s.out != "" || !strings.HasPrefix(s.err, "mcpscope: cannot put "+d.File.Path(dir)+" in force: ") {
+		t.Errorf("install: %+v", s)
+	}
+	s = callUnits(u, func(u *unitsCall) int { return u.finishRemoval(units.DropInRemoval{Name: d.Gateway.Name}) })
+	if s.status != cli.ExitFailure || s.out != "" || !strings.HasPrefix(s.err, "mcpscope: cannot take mcpscope-test-none out of mcpscope: ") {
+		t.Errorf("remove: %+v", s)
+	}
+}
+
+// Units name no program that is removed while they are there.
+func TestUnitsOfAProgramThatDoesNotLast(t *testing.T) {
+	const step = "install mcpscope permanently, then mcpscope units"
+	err := checkTemporary("/tmp/mcpscope")
+	if err == nil || err.Error() != "mcpscope is in a temporary directory: /tmp/mcpscope" || remedy.Of(err) != step {
+		t.Errorf("%v, remedy %q", err, remedy.Of(err))
+	}
+	if err := checkTemporary("/usr/local/bin/mcpscope"); err != nil {
+		t.Error(err)
+	}
+	cache := programs.CheckLasting("/home/a/.npm/_npx/1f/node_modules/mcpscope/bin/mcpscope")
+	err = withCacheStep(cache)
+	if err == nil || err.Error() != cache.Error() || !strings.HasSuffix(remedy.Of(err), ", then mcpscope units") {
+		t.Errorf("%v, remedy %q", err, remedy.Of(err))
+	}
+	if err := withCacheStep(os.ErrNotExist); err != nil {
+		t.Error(err)
+	}
+}
+
 // Drop-ins are removed without a manager, and the steps that put that in force are printed.
 func TestADropInIsRemoved(t *testing.T) {
 	withoutManager(t)
 	dir := t.TempDir()
-	name := units.ServiceName{Entered: "g", Full: "g.service"}
 	remove := func() said {
-		return callUnits(unitsCall{unit: "g", remove: true}, func(u *unitsCall) int { return u.removeDropIn(name, dir) })
+		return callUnits(unitsCall{unit: "g", remove: true}, func(u *unitsCall) int { return u.gateway(dir) })
 	}
 	d := gatewayDropIn()
 	path := d.File.Path(dir)

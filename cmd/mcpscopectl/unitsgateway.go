@@ -19,38 +19,52 @@ import (
 
 // gateway prints, installs or removes the drop-in of a gateway.
 func (u *unitsCall) gateway(dir string) int {
-	goal := goalOf(u)
+	if u.remove {
+		removal, err := u.planRemoval(dir)
+		if err != nil {
+			return u.stdio.Cannot(goalOf(u), err)
+		}
+		return u.removeDropIn(removal, dir)
+	}
+	dropIn, err := u.planDropIn(dir)
+	switch {
+	case err != nil:
+		return u.stdio.Cannot(goalOf(u), err)
+	case u.install:
+		return u.installDropIn(dropIn, dir)
+	}
+	return u.previewDropIn(dropIn, dir)
+}
+
+func (u *unitsCall) planRemoval(dir string) (units.DropInRemoval, error) {
 	name, err := units.ParseServiceName(u.unit)
 	if err != nil {
-		return u.stdio.Cannot(goal, err)
+		return units.DropInRemoval{}, err
 	}
-	if u.remove {
-		return u.removeDropIn(name, dir)
+	return units.PlanDropInRemoval(name, dir)
+}
+
+func (u *unitsCall) planDropIn(dir string) (units.DropIn, error) {
+	name, err := units.ParseServiceName(u.unit)
+	if err != nil {
+		return units.DropIn{}, err
 	}
 	gateway, err := units.FindGateway(name, dir)
 	if u.now && errors.Is(err, units.ErrOutdated) {
 		gateway, err = units.ReloadGateway(name)
 	}
 	if err != nil {
-		return u.stdio.Cannot(goal, err)
+		return units.DropIn{}, err
 	}
-	return u.dropIn(gateway, dir)
+	return u.dropInOf(gateway)
 }
 
-// dropIn prints or installs the drop-in.
-func (u *unitsCall) dropIn(gateway units.Gateway, dir string) int {
+func (u *unitsCall) dropInOf(gateway units.Gateway) (units.DropIn, error) {
 	flags, err := gateway.Flags(u.gatewayFlags)
 	if err != nil {
-		return u.stdio.Cannot("keep the flags of the drop-in", err)
+		return units.DropIn{}, err
 	}
-	dropIn, err := gateway.DropIn(units.InstalledPrograms(), flags)
-	if err != nil {
-		return u.stdio.Cannot("run "+u.unit+" below mcpscope", err)
-	}
-	if !u.install {
-		return u.previewDropIn(dropIn, dir)
-	}
-	return u.installDropIn(dropIn, dir)
+	return gateway.DropIn(units.InstalledPrograms(), flags)
 }
 
 // previewDropIn prints the drop-in, and the notes that an installation would have.
@@ -119,23 +133,31 @@ func (u *unitsCall) removeFormer(d units.DropIn, dir string) (units.Result, erro
 
 // putInForce has the manager read an installed drop-in.
 func (u *unitsCall) putInForce(d units.DropIn, dir string, result units.Result) int {
-	reload := units.ReloadStep()
-	if status := u.takeSteps(reload); status != cli.ExitOK {
+	if status := u.takeSteps(units.ReloadStep()); status != cli.ExitOK {
 		return status
 	}
-	if err := d.CheckInForce(dir, result); err != nil {
+	return u.finishInForce(d, dir, result)
+}
+
+// finishInForce comes after the reload. The manager starts the gateway by the drop-in then, or that fails.
+func (u *unitsCall) finishInForce(d units.DropIn, dir string, result units.Result) int {
+	err := d.CheckInForce(dir, result)
+	if err == nil {
+		err = u.replaceFormer(d, dir)
+	}
+	if err != nil {
 		return u.stdio.Cannot("put "+d.File.Path(dir)+" in force", err)
 	}
-	former, err := u.removeFormer(d, dir)
-	if err != nil {
-		return u.stdio.Cannot("remove "+d.FormerPath(dir), err)
-	}
-	if former == units.Removed { // the manager has it, too
-		if err := reload.Run(); err != nil {
-			return u.stdio.Cannot(reload.String(), err)
-		}
-	}
 	return cli.ExitOK
+}
+
+// replaceFormer removes the former drop-in, which the manager has, too.
+func (u *unitsCall) replaceFormer(d units.DropIn, dir string) error {
+	former, err := u.removeFormer(d, dir)
+	if err != nil || former != units.Removed {
+		return err
+	}
+	return units.ReloadStep().Run()
 }
 
 // restart starts a gateway by its drop-in. It succeeds only if the servers of the gateway can be contained.
@@ -227,11 +249,7 @@ func (u *unitsCall) printContainment(c units.Containment, err error) int {
 }
 
 // removeDropIn removes the drop-ins of this version and of former ones.
-func (u *unitsCall) removeDropIn(name units.ServiceName, dir string) int {
-	removal, err := units.PlanDropInRemoval(name, dir)
-	if err != nil {
-		return u.stdio.Cannot(goalOf(u), err)
-	}
+func (u *unitsCall) removeDropIn(removal units.DropInRemoval, dir string) int {
 	results := units.RemoveAll(removal.Files, dir)
 	status := u.printResults("remove", results)
 	if !units.AnyChanged(results) && (status != cli.ExitOK || !removal.IsPending()) {
@@ -245,6 +263,11 @@ func (u *unitsCall) removeDropIn(name units.ServiceName, dir string) int {
 	if !u.now || status != cli.ExitOK || !removal.HasUnit {
 		return status
 	}
+	return u.finishRemoval(removal)
+}
+
+// finishRemoval comes after the steps: the manager starts the gateway without mcpscope then, or that fails.
+func (u *unitsCall) finishRemoval(removal units.DropInRemoval) int {
 	if err := removal.CheckInForce(); err != nil {
 		return u.stdio.Cannot("take "+u.unit+" out of mcpscope", err)
 	}

@@ -12,12 +12,12 @@ import (
 	"github.com/mcpscope/mcpscope/internal/units"
 )
 
-// goalOf is the first step of a call for a gateway.
+// goalOf is the goal of a call for a gateway.
 func goalOf(u *unitsCall) string {
 	if u.remove {
 		return "remove the drop-in of " + u.unit
 	}
-	return "find the command of the gateway"
+	return "run " + u.unit + " below mcpscope"
 }
 
 // checkOwner returns an error for a service that only root may change, with the call that does so.

@@ -74,11 +74,11 @@ func (r DropInRemoval) Steps() []Step {
 	return steps
 }
 
-// CheckInForce returns an error if the manager still starts the service under mcpscope.
+// CheckInForce returns an error unless the manager starts the service without mcpscope.
 func (r DropInRemoval) CheckInForce() error {
 	s, err := readService(systemd.Own(), r.Name.Full)
-	if err != nil { // the steps have succeeded
-		return nil
+	if err != nil {
+		return err
 	}
 	if !(service{Service: s}).runsMcpscope() {
 		return nil

@@ -76,6 +76,7 @@ func (g Gateway) Flags(entered []string) (GatewayFlags, error) {
 	}
 	if _, _, err := settings.Defaults().FromArguments(settings.Gateway, kept); err != nil {
 		const again = "mcpscope units --unit %s --remove --now, then install it again"
+		err = fmt.Errorf("keep the flags of its drop-in: %w", err)
 		return GatewayFlags{}, remedy.With(err, fmt.Sprintf(again, g.Name.Entered))
 	}
 	return GatewayFlags{Words: kept, Kept: true}, nil

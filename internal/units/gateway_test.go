@@ -52,7 +52,8 @@ func TestKeptFlagsThatAreUnknown(t *testing.T) {
 	s.Files = append(s.Files, unitFile{"/etc/systemd/system/" + file.Name, sealed(file.Text)})
 	_, err = Gateway{Name: ServiceName{Entered: "g"}, service: s}.Flags(nil)
 	const want = "mcpscope units --unit g --remove --now, then install it again"
-	if err == nil || remedy.Of(err) != want {
+	const reason = `keep the flags of its drop-in: unknown flag "--of-a-later-version"`
+	if err == nil || err.Error() != reason || remedy.Of(err) != want {
 		t.Errorf("%v, remedy %q, want %q", err, remedy.Of(err), want)
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/mcpscope/mcpscope/internal/atomicfile"
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/remedy"
@@ -168,7 +170,7 @@ func (f File) Remove(dir string) (Result, error) {
 	if isPackaged {
 		return Disabled, nil
 	}
-	if err := os.Remove(target); err != nil {
+	if err := unix.Unlink(target); err != nil { // without the path, which the caller has
 		return "", err
 	}
 	if sub := filepath.Dir(f.Name); sub != "." {

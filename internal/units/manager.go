@@ -21,17 +21,17 @@ import (
 )
 
 // Dir is where the administrator's, or the user's own, units are.
-func Dir() (string, error) { return dirOf(systemd.Own(), os.Getenv) }
+func Dir() (string, error) { return dirOf(systemd.Own(), settings.UserDir(os.Getenv)) }
 
-func dirOf(manager systemd.Kind, getenv func(string) string) (string, error) {
-	if manager == systemd.System {
+// dirOf is Dir for a manager, and for the directory with a user's configurations, "" for a user without home.
+func dirOf(manager systemd.Kind, configurations string) (string, error) {
+	switch {
+	case manager == systemd.System:
 		return "/etc/systemd/system", nil
-	}
-	dir := settings.UserDir(getenv)
-	if dir == "" {
+	case configurations == "":
 		return "", errors.New("HOME is not set")
 	}
-	return filepath.Join(dir, "systemd", "user"), nil
+	return filepath.Join(configurations, "systemd", "user"), nil
 }
 
 // CheckManager returns an error if there is no manager that could start the units of this user.

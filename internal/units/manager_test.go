@@ -11,18 +11,19 @@ import (
 // A user has units below the directory of configurations.
 func TestDirOf(t *testing.T) {
 	for _, c := range []struct {
-		manager         systemd.Kind
-		home, xdg, want string
+		manager              systemd.Kind
+		configurations, want string
 	}{
-		{systemd.System, "", "", "/etc/systemd/system"},
-		{systemd.System, "/root", "", "/etc/systemd/system"},
-		{systemd.User, "/home/ann", "", "/home/ann/.config/systemd/user"},
-		{systemd.User, "/home/ann", "/x", "/x/systemd/user"},
+		{systemd.System, "", "/etc/systemd/system"},
+		{systemd.System, "/root/.config", "/etc/systemd/system"},
+		{systemd.User, "/home/ann/.config", "/home/ann/.config/systemd/user"},
 	} {
-		variables := map[string]string{"HOME": c.home, "XDG_CONFIG_HOME": c.xdg}
-		got, err := dirOf(c.manager, func(name string) string { return variables[name] })
+		got, err := dirOf(c.manager, c.configurations)
 		if err != nil || got != c.want {
 			t.Errorf("%+v: %s, %v", c, got, err)
 		}
+	}
+	if _, err := dirOf(systemd.User, ""); err == nil || err.Error() != "HOME is not set" {
+		t.Errorf("without a home: %v", err)
 	}
 }
