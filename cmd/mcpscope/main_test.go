@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/gateway/early"
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
@@ -49,6 +50,14 @@ func TestMistakes(t *testing.T) {
 		{[]string{"run", "--report", "fd:99", "/bin/true"}, cli.ExitOwnFailure,
 			"mcpscope: cannot open the report: descriptor 99: bad file descriptor\nmcpscope: hint: --report takes a path or fd:N\n"},
 		{[]string{"run", "-q", "nosuch"}, cli.ExitNotFound, ""},
+		{[]string{"gateway"}, cli.ExitOwnFailure, "mcpscope: gateway: no command given\nmcpscope: hint: mcpscope gateway -- COMMAND [ARG…]\n"},
+		{[]string{"gateway", "nosuch"}, cli.ExitNotFound, "mcpscope: cannot run \"nosuch\": no such file or directory\n"},
+		{[]string{"gateway", "--explain", "fd:99", "/bin/true"}, cli.ExitOwnFailure,
+			"mcpscope: cannot explain: descriptor 99: bad file descriptor\nmcpscope: hint: --explain takes a path or fd:N\n"},
+		{[]string{early.WatchCommand}, cli.ExitUsage, "mcpscope: watch is started by mcpscope gateway alone\n"},
+		{[]string{"supervise"}, cli.ExitUsage, "mcpscope: supervise is for mcpscope itself\n"},
+		{[]string{"supervise", "memory", "1"}, cli.ExitUsage, "mcpscope: supervise is for mcpscope itself\n"},
+		{[]string{"supervise", "1", "socket"}, cli.ExitUsage, "mcpscope: supervise is for mcpscope itself\n"},
 	} {
 		if s := say(c.args...); s.status != c.status || s.out != "" || s.err != c.want {
 			t.Errorf("%q: status %d\n%s\nwant status %d\n%s", c.args, s.status, s.err+s.out, c.status, c.want)
@@ -109,9 +118,7 @@ func TestRulesOfAGateway(t *testing.T) {
 func TestAlone(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "bin")
 	program := filepath.Join(dir, "mcpscope")
-	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	build(t, program)
 	missing := "mcpscopectl is not installed: there is no " + dir + "/mcpscopectl, and no " + filepath.Dir(dir) + "/libexec/mcpscope/mcpscopectl\n"
 	for _, c := range []struct {
 		args     []string
@@ -140,6 +147,15 @@ func TestAlone(t *testing.T) {
 		if file == decoy && s.status != cli.ExitFailure || file != decoy && s.out != "it is "+file+"\n" {
 			t.Errorf("with %s: %+v", file, s)
 		}
+	}
+}
+
+// build builds the command, without the version that is in the repository.
+func build(t *testing.T, program string) {
+	t.Helper()
+	out, err := exec.Command("go", "build", "-buildvcs=false", "-o", program, ".").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
 	}
 }
 

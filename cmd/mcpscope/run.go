@@ -22,6 +22,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/name"
 	"github.com/mcpscope/mcpscope/internal/programs"
 	"github.com/mcpscope/mcpscope/internal/server/admission"
+	"github.com/mcpscope/mcpscope/internal/server/brain"
 	"github.com/mcpscope/mcpscope/internal/server/guard"
 	"github.com/mcpscope/mcpscope/internal/server/launcher"
 	"github.com/mcpscope/mcpscope/internal/server/names"
@@ -149,6 +150,11 @@ func (v *invocation) tellWeaker(err error) {
 func reportRun(ended *guard.Ended, io cli.Stdio) int {
 	c, o, err := launcher.Report(ended)
 	p := cli.Printer{Stdio: io, Quiet: c.Quiet, Verbose: c.Verbose}
+	return printEnd(&p, c, o, err)
+}
+
+// printEnd returns the exit status, which is the server's own if the server has run and nothing of it is left.
+func printEnd(p *cli.Printer, c *protocol.Config, o brain.Outcome, err error) int {
 	if p.Verbose {
 		fmt.Fprint(p.Err, o.Notes)
 	}

@@ -14,17 +14,20 @@ import (
 
 // superviseCommand is the process that a guard starts when there is something to decide.
 func superviseCommand(args []string, io cli.Stdio) int {
-	if len(args) != 2 {
+	memory, sock, ok := descriptors(args)
+	if !ok {
 		fmt.Fprint(io.Err, "mcpscope: supervise is for mcpscope itself\n")
 		return cli.ExitUsage
 	}
-	memory, err := strconv.Atoi(args[0])
-	if err != nil {
-		return cli.ExitUsage
-	}
-	sock, err := strconv.Atoi(args[1])
-	if err != nil {
-		return cli.ExitUsage
-	}
 	return brain.Decide(memory, sock)
+}
+
+// descriptors returns the numbers that a guard has put on the command line.
+func descriptors(args []string) (memory, sock int, ok bool) {
+	if len(args) != 2 {
+		return -1, -1, false
+	}
+	memory, errMemory := strconv.Atoi(args[0])
+	sock, errSock := strconv.Atoi(args[1])
+	return memory, sock, errMemory == nil && errSock == nil
 }

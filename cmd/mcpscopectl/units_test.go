@@ -427,7 +427,7 @@ func TestAFormerDropInWithoutSystemctl(t *testing.T) {
 	}
 }
 
-// After the steps the manager is asked what it starts. Where there is no such service, that is a failure.
+// After the steps, units read from the manager how it starts the service. Where there is no such service, that is a failure.
 func TestStepsWithoutEffect(t *testing.T) {
 	dir := t.TempDir()
 	d := gatewayDropIn()
