@@ -58,7 +58,7 @@ func TestExitStatuses(t *testing.T) {
 	}
 }
 
-// What is not contained, or not stopped, is no success, whatever the status of the server.
+// A server that is not contained, or of which a process stays, is no success, whatever its own status.
 func TestEndsThatAreNotTheServersOwn(t *testing.T) {
 	for name, c := range map[string]struct {
 		outcome brain.Outcome
