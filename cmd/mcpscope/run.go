@@ -153,7 +153,7 @@ func reportRun(ended *guard.Ended, io cli.Stdio) int {
 	return printEnd(&p, c, o, err)
 }
 
-// printEnd returns the exit status, which is the server's own if the server has run and nothing of it is left.
+// printEnd returns the exit status: the server's own, if the server has run and nothing of it is left.
 func printEnd(p *cli.Printer, c *protocol.Config, o brain.Outcome, err error) int {
 	if p.Verbose {
 		fmt.Fprint(p.Err, o.Notes)

@@ -193,7 +193,9 @@ func (f *lsFlags) run(stdio cli.Stdio) int {
 }
 
 // print prints servers and sessions. unlisted is why others are missing.
-func (f *lsFlags) print(servers []render.Server, sessions []render.Session, unlisted error, stdio cli.Stdio) int {
+func (f *lsFlags) print(
+	servers []render.Server, sessions []render.Session, unlisted error, stdio cli.Stdio,
+) int {
 	status := cli.ExitOK
 	switch {
 	case f.format != nil:

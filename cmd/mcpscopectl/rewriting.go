@@ -267,15 +267,15 @@ func (r *rewriting) write(p clientconfig.Change) int {
 	text = strings.ToUpper(text[:1]) + text[1:]
 	fmt.Fprintf(r.stdio.Out, "%s. Restart %s to use it.\n", text, p.File.ClientTitle("the client"))
 	if backupStays {
-		r.noteStays(stays)
+		noteStays(r.stdio, stays)
 	}
 	return cli.ExitOK
 }
 
 // noteStays is for a backup that cannot be removed, which no command needs.
-func (r *rewriting) noteStays(err *clientconfig.BackupStaysError) {
-	r.stdio.NoteError("cannot ", err)
-	r.stdio.Hint("it may contain keys: sudo rm " + cli.Word(err.Path))
+func noteStays(stdio cli.Stdio, err *clientconfig.BackupStaysError) {
+	stdio.NoteError("cannot ", err)
+	stdio.Hint("it may contain keys: sudo rm " + cli.Word(err.Path))
 }
 
 // countText counts the servers of a file: those that are wrapped now, those that were repaired, and others.
@@ -317,7 +317,7 @@ func (r *rewriting) cleanUp(left []clientconfig.Left) {
 		backup := cli.OneLine(cli.Word(l.Backup)) // in a command
 		switch {
 		case err != nil:
-			r.noteStays(err)
+			noteStays(r.stdio, err)
 		case removed:
 			fmt.Fprintf(r.stdio.Out, "%s: removed its backup, which is the same text\n", path)
 		case l.Removed:

@@ -98,10 +98,10 @@ func (u *unitsCall) run() int {
 		return u.stdio.Cannot(goal, err)
 	}
 	if u.install {
-		noteProgramOfUnits(u)
+		u.noteProgram()
 	}
 	if u.isGateway {
-		return u.gateway(dir)
+		return u.ofGateway(dir).run()
 	}
 	return u.ownFiles(dir)
 }
@@ -119,8 +119,8 @@ func (u *unitsCall) prepare() (dir, goal string, err error) {
 		}
 	}
 	if u.isGateway {
-		if err := checkOwner(u); err != nil {
-			return "", goalOf(u), err
+		if err := u.checkOwner(); err != nil {
+			return "", u.goal(), err
 		}
 	}
 	if u.install || u.now {
@@ -141,8 +141,8 @@ func checkTemporary(program string) error {
 	return remedy.With(programs.CheckTemporary(program), "install mcpscope permanently, then mcpscope units")
 }
 
-// noteProgramOfUnits is for a program that is not installed.
-func noteProgramOfUnits(u *unitsCall) {
+// noteProgram is for a program that is not installed.
+func (u *unitsCall) noteProgram() {
 	runner, err := programs.FindRunner()
 	if err != nil {
 		return // the units name the path of make install

@@ -62,7 +62,7 @@ func TestUnitsNoteAProgramThatIsNotInstalled(t *testing.T) {
 	note := func(u unitsCall) said {
 		return printed(func(stdio cli.Stdio) int {
 			u.stdio = stdio
-			noteProgramOfUnits(&u)
+			u.noteProgram()
 			return cli.ExitOK
 		})
 	}
@@ -230,7 +230,7 @@ func TestACallWithSudo(t *testing.T) {
 		"sudo mcpscope units --unit 'a\\b' --remove --now":                       {unit: `a\b`, remove: true, now: true},
 		"sudo mcpscope units --unit g --install --match 'npx *' --memory-max 1G": {unit: "g", install: true, gatewayFlags: []string{"--match=npx *", "--memory-max=1G"}},
 	} {
-		if got := withSudo(&u); got != want {
+		if got := u.withSudo(); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
@@ -251,7 +251,7 @@ func TestADropInIsInstalled(t *testing.T) {
 	path := d.File.Path(dir)
 	former := d.FormerPath(dir)
 	call := func() said {
-		return callUnits(unitsCall{unit: "g"}, func(u *unitsCall) int { return u.installDropIn(d, dir) })
+		return callUnits(unitsCall{unit: "g"}, func(u *unitsCall) int { return u.ofGateway(dir).installDropIn(d) })
 	}
 	steps := "now: " + systemctl() + "daemon-reload && " + systemctl() + "try-restart g\n"
 	wantSaid(t, "plain", call(), said{out: "installed " + path + "\n" + steps})
@@ -277,13 +277,13 @@ func TestNotesOfADropIn(t *testing.T) {
 	d := gatewayDropIn()
 	d.File.Text += "# At a stop SIGTERM goes to the gateway alone: it can use its servers until it has drained.\n" +
 		"# How long that may take is its unit's TimeoutStopSec=.\nKillMode=mixed\n"
-	s := callUnits(unitsCall{unit: "g"}, func(u *unitsCall) int { return u.installDropIn(d, dir) })
+	s := callUnits(unitsCall{unit: "g"}, func(u *unitsCall) int { return u.ofGateway(dir).installDropIn(d) })
 	const want = "mcpscope: note: KillMode control-group → mixed: " +
 		"when the gateway has exited, its other processes get SIGKILL; "
 	if s.status != cli.ExitOK || !strings.HasPrefix(s.err, want) {
 		t.Errorf("%+v, want %s", s, want)
 	}
-	preview := callUnits(unitsCall{unit: "g"}, func(u *unitsCall) int { return u.previewDropIn(d, dir) })
+	preview := callUnits(unitsCall{unit: "g"}, func(u *unitsCall) int { return u.ofGateway(dir).previewDropIn(d) })
 	wantSaid(t, "without --install", preview, said{out: "# " + d.File.Path(dir) + "\n" + d.File.Text + "\n", err: s.err})
 }
 
@@ -302,7 +302,7 @@ func TestAnEditedDropIn(t *testing.T) {
 		if err := os.WriteFile(file.Path(dir), append(text, "Nice=5\n"...), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		s := callUnits(unitsCall{unit: "g"}, func(u *unitsCall) int { return u.installDropIn(gatewayDropIn(), dir) })
+		s := callUnits(unitsCall{unit: "g"}, func(u *unitsCall) int { return u.ofGateway(dir).installDropIn(gatewayDropIn()) })
 		want := "mcpscope: cannot " + verb + " " + file.Path(dir) + ": it was changed, or is not a file of mcpscope\n" +
 			"mcpscope: hint: rm " + file.Path(dir) + " && " + systemctl() + "daemon-reload && " + systemctl() + "try-restart g; " +
 			"put changes into: " + systemctl() + "edit g\n"
@@ -315,7 +315,7 @@ func TestADropInWithoutSystemctl(t *testing.T) {
 	withoutSystemctl(t)
 	dir := t.TempDir()
 	d := gatewayDropIn()
-	s := callUnits(unitsCall{unit: "g", now: true}, func(u *unitsCall) int { return u.installDropIn(d, dir) })
+	s := callUnits(unitsCall{unit: "g", now: true}, func(u *unitsCall) int { return u.ofGateway(dir).installDropIn(d) })
 	wantSaid(t, "install", s, said{
 		status: cli.ExitFailure,
 		out:    "installed " + d.File.Path(dir) + "\n",
@@ -326,7 +326,7 @@ func TestADropInWithoutSystemctl(t *testing.T) {
 // A gateway that cannot be restarted keeps the drop-in, and the hint removes it.
 func TestAGatewayThatIsNotRestarted(t *testing.T) {
 	withoutSystemctl(t)
-	s := callUnits(unitsCall{unit: "g", now: true}, func(u *unitsCall) int { return u.restart(gatewayDropIn()) })
+	s := callUnits(unitsCall{unit: "g", now: true}, func(u *unitsCall) int { return u.ofGateway("").restart(gatewayDropIn()) })
 	wantSaid(t, "restart", s, said{
 		status: cli.ExitFailure,
 		err: "mcpscope: cannot " + systemctl() + "restart g: exec: \"systemctl\": executable file not found in $PATH\n" +
@@ -338,7 +338,7 @@ func TestAGatewayThatIsNotRestarted(t *testing.T) {
 func TestAnUnusableGateway(t *testing.T) {
 	u := unitsCall{unit: "g", install: true}
 	const want = " starts 0 commands (ExecStart=); mcpscope needs one"
-	if _, err := u.dropInOf(units.Gateway{}); err == nil || err.Error() != want {
+	if _, err := u.ofGateway("").dropInOf(units.Gateway{}); err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
 }
@@ -369,7 +369,7 @@ func TestContainmentAfterAnInstallation(t *testing.T) {
 			said{cli.ExitFailure, "", goal + "g.service does not run\nmcpscope: hint: systemctl status g\n"},
 		},
 	} {
-		got := callUnits(unitsCall{unit: "g"}, func(u *unitsCall) int { return u.printContainment(c.containment, c.err) })
+		got := callUnits(unitsCall{unit: "g"}, func(u *unitsCall) int { return u.ofGateway("").printContainment(c.containment, c.err) })
 		wantSaid(t, string(c.containment.State), got, c.want)
 	}
 }
@@ -400,7 +400,7 @@ func TestAFormerDropInThatStays(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = os.Chmod(above, 0o700) }) // for the removal of the directory
-		s := callUnits(unitsCall{unit: "g"}, func(u *unitsCall) int { return u.installDropIn(d, dir) })
+		s := callUnits(unitsCall{unit: "g"}, func(u *unitsCall) int { return u.ofGateway(dir).installDropIn(d) })
 		want := failure("remove "+d.FormerPath(dir)+": permission denied", "")
 		want.out = "unchanged " + d.File.Path(dir) + "\n"
 		wantSaid(t, "install", s, want)
@@ -417,7 +417,7 @@ func TestAFormerDropInWithoutSystemctl(t *testing.T) {
 	}
 	var got error
 	s := callUnits(unitsCall{unit: "g", now: true}, func(u *unitsCall) int {
-		got = u.replaceFormer(d, dir)
+		got = u.ofGateway(dir).replaceFormer(d)
 		return cli.ExitOK
 	})
 	wantSaid(t, "replace", s, said{out: "removed " + d.FormerPath(dir) + "\n"})
@@ -433,11 +433,13 @@ func TestStepsWithoutEffect(t *testing.T) {
 	d := gatewayDropIn()
 	d.Gateway = units.Gateway{Name: units.ServiceName{Entered: "mcpscope-test-none", Full: "mcpscope-test-none.service"}}
 	u := unitsCall{unit: "mcpscope-test-none", now: true}
-	s := callUnits(u, func(u *unitsCall) int { return u.finishInForce(d, dir, units.Unchanged) })
+	s := callUnits(u, func(u *unitsCall) int { return u.ofGateway(dir).finishInForce(d, units.Unchanged) })
 	if s.status != cli.ExitFailure || s.out != "" || !strings.HasPrefix(s.err, "mcpscope: cannot put "+d.File.Path(dir)+" in force: ") {
 		t.Errorf("install: %+v", s)
 	}
-	s = callUnits(u, func(u *unitsCall) int { return u.finishRemoval(units.DropInRemoval{Name: d.Gateway.Name}) })
+	s = callUnits(u, func(u *unitsCall) int {
+		return u.ofGateway("").finishRemoval(units.DropInRemoval{Name: d.Gateway.Name})
+	})
 	if s.status != cli.ExitFailure || s.out != "" || !strings.HasPrefix(s.err, "mcpscope: cannot take mcpscope-test-none out of mcpscope: ") {
 		t.Errorf("remove: %+v", s)
 	}
@@ -468,7 +470,7 @@ func TestADropInIsRemoved(t *testing.T) {
 	withoutManager(t)
 	dir := t.TempDir()
 	remove := func() said {
-		return callUnits(unitsCall{unit: "g", remove: true}, func(u *unitsCall) int { return u.gateway(dir) })
+		return callUnits(unitsCall{unit: "g", remove: true}, func(u *unitsCall) int { return u.ofGateway(dir).run() })
 	}
 	d := gatewayDropIn()
 	path := d.File.Path(dir)

@@ -17,50 +17,62 @@ import (
 	"github.com/mcpscope/mcpscope/internal/units"
 )
 
-// gateway prints, installs or removes the drop-in of a gateway.
-func (u *unitsCall) gateway(dir string) int {
-	if u.remove {
-		removal, err := u.planRemoval(dir)
-		if err != nil {
-			return u.stdio.Cannot(goalOf(u), err)
-		}
-		return u.removeDropIn(removal, dir)
-	}
-	dropIn, err := u.planDropIn(dir)
-	switch {
-	case err != nil:
-		return u.stdio.Cannot(goalOf(u), err)
-	case u.install:
-		return u.installDropIn(dropIn, dir)
-	}
-	return u.previewDropIn(dropIn, dir)
+// gatewayCall is a call for the drop-in of a gateway.
+type gatewayCall struct {
+	call  *unitsCall
+	stdio cli.Stdio
+	unit  string // the service of the gateway
+	dir   string // of units
 }
 
-func (u *unitsCall) planRemoval(dir string) (units.DropInRemoval, error) {
-	name, err := units.ParseServiceName(u.unit)
+func (u *unitsCall) ofGateway(dir string) *gatewayCall {
+	return &gatewayCall{call: u, stdio: u.stdio, unit: u.unit, dir: dir}
+}
+
+// run prints, installs or removes the drop-in.
+func (g *gatewayCall) run() int {
+	if g.call.remove {
+		removal, err := g.planRemoval()
+		if err != nil {
+			return g.stdio.Cannot(g.call.goal(), err)
+		}
+		return g.removeDropIn(removal)
+	}
+	dropIn, err := g.planDropIn()
+	switch {
+	case err != nil:
+		return g.stdio.Cannot(g.call.goal(), err)
+	case g.call.install:
+		return g.installDropIn(dropIn)
+	}
+	return g.previewDropIn(dropIn)
+}
+
+func (g *gatewayCall) planRemoval() (units.DropInRemoval, error) {
+	name, err := units.ParseServiceName(g.unit)
 	if err != nil {
 		return units.DropInRemoval{}, err
 	}
-	return units.PlanDropInRemoval(name, dir)
+	return units.PlanDropInRemoval(name, g.dir)
 }
 
-func (u *unitsCall) planDropIn(dir string) (units.DropIn, error) {
-	name, err := units.ParseServiceName(u.unit)
+func (g *gatewayCall) planDropIn() (units.DropIn, error) {
+	name, err := units.ParseServiceName(g.unit)
 	if err != nil {
 		return units.DropIn{}, err
 	}
-	gateway, err := units.FindGateway(name, dir)
-	if u.now && errors.Is(err, units.ErrOutdated) {
+	gateway, err := units.FindGateway(name, g.dir)
+	if g.call.now && errors.Is(err, units.ErrOutdated) {
 		gateway, err = units.ReloadGateway(name)
 	}
 	if err != nil {
 		return units.DropIn{}, err
 	}
-	return u.dropInOf(gateway)
+	return g.dropInOf(gateway)
 }
 
-func (u *unitsCall) dropInOf(gateway units.Gateway) (units.DropIn, error) {
-	flags, err := gateway.Flags(u.gatewayFlags)
+func (g *gatewayCall) dropInOf(gateway units.Gateway) (units.DropIn, error) {
+	flags, err := gateway.Flags(g.call.gatewayFlags)
 	if err != nil {
 		return units.DropIn{}, err
 	}
@@ -68,48 +80,48 @@ func (u *unitsCall) dropInOf(gateway units.Gateway) (units.DropIn, error) {
 }
 
 // previewDropIn prints the drop-in, and the notes that an installation would have.
-func (u *unitsCall) previewDropIn(d units.DropIn, dir string) int {
-	u.printFiles([]units.File{d.File}, dir)
+func (g *gatewayCall) previewDropIn(d units.DropIn) int {
+	g.call.printFiles([]units.File{d.File}, g.dir)
 	for _, note := range slices.Concat(d.Notes(units.Installed), d.LimitNotes()) {
-		u.stdio.Note(note)
+		g.stdio.Note(note)
 	}
 	return cli.ExitOK
 }
 
-func (u *unitsCall) installDropIn(d units.DropIn, dir string) int {
-	if err := d.CheckFormer(dir); err != nil {
-		return u.stdio.Cannot("replace "+d.FormerPath(dir), err)
+func (g *gatewayCall) installDropIn(d units.DropIn) int {
+	if err := d.CheckFormer(g.dir); err != nil {
+		return g.stdio.Cannot("replace "+d.FormerPath(g.dir), err)
 	}
-	path := d.File.Path(dir)
-	result, err := d.Install(dir)
+	path := d.File.Path(g.dir)
+	result, err := d.Install(g.dir)
 	if err != nil {
-		return u.stdio.Cannot("install "+path, err)
+		return g.stdio.Cannot("install "+path, err)
 	}
-	u.printResult(result, path)
-	u.printAbout(d)
+	g.call.printResult(result, path)
+	g.printAbout(d)
 	for _, note := range slices.Concat(d.Notes(result), d.LimitNotes()) {
-		u.stdio.Note(note)
+		g.stdio.Note(note)
 	}
-	if u.now {
-		if status := u.putInForce(d, dir, result); status != cli.ExitOK {
+	if g.call.now {
+		if status := g.putInForce(d, result); status != cli.ExitOK {
 			return status
 		}
-		return u.restart(d)
+		return g.restart(d)
 	}
-	former, err := u.removeFormer(d, dir)
+	former, err := g.removeFormer(d)
 	if err != nil {
-		return u.stdio.Cannot("remove "+d.FormerPath(dir), err)
+		return g.stdio.Cannot("remove "+d.FormerPath(g.dir), err)
 	}
 	isAsBefore := result == units.Unchanged && former == units.Absent
 	if isAsBefore && !d.IsPending() {
 		return cli.ExitOK
 	}
-	return u.takeSteps(d.RemainingSteps()...)
+	return g.call.takeSteps(d.RemainingSteps()...)
 }
 
 // printAbout prints facts about an installed drop-in.
-func (u *unitsCall) printAbout(d units.DropIn) {
-	about := func(line string) { fmt.Fprintln(u.stdio.Out, cli.OneLine(line)) }
+func (g *gatewayCall) printAbout(d units.DropIn) {
+	about := func(line string) { fmt.Fprintln(g.stdio.Out, cli.OneLine(line)) }
 	if d.Flags.Kept {
 		about("kept: " + d.Flags.String())
 	} else if len(d.Flags.Words) > 0 {
@@ -123,37 +135,37 @@ func (u *unitsCall) printAbout(d units.DropIn) {
 	}
 }
 
-func (u *unitsCall) removeFormer(d units.DropIn, dir string) (units.Result, error) {
-	former, err := d.RemoveFormer(dir)
+func (g *gatewayCall) removeFormer(d units.DropIn) (units.Result, error) {
+	former, err := d.RemoveFormer(g.dir)
 	if err == nil && former == units.Removed {
-		u.printResult(former, d.FormerPath(dir))
+		g.call.printResult(former, d.FormerPath(g.dir))
 	}
 	return former, err
 }
 
 // putInForce has the manager read an installed drop-in.
-func (u *unitsCall) putInForce(d units.DropIn, dir string, result units.Result) int {
-	if status := u.takeSteps(units.ReloadStep()); status != cli.ExitOK {
+func (g *gatewayCall) putInForce(d units.DropIn, result units.Result) int {
+	if status := g.call.takeSteps(units.ReloadStep()); status != cli.ExitOK {
 		return status
 	}
-	return u.finishInForce(d, dir, result)
+	return g.finishInForce(d, result)
 }
 
 // finishInForce comes after the reload. The manager starts the gateway by the drop-in then, or that fails.
-func (u *unitsCall) finishInForce(d units.DropIn, dir string, result units.Result) int {
-	err := d.CheckInForce(dir, result)
+func (g *gatewayCall) finishInForce(d units.DropIn, result units.Result) int {
+	err := d.CheckInForce(g.dir, result)
 	if err == nil {
-		err = u.replaceFormer(d, dir)
+		err = g.replaceFormer(d)
 	}
 	if err != nil {
-		return u.stdio.Cannot("put "+d.File.Path(dir)+" in force", err)
+		return g.stdio.Cannot("put "+d.File.Path(g.dir)+" in force", err)
 	}
 	return cli.ExitOK
 }
 
 // replaceFormer removes the former drop-in, which the manager has, too.
-func (u *unitsCall) replaceFormer(d units.DropIn, dir string) error {
-	former, err := u.removeFormer(d, dir)
+func (g *gatewayCall) replaceFormer(d units.DropIn) error {
+	former, err := g.removeFormer(d)
 	if err != nil || former != units.Removed {
 		return err
 	}
@@ -161,28 +173,28 @@ func (u *unitsCall) replaceFormer(d units.DropIn, dir string) error {
 }
 
 // restart starts a gateway by its drop-in. It succeeds only if the servers of the gateway can be contained.
-func (u *unitsCall) restart(d units.DropIn) int {
+func (g *gatewayCall) restart(d units.DropIn) int {
 	gateway := d.Gateway
 	postponed := gateway.WhyNotStarted()
 	if postponed != nil {
-		u.stdio.Note(postponed.Reason)
-		u.stdio.Hint(postponed.Remedy)
+		g.stdio.Note(postponed.Reason)
+		g.stdio.Hint(postponed.Remedy)
 		return cli.ExitOK
 	}
-	if status := u.takeSteps(gateway.RestartStep()); status != cli.ExitOK {
-		u.stdio.Hint("the drop-in stays; to undo it: mcpscope units --unit " + u.unit + " --remove --now")
+	if status := g.call.takeSteps(gateway.RestartStep()); status != cli.ExitOK {
+		g.stdio.Hint("the drop-in stays; to undo it: mcpscope units --unit " + g.unit + " --remove --now")
 		return status
 	}
 	contained, err := gateway.AwaitContainment()
 	if err != nil || contained.State == containment.Uncontained {
-		return u.printContainment(contained, err)
+		return g.printContainment(contained, err)
 	}
 	settled, err := gateway.AwaitServers(func() int { return countServers(gateway.Name.Full) })
-	status := u.printContainment(settled.Containment, err)
+	status := g.printContainment(settled.Containment, err)
 	if status == cli.ExitOK {
 		text := serversText(settled.Servers)
-		fmt.Fprintf(u.stdio.Out, "%s runs: %s\n", cli.OneLine(u.unit), text)
-		reportServers(u.stdio, d, settled.MainPID)
+		fmt.Fprintf(g.stdio.Out, "%s runs: %s\n", cli.OneLine(g.unit), text)
+		reportServers(g.stdio, d, settled.MainPID)
 	}
 	return status
 }
@@ -228,48 +240,49 @@ func listCommand() string {
 }
 
 // printContainment reports a service whose servers cannot be contained. The installation has succeeded.
-func (u *unitsCall) printContainment(c units.Containment, err error) int {
-	goal := "see whether the servers of " + u.unit + " are contained"
+func (g *gatewayCall) printContainment(c units.Containment, err error) int {
+	goal := "see whether the servers of " + g.unit + " are contained"
 	switch {
 	case err != nil:
-		return u.stdio.Cannot(goal, err)
+		return g.stdio.Cannot(goal, err)
 	case c.State == containment.Undecided:
-		return u.stdio.Cannot(goal, remedy.With(errors.New(c.Reason), c.Remedy))
+		return g.stdio.Cannot(goal, remedy.With(errors.New(c.Reason), c.Remedy))
 	case c.State == containment.Uncontained:
 		reason := cli.ErrorText(c.Reason)
-		fmt.Fprintf(u.stdio.Err, "mcpscope: the servers of %s are NOT contained: %s\n", u.unit, reason)
-		u.stdio.Hint(c.Remedy)
+		fmt.Fprintf(g.stdio.Err, "mcpscope: the servers of %s are NOT contained: %s\n", g.unit, reason)
+		g.stdio.Hint(c.Remedy)
 		return cli.ExitFailure
 	case c.State == containment.Weaker:
 		const text = "the servers of %s are contained without cgroups, which is weaker: %s"
-		u.stdio.Note(fmt.Sprintf(text, u.unit, cli.ErrorText(c.Reason)))
-		u.stdio.Hint(c.Remedy)
+		g.stdio.Note(fmt.Sprintf(text, g.unit, cli.ErrorText(c.Reason)))
+		g.stdio.Hint(c.Remedy)
 	}
 	return cli.ExitOK
 }
 
 // removeDropIn removes the drop-ins of this version and of former ones.
-func (u *unitsCall) removeDropIn(removal units.DropInRemoval, dir string) int {
-	results := units.RemoveAll(removal.Files, dir)
-	status := u.printResults("remove", results)
+func (g *gatewayCall) removeDropIn(removal units.DropInRemoval) int {
+	results := units.RemoveAll(removal.Files, g.dir)
+	status := g.call.printResults("remove", results)
 	if !units.AnyChanged(results) && (status != cli.ExitOK || !removal.IsPending()) {
 		return status
 	}
 	if !removal.HasUnit {
-		u.stdio.Note("there is no unit file of " + u.unit + ": a process of it that still runs is below " +
-			"mcpscope until it ends")
+		const text = "there is no unit file of %s: " +
+			"a process of it that still runs is below mcpscope until it ends"
+		g.stdio.Note(fmt.Sprintf(text, g.unit))
 	}
-	status = max(status, u.takeSteps(removal.Steps()...))
-	if !u.now || status != cli.ExitOK || !removal.HasUnit {
+	status = max(status, g.call.takeSteps(removal.Steps()...))
+	if !g.call.now || status != cli.ExitOK || !removal.HasUnit {
 		return status
 	}
-	return u.finishRemoval(removal)
+	return g.finishRemoval(removal)
 }
 
 // finishRemoval comes after the steps: the manager starts the gateway without mcpscope then, or that fails.
-func (u *unitsCall) finishRemoval(removal units.DropInRemoval) int {
+func (g *gatewayCall) finishRemoval(removal units.DropInRemoval) int {
 	if err := removal.CheckInForce(); err != nil {
-		return u.stdio.Cannot("take "+u.unit+" out of mcpscope", err)
+		return g.stdio.Cannot("take "+g.unit+" out of mcpscope", err)
 	}
 	return cli.ExitOK
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/mcpscope/mcpscope/internal/units"
 )
 
-// goalOf is the goal of a call for a gateway.
-func goalOf(u *unitsCall) string {
+// goal is the goal of a call for a gateway.
+func (u *unitsCall) goal() string {
 	if u.remove {
 		return "remove the drop-in of " + u.unit
 	}
@@ -21,16 +21,16 @@ func goalOf(u *unitsCall) string {
 }
 
 // checkOwner returns an error for a service that only root may change, with the call that does so.
-func checkOwner(u *unitsCall) error {
+func (u *unitsCall) checkOwner() error {
 	name, err := units.ParseServiceName(u.unit)
 	if err != nil {
 		return nil // it is reported later
 	}
-	return remedy.With(units.CheckOwner(name), withSudo(u))
+	return remedy.With(units.CheckOwner(name), u.withSudo())
 }
 
 // withSudo spells a call as root would make it.
-func withSudo(u *unitsCall) string {
+func (u *unitsCall) withSudo() string {
 	words := []string{"sudo mcpscope units --unit", cli.Word(u.unit)}
 	for _, flag := range []struct {
 		name    string
