@@ -92,8 +92,9 @@ configured servers, if it starts them with pipes:
   none            mcpscope wrap --list prints the files that are read
 `, cli.ExitFailure},
 		{"a user without a manager", gatewayCheck{
-			trial: doctor.GatewayTrial{Backend: "tree", Remedies: []string{advice.EnableLinger()}},
+			trial: doctor.GatewayTrial{Backend: "tree", Weaker: "no backend works:\ncgroup", Remedies: []string{advice.EnableLinger()}},
 		}, "", "-- /bin/sh hermes", `servers can be contained here, by tree: no control group, which is weaker; --require refuses it
+  because no backend works:, cgroup
   → ` + advice.EnableLinger() + `
   → or, for a gateway that is a system unit: sudo mcpscope units --unit UNIT --install --now
 

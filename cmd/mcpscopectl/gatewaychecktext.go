@@ -73,6 +73,9 @@ func (c *gatewayCheck) printHost() {
 	default:
 		meaning := doctor.Meaning(c.trial.Backend)
 		fmt.Fprintf(c.out, "servers can be contained here, by %s: %s\n", c.trial.Backend, meaning)
+		if c.trial.Weaker != "" {
+			fmt.Fprintf(c.out, "  because %s\n", cli.ErrorText(c.trial.Weaker))
+		}
 	}
 	for _, remedy := range c.trial.Remedies {
 		fmt.Fprintf(c.out, "  → %s\n", cli.OneLine(remedy))

@@ -23,7 +23,8 @@ import (
 type GatewayTrial struct {
 	Backend     names.Backend // of the server's group, or "" if it was not contained
 	Controllers []string      // for its limits
-	Reason      string
+	Reason      string        // why it was not contained
+	Weaker      string        // why its backend is not a stronger one, "" if it was asked for
 	Remedies    []string
 }
 
@@ -42,6 +43,7 @@ func TryGateway(installed Programs, b names.Backend, require bool) GatewayTrial 
 	if tree.Reason != "" {
 		return t
 	}
+	tree.Weaker = t.Reason
 	tree.Remedies = t.Remedies
 	return tree
 }
