@@ -26,6 +26,9 @@ type GatewayTrial struct {
 	Reason      string        // why it was not contained
 	Weaker      string        // why its backend is not a stronger one, "" if it was asked for
 	Remedies    []string
+
+	isPlaced  bool // its server has printed its position
+	isDecided bool // it is decided whether the server is contained
 }
 
 // TryGateway runs a gateway with one server. Only that proves that a filter can be installed here, and that a
@@ -119,14 +122,15 @@ func (t *GatewayTrial) run(installed Programs, b names.Backend, session []string
 }
 
 // follow reads one pipe to its end: the watcher explains there, and holds it until it ends. The server lives
-// until stdin is closed.
+// until stdin is closed, which waits for its position: on a busy host it may not have started yet when it is
+// taken, and would be stopped before it prints that.
 func (t *GatewayTrial) follow(output, stdin *os.File) error {
 	_ = output.SetReadDeadline(time.Now().Add(trialWithin)) // a pipe has deadlines
 	lines := bufio.NewReader(output)
 	for {
 		line, err := lines.ReadString('\n')
-		isDecided := t.read(strings.TrimSuffix(line, "\n"))
-		if isDecided {
+		t.read(strings.TrimSuffix(line, "\n"))
+		if t.isPlaced && t.isDecided {
 			_ = stdin.Close()
 		}
 		if errors.Is(err, io.EOF) {
@@ -145,33 +149,35 @@ var explained = regexp.MustCompile(`"` + names.Trial + `" ` +
 // complaint is a line of mcpscope gateway about itself.
 var complaint = regexp.MustCompile(`^mcpscope: (?:(hint): |cannot contain the servers of "[^"]*": )?(.*)$`)
 
-// read reports whether the line decides about the server.
-func (t *GatewayTrial) read(line string) bool {
+// read takes a line of the server, of the watcher or of the gateway.
+func (t *GatewayTrial) read(line string) {
 	var probe Position
 	if json.Unmarshal([]byte(line), &probe) == nil {
 		t.Controllers = probe.Controllers
-		return false
+		t.isPlaced = true
+		return
 	}
 	ofGateway := complaint.FindStringSubmatch(line)
 	if ofGateway != nil {
 		t.readComplaint(ofGateway[1] != "", ofGateway[2])
-		return false
+		return
 	}
 	ofServer := explained.FindStringSubmatch(line)
-	if ofServer == nil {
-		return false
+	if ofServer != nil {
+		t.Backend = names.Backend(ofServer[1])
+		t.Reason = ofServer[2]
+		t.isDecided = true
 	}
-	t.Backend = names.Backend(ofServer[1])
-	t.Reason = ofServer[2]
-	return true
 }
 
-// readComplaint keeps a hint as a remedy. A note is no reason.
+// readComplaint keeps a hint as a remedy. A note is no reason, and neither is the end of a server that was
+// contained: a busy host may not let it exit within its grace.
 func (t *GatewayTrial) readComplaint(isHint bool, text string) {
+	isContained := t.Backend != ""
 	switch {
 	case isHint:
 		t.Remedies = append(t.Remedies, text)
-	case !strings.HasPrefix(text, "note: "):
+	case !isContained && !strings.HasPrefix(text, "note: "):
 		t.Reason = text
 	}
 }
