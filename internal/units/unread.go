@@ -3,6 +3,7 @@
 package units
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -51,14 +52,20 @@ func (s service) onlyDropInIsUnread(dir string) bool {
 	return true
 }
 
-// changeTime is when a file got its contents or its name. Unlike the time of modification, no program can
-// set it, such as cp -p.
+// changeTime is when a file, or a link to it, got its contents or its name. Unlike the time of modification,
+// no program can set it, such as cp -p.
 func changeTime(file string) (time.Time, error) {
-	var st unix.Stat_t
-	if err := unix.Stat(file, &st); err != nil {
+	var link, target unix.Stat_t
+	err := errors.Join(unix.Lstat(file, &link), unix.Stat(file, &target))
+	if err != nil {
 		return time.Time{}, &os.PathError{Op: "stat", Path: file, Err: err}
 	}
-	return time.Unix(st.Ctim.Unix()), nil
+	ofLink := time.Unix(link.Ctim.Unix())
+	ofTarget := time.Unix(target.Ctim.Unix())
+	if ofLink.After(ofTarget) {
+		return ofLink, nil
+	}
+	return ofTarget, nil
 }
 
 // withDropIn adds the drop-in of mcpscope that the manager has yet to read: an installation keeps its flags.

@@ -59,6 +59,35 @@ func TestUnreadFiles(t *testing.T) {
 	}
 }
 
+// A link that has another target now is a change of the file.
+func TestChangeTimeOfALink(t *testing.T) {
+	dir := t.TempDir()
+	old := filepath.Join(dir, "old.service")
+	later := filepath.Join(dir, "later.conf")
+	link := filepath.Join(dir, "g.service")
+	writeLater(t, old, nil, dir)
+	writeLater(t, later, []string{"old.service"}, dir)
+	after, err := changeTime(later)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if err := os.Symlink(old, link); err != nil {
+			t.Fatal(err)
+		}
+		got, err := changeTime(link)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.After(after) {
+			return
+		}
+		if err := os.Remove(link); err != nil { // the clock of files has not gone on
+			t.Fatal(err)
+		}
+	}
+}
+
 // writeLater writes a file until its time of change is after that of earlier ones, which may be 10 ms coarse.
 func writeLater(t *testing.T, file string, earlier []string, dir string) {
 	t.Helper()
