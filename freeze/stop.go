@@ -221,6 +221,11 @@ func Signal(g Target, sigs ...unix.Signal) error { return signalExcept(nil, g, s
 func signalExcept(except []int, g Target, sigs ...unix.Signal) error {
 	pids, err := g.Members()
 	pids = slices.DeleteFunc(pids, func(pid int) bool { return slices.Contains(except, pid) })
+	return errors.Join(err, signalMembers(pids, g, sigs...))
+}
+
+// signalMembers sends signals to those processes of a list that are members.
+func signalMembers(pids []int, g Target, sigs ...unix.Signal) (err error) {
 	slices.Sort(pids)
 	for left := slices.Compact(pids); len(left) > 0; {
 		done, failed := signalSome(g, left[:min(len(left), batch())], sigs)

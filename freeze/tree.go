@@ -153,6 +153,22 @@ func (t *Tree) Freeze() error { return t.until(unix.SIGSTOP, settled) }
 // Thaw continues every member.
 func (t *Tree) Thaw() error { return Signal(t, unix.SIGCONT) }
 
+// ThawStopped thaws what was frozen to the end. Members of a tree that run get no SIGCONT, which they could
+// catch. Thaw continues those that are about to stop, too.
+func ThawStopped(g Target) error {
+	tree, isTree := g.(*Tree)
+	if !isTree {
+		return g.Thaw()
+	}
+	var stopped []int
+	err := tree.each(func(m proc.Stat) {
+		if m.Stopped() {
+			stopped = append(stopped, m.PID)
+		}
+	})
+	return errors.Join(err, signalMembers(stopped, tree, unix.SIGCONT))
+}
+
 // Kill kills every member until none is found, for 50 ms at most.
 func (t *Tree) Kill() error { return t.until(unix.SIGKILL, empty) }
 

@@ -26,6 +26,7 @@ func onEachBackend(t *testing.T, test func(*testing.T, transparent.Subject)) {
 
 func TestTransparentState(t *testing.T)       { onEachBackend(t, transparent.State) }
 func TestTransparentSignals(t *testing.T)     { onEachBackend(t, transparent.Signals) }
+func TestTransparentEndOfStdin(t *testing.T)  { onEachBackend(t, transparent.EndOfStdin) }
 func TestTransparentBytes(t *testing.T)       { onEachBackend(t, transparent.Bytes) }
 func TestTransparentLastAnswers(t *testing.T) { onEachBackend(t, transparent.LastAnswers) }
 func TestTransparentHolders(t *testing.T)     { onEachBackend(t, transparent.Holders) }

@@ -166,3 +166,17 @@ func Signals(t *testing.T, s Subject) {
 		}
 	}
 }
+
+// EndOfStdin is no signal: after its grace the members get SIGTERM, with SIGCONT for those that are stopped,
+// and they have got nothing before.
+func EndOfStdin(t *testing.T, s Subject) {
+	site := s.Site(t)
+	crew := newCrew(t)
+	line := s.contained("--eof-grace", "100ms", "--term-grace", "infinity").line(crew.line(s)...)
+	c := site.NewClient(site.Unique("client"), []string{"--group"}, line)
+	crew.up(func() string { return escape.Contents(c.Stderr) })
+	delete(crew.pids, "main") // it exits by itself, and leaves the others
+	c.Tell("close")
+	crew.await(func(_ string, got []unix.Signal) bool { return slices.Contains(got, unix.SIGTERM) })
+	crew.want(func(unix.Signal) {}, only([]unix.Signal{unix.SIGTERM, unix.SIGCONT}, "child", "session"))
+}

@@ -103,6 +103,9 @@ func (a *actor) performAs(actions []lifecycle.Action, mainHas bool) {
 		case lifecycle.ThawMembers:
 			_ = a.server.Group.Members().Thaw() // it was removed
 			a.expectEmpty()
+		case lifecycle.ThawStopped:
+			_ = freeze.ThawStopped(a.server.Group.Members()) // it was removed
+			a.expectEmpty()
 		case lifecycle.KillMembers:
 			a.killMembers()
 		case lifecycle.WakeMembers:

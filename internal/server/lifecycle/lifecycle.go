@@ -144,7 +144,8 @@ type Verb int
 
 const (
 	SendSignal  Verb = iota // to every member, and SIGCONT after it
-	ThawMembers             // that were frozen by the guard for the next brain, or by a person
+	ThawMembers             // that were frozen by the guard for the next brain
+	ThawStopped             // members that a person has frozen; those that run get no signal
 	KillMembers             // and report GroupEmptied
 	WakeMembers             // that are idle
 )
@@ -318,7 +319,7 @@ func (l *Lifecycle) because(why causes.Cause) { l.Cause = cmp.Or(l.Cause, why) }
 
 func (l *Lifecycle) beginDraining(e Event, now time.Time) {
 	l.because(causeOf[e])
-	l.do(ThawMembers) // a person may have frozen them, and they get the grace to end
+	l.do(ThawStopped) // they get the grace to end
 	l.unreadUntil = now.Add(policy.UnreadWait)
 	l.drainOrBeginGrace(e, now)
 }
