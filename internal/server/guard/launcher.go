@@ -126,6 +126,9 @@ func (l *Launcher) receiveSignals() {
 	buf := &l.group.buf
 	n := l.Signals.receive(buf)
 	for i := uintptr(0); i < n; i += l.Signals.record {
+		if l.Signals.isOfRuntime(buf, i) {
+			continue
+		}
 		l.passSignal(unix.Signal(buf[i&(uintptr(len(buf))-1)]))
 	}
 	l.reap()

@@ -404,3 +404,35 @@ func TestSignalBeforeABrainRests(t *testing.T) {
 	r.status() // it exits, or a brain kills it
 	r.wantNothing()
 }
+
+// An interrupt of the runtime can be pending when the launcher executes itself. The server does not get it. A
+// SIGURG of the client is passed on.
+func TestAnInterruptOfTheRuntimeIsNotPassedOn(t *testing.T) {
+	runtime.LockOSThread() // it ends with its mask
+	interrupt := uint64(1 << (unix.SIGURG - 1))
+	setMask(&interrupt, nil)
+	s := &Signals{read: interrupt}
+	if e := s.open(); e != 0 {
+		t.Fatal(e)
+	}
+	defer unix.Close(int(s.fd))
+	if err := unix.Tgkill(os.Getpid(), unix.Gettid(), unix.SIGURG); err != nil {
+		t.Fatal(err)
+	}
+	var buf [512]byte
+	n := s.receive(&buf)
+	if n != s.record || !s.isOfRuntime(&buf, 0) {
+		t.Fatalf("%d bytes, % x", n, buf[:16])
+	}
+	got := *(*unix.SignalfdSiginfo)(unsafe.Pointer(&buf))
+	byKill, bySomebody, another := got, got, got
+	byKill.Code = 0 // SI_USER
+	bySomebody.Pid++
+	another.Signo = uint32(unix.SIGUSR1)
+	for name, record := range map[string]unix.SignalfdSiginfo{"by kill(2)": byKill, "by another process": bySomebody, "another signal": another} {
+		*(*unix.SignalfdSiginfo)(unsafe.Pointer(&buf[s.record])) = record
+		if s.isOfRuntime(&buf, s.record) {
+			t.Errorf("%s: it is dropped", name)
+		}
+	}
+}

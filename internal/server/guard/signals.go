@@ -135,13 +135,16 @@ func (s *Signals) giveBack() {
 
 func (s *Signals) launcherMask() uint64 { return s.Client.Blocked | s.read | jobSignals }
 
+// signalfdRecord is the size of struct signalfd_siginfo.
+const signalfdRecord = unsafe.Sizeof([16]uint64{})
+
 // open has the signals reported by a descriptor.
 func (s *Signals) open() (e syscall.Errno) {
 	const quiet = unix.SFD_CLOEXEC | unix.SFD_NONBLOCK
 	addr := uintptr(unsafe.Pointer(&s.read))
 	n, e := sys(unix.SYS_SIGNALFD4, ^uintptr(0), addr, 8, quiet, 0)
-	s.fd = int32(n)                        // -1 for an error
-	s.record = unsafe.Sizeof([16]uint64{}) // struct signalfd_siginfo
+	s.fd = int32(n) // -1 for an error
+	s.record = signalfdRecord
 	return e
 }
 
@@ -152,6 +155,26 @@ func (s *Signals) receive(buf *[512]byte) (size uintptr) {
 		return 0
 	}
 	return n
+}
+
+// isOfRuntime reports whether a record is of the signal by which a Go runtime interrupts its own threads. One
+// that has come when the launcher had blocked all signals for its execve is pending behind that.
+func (s *Signals) isOfRuntime(buf *[512]byte, at uintptr) bool {
+	if s.record != signalfdRecord { // without the sender
+		return false
+	}
+	const byThread = ^uint32(5)    // SI_TKILL, which is -6
+	const codeAt, senderAt = 8, 12 // struct signalfd_siginfo
+	isInterrupt := field(buf, at) == uint32(unix.SIGURG) && field(buf, at+codeAt) == byThread
+	return isInterrupt && field(buf, at+senderAt) == uint32(unix.Getpid())
+}
+
+// field returns a number of 32 bits. All processors of mcpscope have the low byte first.
+func field(buf *[512]byte, at uintptr) (number uint32) {
+	for i := uintptr(4); i > 0; i-- {
+		number = number<<8 | uint32(buf[(at+i-1)&(uintptr(len(buf))-1)])
+	}
+	return number
 }
 
 // stop stops the process by a signal of job control, which is blocked, until the shell continues it.
