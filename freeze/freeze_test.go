@@ -400,6 +400,37 @@ func TestFrozenAndThawed(t *testing.T) {
 	}
 }
 
+// Members that are stopped are continued. The others get no SIGCONT: this shell would exit.
+func TestThawStopped(t *testing.T) {
+	tr, _ := grow(t, `sh -c 'kill -STOP $$' & sh -c 'trap exit CONT; echo; while :; do :; done' & wait`)
+	var stopped int
+	for stopped == 0 {
+		_ = tr.each(func(st proc.Stat) {
+			if st.Stopped() {
+				stopped = st.PID
+			}
+		})
+	}
+	before := members(t, tr)
+	if err := ThawStopped(tr); err != nil {
+		t.Fatal(err)
+	}
+	isStopped := func() bool {
+		st, err := proc.ReadStat(stopped)
+		return err == nil && st.Stopped()
+	}
+	if isStopped() {
+		t.Error("a stopped member was not continued")
+	}
+	running := slices.DeleteFunc(before, func(pid int) bool { return pid == stopped }) // that one exits
+	after := slices.DeleteFunc(members(t, tr), func(pid int) bool { return pid == stopped })
+	slices.Sort(running)
+	slices.Sort(after)
+	if !slices.Equal(after, running) {
+		t.Errorf("members %v, and before %v", after, running)
+	}
+}
+
 func TestAwait(t *testing.T) {
 	tr, _ := grow(t, `sleep 1000 & echo; wait`)
 	if ok, err := AwaitEmpty(tr, time.Now().Add(20*time.Millisecond)); ok || err != nil {
