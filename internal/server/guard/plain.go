@@ -391,7 +391,7 @@ func (p *Plain) fillBirth(signals *Signals) {
 	b.sends = -1
 	n := 0
 	for _, v := range c.Env {
-		if !isOwnVariable(v) {
+		if !isOuterID(v) {
 			p.texts.env[n&(envMost-1)] = v
 			n++
 		}
@@ -427,8 +427,8 @@ func (p *Plain) fillBirth(signals *Signals) {
 	}
 }
 
-// isOwnVariable reports whether a variable is the id of an outer server.
-func isOwnVariable(addr uintptr) bool {
+// isOuterID reports whether a variable is the id of an outer server.
+func isOuterID(addr uintptr) bool {
 	for i := 0; i < len(idVariable); i++ {
 		if **(**byte)(unsafe.Pointer(&addr)) != idVariable[i] {
 			return false
