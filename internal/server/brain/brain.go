@@ -69,7 +69,7 @@ func (b *Brain) Live() {
 		b.actor.publish() // the loop sees whether the turn is over
 		b.handle(b.Loop.Next(b.actor.deadline()))
 		b.actor.perform(b.actor.life.HandleTime(time.Now()))
-		b.actor.checkIdle()
+		b.actor.lookIfDue()
 		b.actor.checkEmpty()
 	}
 	if b.actor.turn.isOver() {

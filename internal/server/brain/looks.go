@@ -128,8 +128,8 @@ func within(rule *idle.Policy) string {
 	return "a server during a call, and delay the answer by a minute"
 }
 
-// checkIdle is for when nothing else has happened. A server that is being stopped is not frozen again.
-func (a *actor) checkIdle() {
+// lookIfDue is for when nothing else has happened. A server that is being stopped is not frozen again.
+func (a *actor) lookIfDue() {
 	if a.life.State > lifecycle.Idle {
 		a.sleeper = nil
 	}
