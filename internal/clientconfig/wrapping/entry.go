@@ -16,14 +16,14 @@ type entry struct {
 // withCommand returns the map that has the command of a server: Cline has that in one more, its transport.
 func withCommand(n *splice.Node) *splice.Node {
 	inner := n.Get("transport")
-	if inner == nil || inner.Kind != splice.Map || find(n).command != nil {
+	if inner == nil || inner.Kind != splice.Map || findCommand(n).command != nil {
 		return n
 	}
 	return inner
 }
 
-// find knows the three shapes: a text and a list beside it, one list, and both in a map of their own.
-func find(n *splice.Node) entry {
+// findCommand knows the three shapes: a text and a list beside it, one list, and both in a map of their own.
+func findCommand(n *splice.Node) entry {
 	e := entry{owner: n}
 	for _, key := range []string{"cmd", "command"} {
 		command := n.Get(key)

@@ -140,7 +140,7 @@ func text(n *splice.Node, keys ...string) string {
 
 func (r Reader) server(name string, n *splice.Node, why string) Server {
 	n = withCommand(n)
-	s := Server{Name: name, entry: find(n)}
+	s := Server{Name: name, entry: findCommand(n)}
 	s.Argv = s.argv()
 	s.Listens = s.command != nil && listens(n)
 	s.Env = environment(s.owner)
@@ -186,8 +186,8 @@ func kind(n *splice.Node, e entry) string {
 	switch {
 	case n.Kind != splice.Map:
 		return "it is no table of settings"
-	case isOfOtherType(n):
-		return fmt.Sprintf("it is of type %q", typeOf(n))
+	case hasOtherTransport(n):
+		return fmt.Sprintf("it is of type %q", transportOf(n))
 	case e.command == nil && hasAddress(n):
 		return "it is remote"
 	case e.command == nil:
@@ -198,15 +198,15 @@ func kind(n *splice.Node, e entry) string {
 
 // listens reports whether a server with a command is reached by HTTP: its type is another, or it has an
 // address.
-func listens(n *splice.Node) bool { return isOfOtherType(n) || hasAddress(n) }
+func listens(n *splice.Node) bool { return hasOtherTransport(n) || hasAddress(n) }
 
-// typeOf returns the transport of a server, or "".
-func typeOf(n *splice.Node) string { return text(n, "type", "transport") }
+// transportOf returns the transport of a server, or "".
+func transportOf(n *splice.Node) string { return text(n, "type", "transport") }
 
-// isOfOtherType reports whether the transport of a server is not its stdin. opencode calls a server with a
-// command local.
-func isOfOtherType(n *splice.Node) bool {
-	t := typeOf(n)
+// hasOtherTransport reports whether the transport of a server is not its stdin. opencode calls a server with
+// a command local.
+func hasOtherTransport(n *splice.Node) bool {
+	t := transportOf(n)
 	return t != "" && t != "stdio" && t != "local"
 }
 
