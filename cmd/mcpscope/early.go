@@ -66,7 +66,8 @@ const (
 	forRuntimeCount = 3
 )
 
-// withOwnVariables adds these.
+// withOwnVariables returns argv, environment and auxiliary vector with the variables of forRuntime first. It
+// returns them as they are if they are too long for vectors.
 func withOwnVariables(argv uintptr, args, env []uintptr) uintptr {
 	all := unsafe.Slice(unsafe.SliceData(env), 1<<27)
 	rest := len(env) + 1
@@ -321,7 +322,8 @@ func (f *file) access(mode uintptr) unix.Errno {
 	return errno
 }
 
-// find is programs.Lookup for a program that there is.
+// find is the raw form of programs.Lookup. If it fails, main searches again,
+// and reports the reason.
 func (f *file) find(command, search string) bool {
 	if strings.Contains(command, "/") {
 		return f.named(command).isProgram()

@@ -180,7 +180,7 @@ func plainSettings(env []uintptr) (search string, graphical, ok bool) {
 	return search, graphical && !hasBrowser, !hasUserFile(home, config)
 }
 
-// addBrowser is withBrowser.
+// addBrowser adds the BROWSER that withBrowser adds.
 func addBrowser() bool {
 	const name = "BROWSER="
 	n := copy(browser[:], name)

@@ -23,7 +23,7 @@ type serverGroup struct {
 
 func (g *serverGroup) populated() bool { return g.payload >= 0 && populated(g.payload, &g.buf) }
 
-// thawAlone is members.thawAlone.
+// thawAlone does what members.thawAlone does, without a descriptor of the file.
 func (g *serverGroup) thawAlone() {
 	if g.payload >= 0 {
 		writeFile(g.payload, freezeFile, '0')
@@ -47,7 +47,7 @@ func (g *serverGroup) openKill() {
 	}
 }
 
-// kill is members.kill.
+// kill does what members.kill does.
 func (g *serverGroup) kill() bool { return writeChar(g.kills, '1') == 0 }
 
 // remove returns false where something keeps the group.

@@ -163,7 +163,7 @@ func (p *Plain) makeID() bool {
 
 func (p *Plain) isManaged() bool { return p.From != page.CgroupDirectory }
 
-// nameDirectories is page.SetDirectories.
+// nameDirectories is the raw form of page.SetDirectories.
 func (p *Plain) nameDirectories(dir []byte) {
 	all := p.page.Directories[:]
 	n := 0
@@ -198,7 +198,7 @@ func (p *Plain) describe() bool {
 	return e == 0 && identify(&s.Client, int(client), &p.buf) && identify(&s.Launcher, own, &p.buf)
 }
 
-// hasOwnProc is proc.Ours.
+// hasOwnProc is the raw form of proc.Ours.
 func hasOwnProc(buf *[512]byte) bool {
 	here := unix.AT_FDCWD
 	addr := uintptr(unsafe.Pointer(buf))
@@ -253,7 +253,7 @@ func identify(i *page.Process, pid int, buf *[512]byte) bool {
 	return field > startTime
 }
 
-// watchClient is client.WatchParent.
+// watchClient is the raw form of client.WatchParent.
 func watchClient(on *page.Page) bool {
 	s := &on.Started
 	kind := fileOf(0, &s.Stdin)
@@ -380,7 +380,7 @@ func (p *Plain) start(l *Launcher) bool {
 	return true
 }
 
-// fillBirth is newBirth.
+// fillBirth is the raw form of newBirth.
 func (p *Plain) fillBirth(signals *Signals) {
 	b := p.birth
 	c := &p.Command
@@ -438,7 +438,7 @@ func isOuterID(addr uintptr) bool {
 	return true
 }
 
-// tag is freeze.Tag.Limit for the id.
+// tag is the raw form of freeze.Tag.Limit, for the tag of the id.
 func (p *Plain) tag(limit *unix.Rlimit) {
 	limitWithoutTag(limit)
 	if limit.Cur == unix.RLIM_INFINITY { // otherwise it is in use
@@ -464,7 +464,7 @@ func (p *Plain) undo(l *Launcher) {
 	closeFD(p.page.Memory)
 }
 
-// initReaps is group.InitReaps.
+// initReaps is the raw form of group.InitReaps.
 func initReaps(on *page.Page, buf *[512]byte) bool {
 	const initial = 0xEFFFFFFC // PROC_PID_INIT_INO: the machine's own
 	if on.Started.Namespace == initial || unix.Getpid() == 1 {

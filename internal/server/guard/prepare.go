@@ -38,7 +38,7 @@ func (p *Preparation) Prefork(payload int) (pid int, errno syscall.Errno) {
 	return int(p.birth.child.pid), errno
 }
 
-// ForkGuard is Fork. The launcher replaces a guard that is killed.
+// ForkGuard does what Fork does, and keeps the guard: the launcher replaces one that is killed.
 func (p *Preparation) ForkGuard(o *Options) (*page.Guard, error) {
 	lasts, err := newLasting(o)
 	if err != nil {

@@ -17,7 +17,7 @@ func (l *lasting) tag() uint64 {
 	return tagOf(&id)
 }
 
-// tagOf is freeze.Tag of an id.
+// tagOf is the raw form of group.TagOf.
 func tagOf(id *[idLength]byte) uint64 {
 	number := uint64(0)
 	for _, c := range id {
