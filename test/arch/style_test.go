@@ -79,12 +79,15 @@ func TestStyle(t *testing.T) {
 	for name := range large {
 		unused[name] = true
 	}
-	for _, p := range product(t) {
+	loaded := product(t)
+	known := namesOf(loaded)
+	for _, p := range loaded {
 		checkSizes(t, p, unused)
 		for _, file := range p.Syntax {
 			checkStatements(t, p, file)
 			checkPlurals(t, p, file)
 			checkDocumented(t, p, file)
+			checkReferences(t, p, file, known)
 		}
 	}
 	for name := range unused {
@@ -260,4 +263,74 @@ func hasOwnType(p *packages.Package, name *ast.Ident) bool {
 	}
 	named, ok := types.Unalias(constant.Type()).(*types.Named)
 	return ok && named.Obj().Pkg() == p.Types
+}
+
+// namesOf has, by the name of a package or an exported type, the names that a comment can refer to behind it and a
+// dot. Types of several packages may have one name.
+func namesOf(loaded []*packages.Package) map[string]map[string]bool {
+	names := map[string]map[string]bool{}
+	add := func(owner, name string) {
+		if names[owner] == nil {
+			names[owner] = map[string]bool{}
+		}
+		names[owner][name] = true
+	}
+	for _, p := range loaded {
+		for _, name := range p.Types.Scope().Names() {
+			add(p.Name, name)
+			declared, isType := p.Types.Scope().Lookup(name).(*types.TypeName)
+			if !isType {
+				continue
+			}
+			var members []string
+			for method := range types.NewMethodSet(types.NewPointer(declared.Type())).Methods() {
+				members = append(members, method.Obj().Name())
+			}
+			if s, ok := structOf(declared.Type()); ok {
+				members = append(members, fieldsOf(s)...)
+			}
+			for _, member := range members {
+				if declared.Exported() {
+					add(name, member)
+				}
+				add(p.Name, member) // group.Make is short for group.ControlGroup.Make
+			}
+		}
+	}
+	return names
+}
+
+// fieldsOf are the names of the fields, with those of embedded structs.
+func fieldsOf(s *types.Struct) (names []string) {
+	for field := range s.Fields() {
+		names = append(names, field.Name())
+		if embedded, ok := structOf(field.Type()); ok && field.Embedded() {
+			names = append(names, fieldsOf(embedded)...)
+		}
+	}
+	return names
+}
+
+// reference is a name in a comment behind that of a type, or an exported one behind that of a package: files of the
+// kernel (cgroup.kill) and tables of a file ([client.NAME]) look similar.
+var reference = regexp.MustCompile(`(?:^|[ (*])(?:([A-Z]\w*)\.(\w+)|([a-z]\w*)\.([A-Z]\w*[a-z]\w*))`)
+
+// otherReferences are names of other programs and libraries.
+var otherReferences = []string{"Node.js", "Process.Kill"}
+
+// checkReferences finds names in comments that were renamed or removed since.
+func checkReferences(t *testing.T, p *packages.Package, file *ast.File, known map[string]map[string]bool) {
+	t.Helper()
+	for _, group := range file.Comments {
+		for _, comment := range group.List {
+			for _, m := range reference.FindAllStringSubmatch(comment.Text, -1) {
+				owner := m[1] + m[3]
+				name := m[2] + m[4]
+				isOurs := known[owner] != nil && !slices.Contains(otherReferences, owner+"."+name)
+				if isOurs && !known[owner][name] {
+					t.Errorf("%s: there is no %s.%s", positionOf(p, comment.Pos()), owner, name)
+				}
+			}
+		}
+	}
 }

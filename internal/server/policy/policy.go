@@ -78,7 +78,7 @@ const (
 	UnreadWait      = 10 * time.Second       // how long unread input may delay the EOF grace
 	AdmitWithin     = 10 * time.Second       // for a start with --min-free: clients give up after 30 to 60 s
 	AdmitEvery      = 100 * time.Millisecond // between two readings of the free memory
-	UnreadEvery     = 50 * time.Millisecond  // see Lifecycle.drain
+	UnreadEvery     = 50 * time.Millisecond  // between two checks for unread input and output
 	IdleWindow      = 10 * time.Second       // without a client, with stdin held open by another
 	IdleCPU         = 20 * time.Millisecond  // less than this in a window is no work
 	ReclaimedWithin = 5 * time.Second        // added to graces after a reclaim
