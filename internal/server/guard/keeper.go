@@ -16,8 +16,8 @@ type guardKeeper struct {
 	guard      page.Guard
 	lasting    lasting
 	announced  int64 // when it was last sent news
-	reactBy    int64 // when a guard that has not reacted is killed, or 0
-	thawAt     int64 // when it may be frozen
+	reactBy    int64 // when a guard that has not reacted is killed; 0 while it need not react
+	thawAt     int64 // when such a guard is thawed and continued next, as it may be frozen or stopped
 	thawed     bool  // it was thawed since it has to react
 	retryAt    int64 // when a guard is forked that could not be forked before, or 0
 	replacedAt int64 // when the last one was forked in the place of another
@@ -71,23 +71,15 @@ func (k *guardKeeper) remindAt() int64 {
 	return max(step, k.announced) + remindAfter
 }
 
-// check does what is due by these times:
+// check has the guard react to news, or remind it of the news if it has reacted and a step of a stop is late.
 //
-//	reactBy   is set while the guard has to react: when it is killed
-//	thawAt    before that, again and again: when it is thawed and continued
-//	remindAt  while reactBy is 0: when it is sent news once more
-//
-// A guard has reacted when it has read all news and, once, has called the brain that settles the start,
-// without which no manager knows the server. A traced one does not run after SIGCONT, and one that was frozen
-// runs after a thaw. A member may freeze it again.
+// A guard has reacted when it has read all news and has called the brain that settles the start, which a
+// guard does once: without that no manager knows the server.
 func (k *guardKeeper) check(g *serverGroup) {
 	at := now()
-	if k.reactBy == 0 {
-		remindAt := k.remindAt()
-		if remindAt != 0 && at >= remindAt {
-			g.thawGuard()
-			k.announce()
-		}
+	hasToReact := k.reactBy != 0
+	if !hasToReact {
+		k.remind(g, at)
 		return
 	}
 	hasRead := k.page.ByGuard.NewsRead == k.page.ByLauncher.News
@@ -96,9 +88,9 @@ func (k *guardKeeper) check(g *serverGroup) {
 	switch {
 	case hasReacted:
 		k.reactBy = 0
-	case settlesLater:
+	case settlesLater: // it has until then to call that brain
 		k.expect(k.page.ByBrain.CallBrainAt)
-	case k.thawed && at >= k.reactBy:
+	case k.thawed && at >= k.reactBy: // neither a thaw nor SIGCONT has helped: it may be traced
 		k.reactBy = 0
 		signalBy(k.guard.PIDFD, unix.SIGKILL)
 	case at >= k.thawAt:
@@ -106,7 +98,17 @@ func (k *guardKeeper) check(g *serverGroup) {
 	}
 }
 
-// thawAgain thaws and continues a guard that has not reacted yet.
+// remind sends the news once more when that is due.
+func (k *guardKeeper) remind(g *serverGroup, at int64) {
+	due := k.remindAt()
+	if due != 0 && at >= due {
+		g.thawGuard()
+		k.announce()
+	}
+}
+
+// thawAgain thaws and continues a guard that has not reacted yet. This repeats: a member may freeze or stop
+// the guard again.
 func (k *guardKeeper) thawAgain(g *serverGroup, at int64) {
 	if !k.thawed { // this process may have been frozen, too
 		k.reactBy = at + startWithin
