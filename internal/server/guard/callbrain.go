@@ -78,7 +78,7 @@ func (c *brainCall) deadline(on *page.Page) int64 {
 	return limit
 }
 
-// announce has a brain that there is read the page. A member may have stopped it.
+// announce has the brain read the page, if one runs. A member may have stopped that.
 func (c *brainCall) announce() {
 	if !c.isRunning() {
 		return

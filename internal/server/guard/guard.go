@@ -138,13 +138,13 @@ func (g *serverGuard) leaveOrEnd() {
 	g.endWithoutBrain()
 }
 
-// happened writes the time of an event. A brain that there is reads it.
+// happened writes the time of an event to the page, and has a brain read it, if one runs.
 func (g *serverGuard) happened(event int) {
-	g.page.ByGuard.Happened[event&7] = now()
+	g.page.ByGuard.Happened[event&(page.EventsRoom-1)] = now()
 	if event != page.LauncherDied { // launcherDied has just frozen the members, until a brain runs
 		g.rouse()
 	}
-	if g.brain.isRunning() { // otherwise callBrain does so
+	if g.brain.isRunning() { // otherwise callBrain continues the launcher
 		continueLauncher(g.page)
 	}
 	g.brain.announce()
@@ -225,7 +225,7 @@ func (g *serverGuard) receiveSignals() {
 	g.brain.reap()
 }
 
-// finish ends the guard when nothing is left, with the brain that there may be.
+// finish ends the guard when nothing of the server is left, and kills its brain, if one runs.
 func (g *serverGuard) finish() {
 	if !g.page.ByBrain.Start.Sweeping {
 		g.brain.kill(finishedWithin)
@@ -280,7 +280,8 @@ func (g *serverGuard) callBrain() {
 	if g.needsStop() {
 		g.endWithoutBrain()
 	}
-	// Nothing that the server's end depends on.
+	// The end of the server does not depend on this brain, so the next try can wait. Without a brain, nothing
+	// looks after an idle server.
 	if g.page.ByBrain.Phase == page.Idle {
 		g.thawIdle()
 		g.page.ByBrain.Phase = page.Running

@@ -43,7 +43,7 @@ func (v *guardEvents) watchClient(on *page.Page, launcher, signals int32) {
 
 // watchEnd leaves out an event that the guard before has seen.
 func (v *guardEvents) watchEnd(on *page.Page, event int, fd int32) {
-	if on.ByGuard.Happened[event&7] == 0 {
+	if on.ByGuard.Happened[event&(page.EventsRoom-1)] == 0 {
 		v.polls[(pollStdin+event)&(pollCount-1)].Fd = fd
 	}
 }

@@ -140,15 +140,16 @@ const SignalsMost = 16
 // Seen are the guard's fields.
 type Seen struct {
 	GuardPID   int32
-	Payload    int32    // directory of the group, in guard and brains; the lock on it is the guard's too
-	Generation uint32   // of brains, guards and watchers: a brain that finds another number was replaced
-	NewsRead   uint32   // set to Launched.News
-	Continues  uint32   // counts the SIGCONT to the launcher, which the main process does not get
-	Happened   [8]int64 // by event, of which there are Events
-	Strayed    bool     // the guard is not in the scope, where the one before was
-	Roused     bool     // the guard has thawed members that were idle
-	InputCame  bool     // for that reason
-	Over       bool     // nothing is left, or nothing that could be ended
+	Payload    int32  // directory of the group, in guard and brains; the lock on it is the guard's too
+	Generation uint32 // of brains, guards and watchers: a brain that finds another number was replaced
+	NewsRead   uint32 // set to Launched.News
+	Continues  uint32 // counts the SIGCONT to the launcher, which the main process does not get
+	// Happened has a time for each event.
+	Happened  [EventsRoom]int64
+	Strayed   bool // the guard is not in the scope, where the one before was
+	Roused    bool // the guard has thawed members that were idle
+	InputCame bool // for that reason
+	Over      bool // nothing is left, or nothing that could be ended
 }
 
 // Events whose time the guard writes to Seen.Happened. They happen once.
@@ -161,6 +162,9 @@ const (
 	StopRequested
 	Events
 )
+
+// EventsRoom is a power of two from Events on, so that a mask bounds an index: raw code can't panic.
+const EventsRoom = 8
 
 // Decided are a brain's fields. While there is no brain the guard writes Phase and CallBrainAt, and
 // BrainReactsBy for the brain that it starts.
