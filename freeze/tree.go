@@ -108,7 +108,7 @@ func (t *Tree) mayHave(pid int) bool {
 	if t.Owner == os.Getuid() {
 		return true
 	}
-	owned, _ := owns(t.Owner, pid) // not, if it can't be read
+	owned, _ := owns(t.Owner, pid) // false, if it can't be read
 	return owned
 }
 

@@ -165,7 +165,7 @@ const (
 // expectEmpty is for a group that may be empty soon: it waits for a moment, and the next check comes at once.
 func (a *actor) expectEmpty() (isEmpty bool) {
 	members := a.server.Group.Members()
-	isEmpty, _ = freeze.AwaitEmpty(members, time.Now().Add(emptyWithin)) // not, if it can't be read
+	isEmpty, _ = freeze.AwaitEmpty(members, time.Now().Add(emptyWithin)) // false, if it can't be read
 	a.emptyCheckPause = emptyCheckFirst
 	a.emptyCheckAt = time.Now()
 	return isEmpty || a.server.isChildlessTree()

@@ -168,11 +168,11 @@ func (g *ControlGroup) Figures() (f protocol.Figures) {
 	return f
 }
 
-// killedByOOMD: systemd-oomd counts its kills of a group in an attribute, and begins with that. It kills
-// groups without others in them, or with memory.oom.group.
+// killedByOOMD reports whether systemd-oomd has killed the group. It counts its kills in an attribute, before
+// it kills. It chooses groups that have no groups in them, or have memory.oom.group set.
 func (g *ControlGroup) killedByOOMD() bool {
 	for _, at := range []*cgroup.Group{g.Payload, g.Top()} {
-		if _, counted, _ := at.Attr("user.oomd_ooms"); counted { // not, if it can't be read
+		if _, counted, _ := at.Attr("user.oomd_ooms"); counted { // false, if it can't be read
 			return true
 		}
 	}

@@ -13,7 +13,7 @@ import (
 const (
 	lookMost   = time.Minute            // between two checks of a server that runs
 	silentFor  = 10 * time.Second       // without a byte read
-	cpuRate    = 100 * time.Millisecond // per minute: timers use up to 50, a browser 200 and more
+	cpuRate    = 100 * time.Millisecond // per minute: timers use up to 50 ms, a browser 200 ms and more
 	cpuLeast   = 2 * time.Millisecond   // for short times, in which a freeze itself counts
 	ownRate    = 6 * time.Second        // per minute, of an agent: an idle one uses up to 1.6 s
 	ownLeast   = 100 * time.Millisecond // as cpuLeast
@@ -102,6 +102,8 @@ type Policy struct {
 
 // thaw is about the last thaw, and the next one.
 type thaw struct {
+	// nextIsBreath: the server may run for a moment without an event, since it may be in a call in which it
+	// waits quietly.
 	nextIsBreath bool
 	wasForInput  bool
 	probation    probation // after the last one

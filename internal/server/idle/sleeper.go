@@ -29,7 +29,7 @@ const (
 // Note describes a server that is frozen whenever it is idle.
 type Note struct {
 	Since  int64  // frozen, Unix time in nanoseconds; 0 while it runs
-	Wakes  int    // by events, since its start
+	Wakes  int    // how often an event has woken it since its start, without breaths
 	Before uint64 // bytes of memory before the last reclaim; 0 is unknown
 }
 
@@ -42,7 +42,7 @@ func ReadNote(payload *cgroup.Group) (n Note) {
 
 // Held reports whether a person has frozen the payload.
 func Held(payload *cgroup.Group) bool {
-	_, held, _ := payload.Attr(AttrHeld) // not, if it can't be read
+	_, held, _ := payload.Attr(AttrHeld) // false, if it can't be read
 	return held
 }
 
@@ -72,7 +72,7 @@ func (s *Sleeper) Freeze() bool {
 // Thaw leaves members frozen that a person has frozen.
 func (s *Sleeper) Thaw() {
 	if !Held(s.Group.Payload) {
-		_ = s.Group.Payload.ThawAlone() // gone is as good
+		_ = s.Group.Payload.ThawAlone() // it was removed
 	}
 }
 
@@ -92,15 +92,16 @@ func (s *Sleeper) MarkFrozen(now time.Time) {
 // isAgent reports whether the server is on a terminal.
 func (s *Sleeper) isAgent() bool { return s.Policy.IsAgent }
 
-// Wake thaws an idle server, for a breath or an event: input, or another one.
-func (s *Sleeper) Wake(now time.Time, input bool) {
-	if !s.Policy.thaw.nextIsBreath { // written before the server can answer, so that no view is wrong
+// Wake thaws an idle server, for a breath or for an event. hasInput reports that the event is input.
+func (s *Sleeper) Wake(now time.Time, hasInput bool) {
+	isBreath := s.Policy.thaw.nextIsBreath
+	if !isBreath { // written before the server can answer, so that no view is wrong
 		s.note.Wakes++
 		s.writeNote(0)
 	}
 	s.Thaw()
-	isCounted := !s.Policy.thaw.nextIsBreath && !s.isAgent()
-	s.Policy.Thawed(now, input && isCounted)
+	usageHasInput := !s.isAgent() // of an agent, Usage counts only its servers' input
+	s.Policy.Thawed(now, hasInput && usageHasInput && !isBreath)
 }
 
 func (s *Sleeper) writeNote(since int64) {
