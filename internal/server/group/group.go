@@ -422,15 +422,16 @@ func (g *ControlGroup) RecordRequest() {
 	}
 }
 
-// AskToStop is for a server of a gateway, whose guard can't be asked for one of them. The brain reads the
-// cause when the group was frozen or thawed. As soon as it stops the server it thaws the group itself, so a
-// freeze that is never seen is no failure.
+// AskToStop requests the stop of one server of a gateway. All of them have one guard, so a signal to that
+// could not name the server. Instead the request is an attribute of the group, and an event of the group has
+// the brain read it: a freeze changes cgroup.events, which the brain polls.
 func (g *ControlGroup) AskToStop() error {
 	if err := g.Payload.SetAttr(attrEnding, string(causes.StopRequested)); err != nil {
 		return proc.IgnoreGone(fmt.Errorf("request a stop: %w", err))
 	}
+	// A brain that has read the request thaws the group, so it is no failure if the freeze is never seen.
 	frozen := false
-	for try := 0; try < 100 && !frozen; try++ { // on a busy machine
+	for try := 0; try < 100 && !frozen; try++ { // a busy machine freezes late
 		frozen = freeze.Freeze(g.Payload)
 	}
 	return proc.IgnoreGone(g.Payload.Thaw())

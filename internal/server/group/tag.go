@@ -95,7 +95,7 @@ func (g *ControlGroup) Tagged() *freeze.Tree {
 	return &freeze.Tree{Tag: TagOf(g.ID), Owner: g.Owner(), Spare: inAnotherGroup(g.Top())}
 }
 
-// Owner is the user that made the group, or -1, which owns no process.
+// Owner returns the user that made the group, or -1 if that is unknown. No process is owned by -1.
 func (g *ControlGroup) Owner() int {
 	if g.IsTree() {
 		return os.Getuid()
