@@ -25,17 +25,20 @@ var limitKeys = []string{"memory-max", "cpu-max", "pids-max", "set"}
 func (c *FileSettings) Limits() []PlacedLimit {
 	var limits []PlacedLimit
 	for i, v := range c.values {
-		isLater := func(other FileValue) bool { return other.key == v.key && other.pattern == v.pattern }
-		if !slices.Contains(limitKeys, v.key) || slices.ContainsFunc(c.values[i+1:], isLater) {
+		overrides := func(later FileValue) bool { return later.key == v.key && later.pattern == v.pattern }
+		if !slices.Contains(limitKeys, v.key) || slices.ContainsFunc(c.values[i+1:], overrides) {
 			continue
 		}
-		own := Defaults()
-		own.FromFile(map[string]FileValue{v.key: v})
-		all := Defaults()
-		all.FromFile(c.For(v.pattern))
-		for _, limit := range own.Limits.Files {
+		fromValue := Defaults()
+		fromValue.FromFile(map[string]FileValue{v.key: v})
+		// A server that is called like the section: a pattern matches itself.
+		ofServer := Defaults()
+		ofServer.FromFile(c.For(v.pattern))
+		for _, limit := range fromValue.Limits.Files {
 			limits = append(limits, PlacedLimit{
-				Limit: limit, Place: fmt.Sprintf("%s:%d", v.File, v.Line), MayFail: all.Limits.BestEffort,
+				Limit:   limit,
+				Place:   fmt.Sprintf("%s:%d", v.File, v.Line),
+				MayFail: ofServer.Limits.BestEffort,
 			})
 		}
 	}
