@@ -174,7 +174,7 @@ func (s *snapshot) add(pid int) {
 	if len(argv) < 2 {
 		return
 	}
-	isWatcher := len(argv) == 6 && argv[0] == programs.Runner && argv[1] == early.WatchCommand
+	watcher, isWatcher := gateway.ParseWatcher(argv)
 	comm, _ := proc.Comm(pid) // "", if it has exited
 	isGuard := comm == early.GuardName && argv[1] == "gateway"
 	if !isWatcher && !isGuard {
@@ -186,13 +186,15 @@ func (s *snapshot) add(pid int) {
 	if errStat != nil || errStatus != nil || errGroup != nil { // it has exited
 		return
 	}
-	p := process{UID: status.UID[0], Group: group, ReapedChild: stat.ChildFaults > 0}
+	p := process{UID: status.UID[0], Group: group}
 	if isGuard {
+		p.ReapedChild = stat.ChildFaults > 0 // page faults of children that it has waited for
 		s.guards = append(s.guards, p)
 		return
 	}
-	if gateway := gateway.FindGateway(pid, argv[2]); gateway > 0 {
-		p.GatewayGroup, _ = proc.ReadCgroup(gateway) // "", if the gateway has ended
+	gatewayPID := gateway.FindGateway(pid, watcher.PID)
+	if gatewayPID > 0 {
+		p.GatewayGroup, _ = proc.ReadCgroup(gatewayPID) // "", if the gateway has ended
 	}
 	p.ReadOnly = cgroupsAreReadOnly(pid)
 	p.HasTrees = comm == names.WatcherOfTrees

@@ -95,21 +95,21 @@ func List(users group.Users) (found []Running) {
 
 // readWatcher returns the gateway of a watcher of these users. It returns false for any other process.
 func readWatcher(pid int, users group.Users) (gateway Running, isWatcher bool) {
-	argv := arguments(pid)
-	if len(argv) != 6 || argv[0] != "mcpscope" || argv[1] != early.WatchCommand {
+	written, ok := ParseWatcher(arguments(pid))
+	if !ok {
 		return Running{}, false
 	}
 	status, err := proc.ReadStatus(pid) // its directory is root's: it keeps tracers off
 	if err != nil || !users.Include(status.UID[0]) {
 		return Running{}, false
 	}
-	number := FindGateway(pid, argv[2])
+	number := FindGateway(pid, written.PID)
 	if number == 0 {
 		return Running{}, false
 	}
-	gateway = Running{Name: nameOf(number, argv[3]), PID: number, Watcher: pid}
+	gateway = Running{Name: nameOf(number, written.Name), PID: number, Watcher: pid}
 	if status.Nested {
-		gateway.self = identityIn(pid, argv[2])
+		gateway.self = identityIn(pid, written.PID)
 		return gateway, true
 	}
 	dir, err := openGroupOf(pid)
@@ -120,6 +120,22 @@ func readWatcher(pid int, users group.Users) (gateway Running, isWatcher bool) {
 	gateway.Notices = readNotices(dir, number)
 	gateway.Name = cmp.Or(gateway.Name, gateway.Notices.Name) // it has ended
 	return gateway, true
+}
+
+// WatcherArguments are the gateway of a watcher, as the command line of the watcher has it.
+type WatcherArguments struct {
+	PID  string // in the pid namespace of the watcher
+	Name string
+}
+
+// ParseWatcher returns false for the command line of any other program. See guarding.fork: the guard adds the
+// descriptors of page and socket.
+func ParseWatcher(argv []string) (w WatcherArguments, ok bool) {
+	const words = 6
+	if len(argv) != words || argv[0] != "mcpscope" || argv[1] != early.WatchCommand {
+		return WatcherArguments{}, false
+	}
+	return WatcherArguments{PID: argv[2], Name: argv[3]}, true
 }
 
 // FindGateway returns the pid of a watcher's gateway, 0 for none. written is the number on the watcher's
