@@ -57,11 +57,11 @@ func beginRun(args, env []uintptr) bool {
 	if len(command) == 0 || plain.Policy.IdleFreeze != 0 && onTerminal {
 		return false
 	}
-	search, graphical, ok := plainSettings(env)
+	search, needsBrowser, ok := plainSettings(env)
 	if !ok || !choosePlace() || runsEngine(command) {
 		return false
 	}
-	if graphical && plain.From != page.CgroupDirectory && !addBrowser() {
+	if needsBrowser && plain.From != page.CgroupDirectory && !addBrowser() {
 		return false
 	}
 	if !standardAreOpen() || !found.find(text(command[0]), search) {
@@ -160,14 +160,16 @@ func plainDuration(value string) (ns int64, ok bool) {
 	return ns * unit, true
 }
 
-// plainSettings returns PATH, and whether the login session is graphical without a BROWSER, if there are no
-// settings.
-func plainSettings(env []uintptr) (search string, graphical, ok bool) {
+// plainSettings reads PATH (search), and whether withBrowser would add a BROWSER in a place with a manager.
+// It returns ok false if there are settings, in variables or in a file: main reads them.
+func plainSettings(env []uintptr) (search string, needsBrowser, ok bool) {
 	var home, config string
+	graphical := false
 	hasBrowser := false
-	for i := len(env) - 1; i >= 0; i-- { // of two the first counts
+	for i := len(env) - 1; i >= 0; i-- { // the first variable of a name counts, so it is read last
 		v := text(env[i])
-		if strings.HasPrefix(v, "MCPSCOPE_") && !strings.HasPrefix(v, "MCPSCOPE_ID=") {
+		isOuterID := strings.HasPrefix(v, "MCPSCOPE_ID=") // of an outer server: no setting
+		if strings.HasPrefix(v, "MCPSCOPE_") && !isOuterID {
 			return "", false, false
 		}
 		value(&search, v, "PATH=")
