@@ -38,7 +38,7 @@ const OOMGroup = "memory.oom.group"
 
 // Limits are the limits of a group, and how strictly they are applied.
 type Limits struct {
-	Files      []Limit // one for a file
+	Files      []Limit // at most one for each file
 	BestEffort bool    // the server may start without a limit that fails
 }
 

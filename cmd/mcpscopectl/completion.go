@@ -30,9 +30,9 @@ func servers(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirecti
 	return words(nameAndIDOf)
 }
 
-// serversAndSessions completes the names and ids of both.
+// serversAndSessions completes the names and ids of the caller's servers and sessions.
 func serversAndSessions(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	sessions, _ := (&selection.Filter{}).ListSessions() // what can be seen can be completed
+	sessions, _ := (&selection.Filter{}).ListSessions() // an error leaves some out: the others help
 	defer selection.CloseSessions(sessions)
 	var ofSessions []string
 	for _, s := range sessions {
@@ -48,11 +48,12 @@ func clientNames(*cobra.Command, []string, string) ([]string, cobra.ShellCompDir
 	return words(func(s *fleet.Listed) []string { return []string{s.Client.Name} })
 }
 
-// words completes the harmless ones of those that wordsOf returns for the servers of the caller, and of more.
+// words completes the words that wordsOf returns for each server of the caller, and more. It leaves out words
+// that a shell could take for something else.
 func words(
 	wordsOf func(*fleet.Listed) []string, more ...string,
 ) ([]string, cobra.ShellCompDirective) {
-	listed, _ := (&selection.Filter{}).List() // as above
+	listed, _ := (&selection.Filter{}).List() // an error leaves some out
 	defer selection.Close(listed)
 	words := more
 	for _, s := range listed {

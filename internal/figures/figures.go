@@ -24,7 +24,7 @@ type CPU struct {
 	Throttled *float64 `json:"throttled_seconds,omitempty"` // with a limit; nil without the cpu controller
 }
 
-// Memory is charged to a group, in bytes.
+// Memory is the memory that is charged to a group, in bytes.
 type Memory struct {
 	Anonymous uint64  `json:"anonymous_bytes"`
 	Files     uint64  `json:"file_bytes"`           // cached pages of files, and shared memory

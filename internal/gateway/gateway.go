@@ -200,7 +200,7 @@ func (g *Gateway) watched(session string, hasTrees bool) error {
 	errno = watch.Go(listener, -1)
 	_ = unix.Close(listener) // the guard has it; if that was killed, the execve fails with ENOSYS
 	if errno != 0 {
-		_ = unix.Close(watch.Sock) // as above
+		_ = unix.Close(watch.Sock) // the guard ends with it
 		return fmt.Errorf("begin to watch: the guard: %w", errno)
 	}
 	err = g.exec()

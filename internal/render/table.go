@@ -20,7 +20,7 @@ const (
 // WriteTable prints a table, whose first row has the heads. A terminal gets clipped lines.
 func WriteTable(out io.Writer, rows [][]string) { writeLines(out, layout(rows, cli.WidthOf(out))) }
 
-// writeLines writes once: a thousand servers are not a thousand writes. Without lines it writes nothing.
+// writeLines makes one Write of all lines, which may be thousands. Without lines it writes nothing.
 func writeLines(out io.Writer, lines []string) {
 	fmt.Fprint(out, strings.Join(append(lines, ""), "\n"))
 }

@@ -40,9 +40,9 @@ func New(id, path, format string, servers []string) Client {
 
 // pattern is where files of a client may be.
 type pattern struct {
-	variable string // of the environment, which has the directory
-	base     string // the directory if that is not set; "~" is the home; "" a project's
-	glob     string
+	variable string // the environment variable that has the directory, or ""
+	base     string // the directory where that is not set: an absolute path, one below "~", or project
+	glob     string // of the files, below the directory
 	places   []wrapping.Place
 	readOnly string        // why it must not be edited
 	format   splice.Format // "" for that of the file's name

@@ -22,7 +22,11 @@ func withCommand(n *splice.Node) *splice.Node {
 	return inner
 }
 
-// findCommand knows the three shapes: a text and a list beside it, one list, and both in a map of their own.
+// findCommand finds the command of a server in each shape that clients have for it. The key can be cmd, too.
+//
+//	"command": "npx", "args": ["-y", "server"]
+//	"command": ["npx", "-y", "server"]
+//	"command": {"path": "npx", "args": ["-y", "server"]}
 func findCommand(n *splice.Node) entry {
 	e := entry{owner: n}
 	for _, key := range []string{"cmd", "command"} {

@@ -127,7 +127,7 @@ func (r Reader) serversIn(n *splice.Node, why string) []Server {
 	return servers
 }
 
-// text returns the first text below one of the keys, or "".
+// text returns the value of the first of the keys that has a text, or "".
 func text(n *splice.Node, keys ...string) string {
 	for _, key := range keys {
 		v := n.Get(key)
@@ -200,11 +200,10 @@ func kind(n *splice.Node, e entry) string {
 // address.
 func listens(n *splice.Node) bool { return hasOtherTransport(n) || hasAddress(n) }
 
-// transportOf returns the transport of a server, or "".
 func transportOf(n *splice.Node) string { return text(n, "type", "transport") }
 
-// hasOtherTransport reports whether the transport of a server is not its stdin. opencode calls a server with
-// a command local.
+// hasOtherTransport reports whether the transport of a server is not its stdin. opencode has the type local
+// for servers with a command.
 func hasOtherTransport(n *splice.Node) bool {
 	t := transportOf(n)
 	return t != "" && t != "stdio" && t != "local"

@@ -18,7 +18,7 @@ var directory = "/run/systemd/journal"
 // ErrNoJournal: this host has no journal.
 var ErrNoJournal = errors.New("there is no systemd journal here")
 
-// Priority is that of syslog(3).
+// Priority is a level of syslog(3).
 type Priority int
 
 const (

@@ -288,7 +288,8 @@ func (v *view) ask(q question) {
 	v.asked = q
 }
 
-// lines returns the content of a terminal of that size; if it is very low, the last lines.
+// lines returns the content of a terminal of that size. If the height is too small for all lines, it returns
+// the last ones.
 func (v *view) lines(width, height int) []string {
 	const lastLine = 1
 	above := max(height-lastLine, 2) // at least the summary and the heads

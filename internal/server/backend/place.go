@@ -155,7 +155,7 @@ func (p Place) AboveServer() *cgroup.Group {
 	return found
 }
 
-// CanTake reports why there can be no group for a process that runs.
+// CanTake returns an error if there can be no group for a process that runs already.
 func (p Place) CanTake() error {
 	if p.isTree() {
 		return group.CanTag()

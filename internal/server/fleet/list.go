@@ -44,7 +44,7 @@ type Listed struct {
 	Group    string
 	Unit     string    // the scope's, "" if systemd does not know of it
 	Launcher int       // a pid, 0 without such a process
-	Guard    int       // as Launcher
+	Guard    int       // a pid, 0 without such a process
 	Started  time.Time // zero if unknown
 	Idle     idle.Note
 

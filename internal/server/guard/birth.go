@@ -23,7 +23,7 @@ type MainProcess struct {
 	NoFile    unix.Rlimit // RLIMIT_NOFILE: the runtime has raised the launcher's
 	Locks     unix.Rlimit // RLIMIT_LOCKS, the tag
 	Signals   ClientSignals
-	Stderr    int // descriptor 2; 0: the launcher's
+	Stderr    int // the descriptor that becomes 2; 0 keeps the launcher's
 	// Death is the signal at the death of the launcher (PR_SET_PDEATHSIG): the one that the client has set
 	// for the launcher, or 0.
 	Death int

@@ -83,7 +83,7 @@ func (l *Launcher) begin(main int32, e syscall.Errno) {
 	l.keeper.announce()
 }
 
-// waits reports whether there is something to wait for.
+// waits returns false when the main process could not be forked, or when l.end says how this process ends.
 func (l *Launcher) waits() bool {
 	return l.page.ByLauncher.FailedStep != page.StepFork && l.end == NotEnded
 }

@@ -164,7 +164,7 @@ func (l *lasting) forkOnce(on *page.Page, gate *Gate, replaces bool) (g page.Gua
 		p.child.unmap()
 	}
 	closeFD(ends[1])
-	if e != 0 { // a guard that there is nevertheless ends with its socket
+	if e != 0 { // if a guard was forked nevertheless, it ends with its socket
 		closeFD(ends[0])
 		closeFD(int32(g.PIDFD))
 		g.Sock = -1

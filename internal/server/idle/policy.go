@@ -16,7 +16,7 @@ const (
 	cpuRate    = 100 * time.Millisecond // per minute: timers use up to 50 ms, a browser 200 ms and more
 	cpuLeast   = 2 * time.Millisecond   // for short times, in which a freeze itself counts
 	ownRate    = 6 * time.Second        // per minute, of an agent: an idle one uses up to 1.6 s
-	ownLeast   = 100 * time.Millisecond // as cpuLeast
+	ownLeast   = 100 * time.Millisecond // of an agent, for short times
 	breathEach = time.Minute            // a call that waits quietly is answered after that
 	breathFor  = 250 * time.Millisecond
 	breathCPU  = 20 * time.Millisecond

@@ -267,7 +267,7 @@ func (m *making) openDirectories(above *cgroup.Group) error {
 
 func (m *making) closeDirectories() {
 	_ = unix.Close(int(m.server.Page.FD.Leaf))   // a directory, or -1
-	_ = unix.Close(int(m.server.Page.FD.Parent)) // as well
+	_ = unix.Close(int(m.server.Page.FD.Parent)) // a directory, or -1
 }
 
 // prefork starts the main process, which waits for its group.

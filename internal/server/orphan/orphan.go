@@ -32,7 +32,7 @@ const (
 	// that stays unclear is an orphan.
 	Unclear
 	// LauncherAlone: no guard acts, and the launcher lives. If the launcher runs it forks another guard, or
-	// continues the one that there is. A member may have stopped it.
+	// continues the one that it has. A member may have stopped the launcher.
 	LauncherAlone
 	// Suspect: it is an orphan, unless the locks of the host show a keeper. The census has no locks.
 	Suspect

@@ -97,7 +97,7 @@ func (r *Report) Write(fd int) {
 	line = append(line, '\n')
 	const small = 4096 // PIPE_BUF: a pipe that is writable has room for that (pipe(7))
 	if len(line) <= small && linux.AwaitUntil(time.Now(), fd, unix.POLLOUT) {
-		_, _ = unix.Write(fd, line) // as below
+		_, _ = unix.Write(fd, line) // no process is left for an error
 		return
 	}
 	written := make(chan struct{})

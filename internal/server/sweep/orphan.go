@@ -199,9 +199,10 @@ func removeNeverArmed(g *group.ControlGroup) error {
 type Reason string
 
 const (
-	// Abandoned: launcher and guard of an orphan are dead or halted, and a member can keep them so.
+	// Abandoned: launcher and guard are dead, or halted. There is no wait for those that are halted: a member
+	// can halt them again.
 	Abandoned Reason = "neither its launcher nor a guard looked after it"
-	// NotStopped: they may live, and have not acted.
+	// NotStopped: launcher or guard may live, and have not stopped the server.
 	NotStopped Reason = "it had not ended in time after a request to stop"
 )
 
