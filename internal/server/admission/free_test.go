@@ -87,7 +87,7 @@ func TestWaitEndsWithoutAClient(t *testing.T) {
 		t.Error("it ended while stdin was open")
 	}
 	_ = write.Close() // a pipe
-	err = w.In(nil, nil)
+	err = w.UntilFree(nil, nil)
 	if !errors.Is(err, ErrClientExited) || !Refused(err) {
 		t.Errorf("%v", err)
 	}

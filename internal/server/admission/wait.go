@@ -55,12 +55,12 @@ type Wait struct {
 	began time.Time // zero before it waits
 }
 
-// In waits until MinFree is free for a server in a group in above; see ReadFree. All calls together have
-// policy.AdmitWithin.
+// UntilFree waits until MinFree is free for a server in a group in above; see ReadFree. All calls together
+// have policy.AdmitWithin.
 //
 // The kernel reports when memory becomes scarce (memory.events, PSI), and has no event for memory that
 // becomes free. So the figures are read again each policy.AdmitEvery.
-func (w *Wait) In(root, above *cgroup.Group) error {
+func (w *Wait) UntilFree(root, above *cgroup.Group) error {
 	for {
 		free, err := ReadFree(root, above)
 		if err != nil || free.Bytes >= w.MinFree {

@@ -178,7 +178,7 @@ func (m *making) awaitMemory(wait *admission.Wait, p backend.Place) error {
 		}
 		return nil
 	}
-	err := wait.In(p.Root, above)
+	err := wait.UntilFree(p.Root, above)
 	if waited := wait.Waited(); err == nil && waited > 0 {
 		m.server.Note("waited for free memory: " + waited.Round(policy.AdmitEvery).String())
 	}
