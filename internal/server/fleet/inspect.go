@@ -42,12 +42,13 @@ func (s *Listed) Tree() ([]Member, error) {
 	return treeOf(pids), nil
 }
 
-// treeOf leaves out processes that have ended.
+// treeOf returns the processes in the order of their trees, each with its depth. It leaves out processes that
+// have ended.
 func treeOf(pids []int) []Member {
 	slices.Sort(pids)
-	var found []Member
+	var members []Member
 	below := map[int][]Member{}
-	known := map[int]bool{}
+	isMember := map[int]bool{}
 	for _, pid := range pids {
 		st, err := proc.ReadStat(pid)
 		if err != nil {
@@ -58,21 +59,22 @@ func treeOf(pids []int) []Member {
 			Memory:  proc.ReadMemory(pid).Resident,
 			Command: cmp.Or(proc.Cmdline(pid, protocol.CommandMost), "["+st.Comm+"]"),
 		}
-		found = append(found, m)
-		known[pid] = true
+		members = append(members, m)
+		isMember[pid] = true
 		below[m.PPID] = append(below[m.PPID], m)
 	}
-	var all []Member
-	var add func(some []Member, depth int)
-	add = func(some []Member, depth int) {
-		for _, m := range some {
+	var ordered []Member
+	var addTrees func(roots []Member, depth int)
+	addTrees = func(roots []Member, depth int) {
+		for _, m := range roots {
 			m.Depth = depth
-			all = append(all, m)
-			add(below[m.PID], depth+1)
+			ordered = append(ordered, m)
+			addTrees(below[m.PID], depth+1)
 		}
 	}
-	add(slices.DeleteFunc(found, func(m Member) bool { return known[m.PPID] }), 0)
-	return all
+	roots := slices.DeleteFunc(members, func(m Member) bool { return isMember[m.PPID] })
+	addTrees(roots, 0)
+	return ordered
 }
 
 // Ancestry lists a process, its parent, and so on.
