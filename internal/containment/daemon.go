@@ -41,6 +41,7 @@ func DaemonLines(servers []*fleet.Listed) (lines []string) {
 	return lines
 }
 
+// findDaemon finds a member that leads a process session and has the agent's name: see DaemonLines.
 func findDaemon(agent *fleet.Listed) (pid int, found bool) {
 	pids, _ := agent.Processes() // none, if it has ended
 	for _, pid := range pids {

@@ -60,7 +60,7 @@ func start(file string, args []string) error {
 	return nil
 }
 
-// runArguments are those of systemd-run. Users have their own manager.
+// runArguments returns the arguments of systemd-run(1). The manager of a user starts the service of a user.
 func runArguments(uid int, env []string, file string, args []string) []string {
 	line := []string{
 		"--quiet", "--no-ask-password", "--collect", "--same-dir",

@@ -238,7 +238,8 @@ func (w *watcher) settle() error {
 	return nil
 }
 
-// readConfigured asks a second program: the code that reads clients' files is large.
+// readConfigured executes the tool, since the code that reads clients' files is large. The tool prints the
+// servers, or the text of its error: proc.Output returns stdout and stderr in one.
 func (w *watcher) readConfigured() (servers []Configured, err error) {
 	tool, err := w.functions.FindTool()
 	if err != nil {

@@ -427,7 +427,7 @@ func (p *Plain) fillBirth(signals *Signals) {
 	}
 }
 
-// isOuterID reports whether a variable is the id of an outer server.
+// isOuterID reports whether a variable is the MCPSCOPE_ID of an outer server. The server gets its own one.
 func isOuterID(addr uintptr) bool {
 	for i := 0; i < len(idVariable); i++ {
 		if **(**byte)(unsafe.Pointer(&addr)) != idVariable[i] {
