@@ -422,7 +422,7 @@ func TestThawStopped(t *testing.T) {
 	if isStopped() {
 		t.Error("a stopped member was not continued")
 	}
-	running := slices.DeleteFunc(before, func(pid int) bool { return pid == stopped }) // that one exits
+	running := slices.DeleteFunc(before, func(pid int) bool { return pid == stopped }) // which exits
 	after := slices.DeleteFunc(members(t, tr), func(pid int) bool { return pid == stopped })
 	slices.Sort(running)
 	slices.Sort(after)
