@@ -157,17 +157,13 @@ func (p *Policy) Look(s Server, now time.Time) Act {
 		p.noteVanishedInput(s, usage)
 		p.noteUse(usage, now)
 	}
-	if p.IsAgent {
-		if reason := p.agentsReason(s, err); reason != "" {
-			p.beginAgain(reason, now)
-			return None
-		}
-	}
-	if err != nil {
+	switch {
+	case p.IsAgent && p.agentIsInUse(s, err, now):
+		return None
+	case err != nil:
 		p.refuse(unexamined)
 		return None
-	}
-	if now.Sub(p.lastWorkedAt) < p.after {
+	case now.Sub(p.lastWorkedAt) < p.after:
 		return None
 	}
 	silence := min(silentFor, p.after)
@@ -185,22 +181,23 @@ func (p *Policy) Look(s Server, now time.Time) Act {
 	return p.tryFreeze(s, now)
 }
 
-// agentsReason is reasonAgainst for an agent, at every look: a connection, or a task in the background, may
-// begin and end between two of them.
-func (p *Policy) agentsReason(s Server, failed error) string {
-	if failed != nil {
-		return unexamined
+// agentIsInUse reports whether there is a reason against a freeze of an agent, and then begins the idle time
+// again: a connection, or a task in the background, may begin and end between two looks. It counts as a
+// refusal if the terminal was silent for that long. failed is the error of this look.
+func (p *Policy) agentIsInUse(s Server, failed error, now time.Time) bool {
+	reason := unexamined
+	if failed == nil {
+		reason = p.reasonAgainst(s)
 	}
-	return p.reasonAgainst(s)
-}
-
-// beginAgain begins the idle time again. It counts as a refusal if the terminal was silent for that long.
-func (p *Policy) beginAgain(reason string, now time.Time) {
+	if reason == "" {
+		return false
+	}
 	p.lastWorkedAt = now
 	p.Used = true
 	if now.Sub(p.lastMarkedAt) >= p.after {
 		p.refuse(reason)
 	}
+	return true
 }
 
 // lookAtFrozen reclaims memory, and then lets the server breathe now and then.
