@@ -188,14 +188,15 @@ func (l *Launcher) mainEnded() {
 		return
 	}
 	for try := int64(0); try < 16; try++ {
-		// Without a guard there may be no descriptor to read that. Then a group is empty that can be removed.
-		if l.page.ByLauncher.Childless && (!l.group.populated() || l.keeper.isMissing() && l.group.remove()) {
-			if claimEnd(l.page) || l.keeper.isMissing() {
+		if l.nothingIsLeft() {
+			hasClaim := claimEnd(l.page) // unless a brain ends the server
+			if hasClaim || l.keeper.isMissing() {
 				l.end = NothingLeft
 			}
 			return
 		}
-		if l.page.ByLauncher.EndLeft != page.NotLeft { // a brain ends the rest
+		isLeftToBrain := l.page.ByLauncher.EndLeft != page.NotLeft
+		if isLeftToBrain {
 			return
 		}
 		sleep(20e3 * (try + 1))
@@ -203,6 +204,18 @@ func (l *Launcher) mainEnded() {
 	}
 	l.page.ByLauncher.EndLeft = page.LeftWaiting
 	l.keeper.announce()
+}
+
+// nothingIsLeft reports whether all members have ended. Without a guard there may be no descriptor that shows
+// whether the group has a process. A group that can be removed is empty.
+func (l *Launcher) nothingIsLeft() bool {
+	switch {
+	case !l.page.ByLauncher.Childless:
+		return false
+	case !l.group.populated():
+		return true
+	}
+	return l.keeper.isMissing() && l.group.remove()
 }
 
 // claimEnd has the launcher end the server. It fails if a brain does.
