@@ -13,7 +13,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/admission"
 )
 
-// noteWait is for --verbose.
+// noteWait prints with --verbose that a start waits for free memory.
 func (v *invocation) noteWait(free admission.Free) {
 	if v.Verbose {
 		v.Note(fmt.Sprintf("%q waits for %s of free memory: now %s",

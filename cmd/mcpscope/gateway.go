@@ -86,7 +86,8 @@ func (v *gatewayRun) become(flags, operands []string) int {
 	return v.fail(operands, err)
 }
 
-// agentName is that of the program behind mcpscope run, which may be in front of an agent to freeze it.
+// agentName derives the name of a gateway from its command. mcpscope run may be in front of an agent to
+// freeze it: then the name is derived from the program behind that.
 func agentName(command []string) string {
 	if name.IsRun(command) {
 		behind, _, err := settings.Defaults().FromArguments(settings.Run, command[2:])
@@ -102,7 +103,7 @@ func (v *gatewayRun) session() gateway.Session {
 	return gateway.Session{Wanted: v.SessionGroup || len(v.Session.Files) > 0, Limits: v.Session}
 }
 
-// options are those of flags, variables and files.
+// options returns the gateway's options by its flags, the environment and the settings files.
 func (v *gatewayRun) options(flags []string) gateway.Options {
 	v.configure()
 	return gateway.Options{

@@ -56,7 +56,7 @@ func noOperands(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// readBy is for a flag whose value that function reads.
+// readBy returns the setter of a flag whose value that function reads.
 func readBy[T any](to *T, by func(string) (T, error)) func(string) error {
 	return func(text string) (err error) {
 		*to, err = by(text)

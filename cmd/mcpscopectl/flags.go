@@ -66,7 +66,8 @@ func setFlag(fs *pflag.FlagSet, f *pflag.Flag, value string) error {
 // flagsFirst marks a command whose flags end at the first operand.
 const flagsFirst = "flags-first"
 
-// endFlagsAtOperand is for a command whose operands are the command line of another program.
+// endFlagsAtOperand has the flags of a command end at its first operand: the operands are the command line
+// of another program.
 func endFlagsAtOperand(c *cobra.Command) {
 	c.Flags().SetInterspersed(false) // for completions
 	c.Annotations = map[string]string{flagsFirst: "true"}

@@ -215,7 +215,7 @@ func (f *lsFlags) print(
 	return status
 }
 
-// sessions are those of the servers that are listed and, without a filter, those that have none.
+// sessions measures the sessions that have a listed server and, without a filter, those without servers.
 func (f *lsFlags) sessions(servers []render.Server) []render.Session {
 	listed, _ := f.ListSessions() // as far as they can be listed: their servers are there all the same
 	defer selection.CloseSessions(listed)

@@ -12,7 +12,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/programs"
 )
 
-// manCommand is for make man and for packages.
+// manCommand returns mcpscope man, which make man and packages use.
 func manCommand(stdio cli.Stdio) *cobra.Command {
 	c := command(spec{
 		use: "man DIR", short: "write man pages", long: `Write the man pages to DIR.`, operands: files,

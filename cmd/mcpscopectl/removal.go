@@ -14,7 +14,8 @@ import (
 	"github.com/mcpscope/mcpscope/internal/removal"
 )
 
-// removalCommand is for packages and make uninstall: a removal must not break a client.
+// removalCommand returns mcpscope removal, which packages and make uninstall use: a removal must not break
+// a client.
 func removalCommand(stdio cli.Stdio) *cobra.Command {
 	var onlyOwn bool
 	c := command(spec{

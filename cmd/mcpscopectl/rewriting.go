@@ -79,7 +79,7 @@ func (r *rewriting) run(operands []string) int {
 	return max(status, planned, changed)
 }
 
-// cannotAsRoot is for a command that sudo runs: root has another home.
+// cannotAsRoot reports a failure under sudo, and hints at the same command without it: root has another home.
 func (r *rewriting) cannotAsRoot(goal, reason string) int {
 	return r.stdio.CannotWithHint(goal, errors.New(reason), "mcpscope "+r.verb+", without sudo")
 }
@@ -145,7 +145,8 @@ func (r *rewriting) printFile(p clientconfig.Change) int {
 	return status
 }
 
-// noteSource is for a program in the source code: a change gives its path to clients.
+// noteSource prints a note if wrapped servers start a program in the source code: a change gives its path
+// to clients.
 func (r *rewriting) noteSource(plan []clientconfig.Change) {
 	if r.runner == nil {
 		return
@@ -272,7 +273,7 @@ func (r *rewriting) write(p clientconfig.Change) int {
 	return cli.ExitOK
 }
 
-// noteStays is for a backup that cannot be removed, which no command needs.
+// noteStays prints that a backup cannot be removed, and a hint to remove it by hand. No command needs it.
 func noteStays(stdio cli.Stdio, err *clientconfig.BackupStaysError) {
 	stdio.NoteError("cannot ", err)
 	stdio.Hint("it may contain keys: sudo rm " + cli.Word(err.Path))

@@ -76,7 +76,7 @@ func (f *stopFlags) run(operands []string, stdio cli.Stdio) int {
 	return f.stop(chosen, stdio)
 }
 
-// stopNone is for an empty list. unlisted is why servers may be missing in it.
+// stopNone reports that there is no server to stop. unlisted is why servers may be missing in the list.
 func (f *stopFlags) stopNone(unlisted error, stdio cli.Stdio) int {
 	noteOthers(&f.Filter, "ls", stdio)
 	switch {

@@ -141,7 +141,7 @@ func checkTemporary(program string) error {
 	return remedy.With(programs.CheckTemporary(program), "install mcpscope permanently, then mcpscope units")
 }
 
-// noteProgram is for a program that is not installed.
+// noteProgram prints a note if the units start a program that is not installed.
 func (u *unitsCall) noteProgram() {
 	runner, err := programs.FindRunner()
 	if err != nil {

@@ -192,7 +192,7 @@ func (f *wrapFlags) bareText(memory uint64, swap string) string {
 	return bare
 }
 
-// noteSwap is for servers that will be frozen: without swap they keep their memory.
+// noteSwap prints a note if servers will be frozen on a host without swap: they keep their memory.
 func (f *wrapFlags) noteSwap(stdio cli.Stdio, swap string) {
 	after, err := cli.ParseLimit(f.idleFreeze)
 	freezes := err == nil && after > 0
