@@ -50,7 +50,7 @@ func (c *candidate) decide() (decided bool) {
 	return true
 }
 
-// setArguments is for a candidate's process that executes another program.
+// setArguments replaces the arguments of a candidate whose process executes another program.
 func (c *candidate) setArguments(argv []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -199,7 +199,7 @@ func (all *candidates) addGroup(id string) {
 	all.unproven[id] = true
 }
 
-// removeGroup is for a candidate that is a server from now on.
+// removeGroup forgets the group of a candidate that is a server from now on.
 func (all *candidates) removeGroup(id string) {
 	all.mu.Lock()
 	defer all.mu.Unlock()

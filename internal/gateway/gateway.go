@@ -42,7 +42,7 @@ type Gateway struct {
 // Session is a group of groups.
 type Session struct {
 	Wanted bool
-	// Limits are those of the whole.
+	// Limits bound the gateway and its servers together.
 	Limits cgroup.Limits
 }
 
@@ -150,7 +150,7 @@ func (g *Gateway) enterSession(where names.Backend, uncontained error) (session 
 // errUncontained is for a note beside the one with the reason.
 var errUncontained = errors.New("its servers cannot be contained")
 
-// checkOuterSession is for a gateway below another one.
+// checkOuterSession returns an error, or warns, if a gateway below another one lacks the session it wants.
 func (g *Gateway) checkOuterSession() error {
 	if !g.Session.Wanted || launcher.OwnSession() != "" {
 		return nil

@@ -20,8 +20,8 @@ type Running struct {
 	Name    string
 	PID     int
 	Watcher int
-	// Notices are those of its watcher. They are empty for a gateway in another pid namespace, whose numbers
-	// are other processes' here.
+	// Notices are the report of its watcher. They are empty for a gateway in another pid namespace,
+	// whose numbers are other processes' here.
 	Notices Notices
 	// self is the gateway in its own pid namespace.
 	self protocol.Identity

@@ -219,7 +219,8 @@ func (r *reporter) updateNotices(change func(*Notices)) {
 	_ = dir.SetAttr(noticesAttribute(r.gateway.PID), text) // without attributes the journal has it
 }
 
-// removeNotices is for the end of a gateway. Other gateways may have their attributes in the same directory.
+// removeNotices removes the attribute of an ended gateway. Other gateways may have their attributes in the
+// same directory.
 func (r *reporter) removeNotices() {
 	dir, err := openGroupOf(os.Getpid())
 	if err != nil {

@@ -80,7 +80,7 @@ func (f file) isPipe() bool {
 
 func (f file) opposite() client.End { return client.EndOpposite(f.File, f.isSocket()) }
 
-// arguments are those of a program that runs.
+// arguments returns the arguments of a running program within their first notify.BytesMost bytes.
 func arguments(pid int) []string { return proc.Arguments(pid, notify.BytesMost) }
 
 // closeAll closes copies and pidfds. It skips negative numbers.

@@ -112,7 +112,7 @@ func (s *servers) remove(t *launcher.TakenServer) {
 	s.drop(t.Number)
 }
 
-// passOnRequests is for a signal: the stop of a server that is a tree was requested.
+// passOnRequests stops the trees that have a request of a stop on their pages. A signal announces it.
 func (s *servers) passOnRequests() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -255,7 +255,7 @@ func (s *servers) giveServers(next *page.Guard) error {
 	return nil
 }
 
-// abandon is for a server that the next watcher can't have: it must not pass for an orphan.
+// abandon leaves a server that the next watcher can't have, and reports it: it must not pass for an orphan.
 func (s *servers) abandon(t *launcher.TakenServer, why error) {
 	t.Leave()
 	pid := t.Config.Main.PID

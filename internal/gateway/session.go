@@ -35,7 +35,7 @@ func (w *watcher) followSession() {
 	}()
 }
 
-// measureAll is for a moment at which any of the servers may have been killed.
+// measureAll has the figures of all servers read soon: any of them may have been killed.
 func (s *servers) measureAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -44,7 +44,8 @@ func (s *servers) measureAll() {
 	}
 }
 
-// thawSession is for the end of a gateway: its servers can react to their stop, whatever has frozen them all.
+// thawSession thaws the session at the end of a gateway: its servers can react to their stop, whatever has
+// frozen them all.
 func (w *watcher) thawSession() {
 	if w.config.Session != "" {
 		_ = launcher.ThawSession(w.config.Session) // they are killed all the same

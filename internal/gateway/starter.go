@@ -48,7 +48,7 @@ func newGateway(pid int, given string) *starter {
 	return gateway
 }
 
-// newStarter is for a process that lives.
+// newStarter makes a starter of a process that lives. It fails for one that has ended.
 func newStarter(pid, pidfd int) (*starter, error) {
 	self, err := group.Identify(pid)
 	if err == nil && linux.Ended(pidfd) { // its pid may be another's by now

@@ -19,7 +19,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// starters are those of one watcher.
+// starters are the processes below which the servers of one watcher start: the gateway, and others.
 //
 // The servers of a gateway end with it. But some agents start processes that outlive them and have servers
 // of their own: the daemon of Codex or of Claude Code, and each conversation in the background of

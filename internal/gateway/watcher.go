@@ -168,7 +168,8 @@ func readConfig(shared *page.Page) (*config, error) {
 	return c, protocol.Decode(text, c)
 }
 
-// lowerOOMScore is for guard and watcher: without them no program could be executed below the gateway.
+// lowerOOMScore sets the score of guard or watcher to the least multiple of 100 that is allowed: without
+// them no program could be executed below the gateway.
 func lowerOOMScore(pid int) {
 	file := fmt.Sprintf("/proc/%d/oom_score_adj", pid)
 	for score := -1000; score < 1000; score += 100 {
@@ -206,7 +207,7 @@ func (w *watcher) takeOver(guardSocket int) error {
 	return nil
 }
 
-// replaceGuard is for a guard that was killed.
+// replaceGuard locks the servers, and replaces a guard that was killed. They stay locked: this watcher exits.
 func (w *watcher) replaceGuard() error {
 	w.servers.mu.Lock()
 	return w.servers.replaceGuard()
@@ -256,8 +257,8 @@ func (w *watcher) readConfigured() (servers []Configured, err error) {
 	return servers, nil
 }
 
-// refuse is for a gateway whose servers can't be contained. The guard answers from then on, or the gateway
-// does not start.
+// refuse gives up a gateway whose servers can't be contained. The guard answers from then on, or the
+// gateway does not start.
 func (w *watcher) refuse(why error) {
 	defer w.servers.guard.Send(page.WordDone)
 	if !w.config.Require {
@@ -278,7 +279,7 @@ func (w *watcher) refuse(why error) {
 	})
 }
 
-// requests are those of this watcher and of the ones before.
+// requests returns the memory on the page for held calls. The watcher before may have left some in it.
 func (w *watcher) requests() []notify.Request {
 	return (*[page.HeldMost]notify.Request)(unsafe.Pointer(&w.page.Gateway.Held))[:]
 }

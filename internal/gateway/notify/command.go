@@ -82,8 +82,8 @@ func isMissing(pid int, name string) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR)
 }
 
-// memory is that of a process that waits. The last page of it that was read is kept: texts and pointers
-// mostly follow each other.
+// memory reads the memory of a process that waits. It keeps the last page that it has read: texts and
+// pointers mostly follow each other.
 type memory struct {
 	pid   int
 	first uint64 // the address of bytes
