@@ -103,7 +103,7 @@ func (c *brainCall) isUnresponsive(reactsBy, at int64) bool {
 	return at >= c.late.killAt
 }
 
-// forget is for a brain that ends.
+// forget kills a brain that ends, and closes its socket.
 func (c *brainCall) forget() {
 	c.kill(forgottenWithin)
 	closeFD(c.sock)

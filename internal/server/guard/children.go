@@ -13,8 +13,8 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/page"
 )
 
-// children are those of the launcher: the main process, and orphans of the server. Others are a guard, from
-// the second one on, and children of a program that has executed mcpscope.
+// children signals and reaps the children of the launcher: the main process, and orphans of the server.
+// Others are a guard, from the second one on, and children of a program that has executed mcpscope.
 type children struct {
 	page    *page.Page
 	main    int32       // pid of the main process

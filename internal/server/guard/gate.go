@@ -341,7 +341,8 @@ func (g *gateGuard) waitWithin(time int64) {
 	}
 }
 
-// continueWatcher is for SIGCHLD: each program that is executed would wait for a watcher that is stopped.
+// continueWatcher handles SIGCHLD: it reaps a watcher that has ended, and continues one that is stopped.
+// Each program that is executed would wait for that.
 func (g *gateGuard) continueWatcher() {
 	for g.process.nextSignal() != 0 {
 	}

@@ -60,7 +60,7 @@ func (g *serverGuard) guardMain() {
 	}
 }
 
-// takeOver is for a guard in the place of one that was killed. A brain of the guard before exits: another one
+// takeOver goes on in the place of a guard that was killed. A brain of the guard before exits: another one
 // goes on, and notes that a guard was killed.
 func (g *serverGuard) takeOver() {
 	g.page.ByGuard.Generation++

@@ -119,7 +119,7 @@ func (k *guardKeeper) thawAgain(g *serverGroup, at int64) {
 	k.continueGuard()
 }
 
-// forget is for a guard that is dead.
+// forget closes the descriptors of a guard that is dead, counts and reaps it.
 func (k *guardKeeper) forget() {
 	if k.isMissing() {
 		return
@@ -191,7 +191,7 @@ func (k *guardKeeper) abandon() {
 	k.dismiss(noWord, startWithin)
 }
 
-// reap is for guards that are children of this process.
+// reap waits for guards that have ended, and are children of this process.
 func (k *guardKeeper) reap() {
 	if k.lasting.near {
 		sys(unix.SYS_WAIT4, ^uintptr(0), 0, unix.WNOHANG|unix.WCLONE, 0, 0)

@@ -88,7 +88,7 @@ func (l *Launcher) waits() bool {
 	return l.page.ByLauncher.FailedStep != page.StepFork && l.end == NotEnded
 }
 
-// pollArguments are those of ppoll(2).
+// pollArguments prepares the next ppoll(2) of the launcher, and returns its arguments.
 func (l *Launcher) pollArguments() (polls, count, timeout uintptr) {
 	l.events.watchInput(l.page, l.keeper.reactBy != 0)
 	return l.events.arguments(l.keeper.deadline())

@@ -48,7 +48,8 @@ func (l *Launcher) exitOrLeave() afterWait {
 	return l.exitWithoutBrain()
 }
 
-// exitAfterBrain is for a server that a brain has ended.
+// exitAfterBrain dismisses the guard of a server that a brain has ended, and exits as its main process
+// has. It returns if members are left, or if the status is unknown.
 func (l *Launcher) exitAfterBrain() afterWait {
 	l.keeper.dismiss(page.WordDone, startWithin)
 	if l.page.ByBrain.Left[0] != 0 {
@@ -79,7 +80,8 @@ func (l *Launcher) plainEnd() page.PlainEnd {
 	return ordered
 }
 
-// exitWithoutBrain is for a server of which nothing is left, and that no brain has ended.
+// exitWithoutBrain removes the group of a server of which nothing is left, and exits as its main process
+// has; or it leaves the end to Main or to a brain.
 func (l *Launcher) exitWithoutBrain() afterWait {
 	switch l.plainEnd() {
 	case page.MainEnds:

@@ -50,7 +50,8 @@ func readScore(fd int32) (score int) {
 	return score
 }
 
-// lowerOwnScore is for a guard, which is born undumpable. It is dumpable only where it has to be.
+// lowerOwnScore lowers a positive score of a guard, which is born undumpable. It is dumpable only where it
+// has to be.
 func lowerOwnScore() {
 	fd, _ := openAt(unix.AT_FDCWD, scoreFile, 0)
 	high := readScore(fd) > 0

@@ -446,8 +446,8 @@ func (p *Plain) tag(limit *unix.Rlimit) {
 	}
 }
 
-// undo is for a start that failed: it ends the guard, which removes the group, and closes all that prepare
-// and start have opened. Main finds its descriptors, signals and limits as they were.
+// undo takes back a start that failed: it ends the guard, which removes the group, and closes all that
+// prepare and start have opened. Main finds its descriptors, signals and limits as they were.
 func (p *Plain) undo(l *Launcher) {
 	if p.page == nil {
 		return

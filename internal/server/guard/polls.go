@@ -46,7 +46,7 @@ func (v *launcherEvents) watchInput(on *page.Page, announced bool) {
 	}
 }
 
-// arguments are those of ppoll(2), until deadline if that is not 0.
+// arguments returns the arguments of ppoll(2), which waits until deadline if that is not 0.
 func (v *launcherEvents) arguments(deadline int64) (polls, count, timeout uintptr) {
 	if deadline != 0 {
 		left := max(deadline-now(), 0)
@@ -70,8 +70,8 @@ func (v *launcherEvents) take(e syscall.Errno) {
 
 func (v *launcherEvents) has(event int) bool { return v.polls[event].Revents != 0 }
 
-// pollOneByOne is for a limit of open files below the number of descriptors, which a member may have lowered:
-// ppoll(2) refuses them.
+// pollOneByOne polls each descriptor by itself. ppoll(2) refuses them all if the limit of open files is
+// below their number: a member may have lowered it.
 func (v *launcherEvents) pollOneByOne() {
 	sleep(20e6)
 	v.polls[fromSignals].Revents = unix.POLLIN // neither is waited for

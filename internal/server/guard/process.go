@@ -15,7 +15,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/page"
 )
 
-// Options are those of Fork.
+// Options describe the guard that Fork makes.
 type Options struct {
 	// Name is the guard's comm, at most 15 bytes, and its command line; that of a server is guard-ID, which
 	// tag reads.

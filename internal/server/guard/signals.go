@@ -28,10 +28,11 @@ const ofTerminal = 1<<(unix.SIGINT-1) | 1<<(unix.SIGQUIT-1) | 1<<(unix.SIGWINCH-
 const ofRuntime = 1<<(unix.SIGURG-1) | 1<<(unix.SIGPROF-1) | 1<<(unix.SIGSEGV-1) | 1<<(unix.SIGBUS-1) |
 	1<<(unix.SIGFPE-1) | 1<<(unix.SIGILL-1) | 1<<(unix.SIGPIPE-1) | 1<<(unix.SIGXFSZ-1)
 
-// ClientSignals are those of the client, which a server inherits: signal n is bit n-1.
+// ClientSignals are the signals that the client blocks and ignores. A server inherits both: signal n is
+// bit n-1.
 type ClientSignals struct{ Blocked, Ignored uint64 }
 
-// Signals are those of a launcher: signal n is bit n-1.
+// Signals blocks the signals of a launcher, and reads them from a signalfd. Signal n is bit n-1 of a set.
 type Signals struct {
 	Client ClientSignals // as the client has set them
 	held   bool          // by Hold
@@ -84,9 +85,9 @@ func (s *Signals) Hold() {
 const unblockedByRuntime = ending | 1<<(unix.SIGABRT-1) | 1<<(unix.SIGTRAP-1) | 1<<(unix.SIGSYS-1) |
 	1<<(unix.SIGSTKFLT-1)
 
-// Release is for a launcher whose Go runtime has started, in the place of the runtime's handlers: as long as
-// there is no server a signal ends the process at once. With a server that has ended (over) it means nothing,
-// since the status of that counts.
+// Release replaces the handlers of a Go runtime that has started in a launcher. As long as there is no
+// server, a signal ends the process at once. With a server that has ended (over) it means nothing, since
+// the status of that counts.
 func (s *Signals) Release(over bool) {
 	if !s.held && !over { // there was no code before the runtime, which leaves HUP and INT ignored
 		s.block(0)
@@ -106,8 +107,8 @@ func (s *Signals) Release(over bool) {
 // ClientSignals are those that the client has set.
 func (l *Launcher) ClientSignals() ClientSignals { return l.Signals.Client }
 
-// ofTerminalNow are those of a terminal that this process has got and its server has not, since it did not
-// exist.
+// ofTerminalNow returns the signals that this process has got from a terminal, and has not read. Its
+// server has not got them, since it did not exist.
 func ofTerminalNow() (pending uint64) {
 	sys(unix.SYS_RT_SIGPENDING, uintptr(unsafe.Pointer(&pending)), 8, 0, 0, 0)
 	return pending & (ofTerminal | 1<<(unix.SIGTSTP-1))

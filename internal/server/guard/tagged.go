@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tag is that of the server, whose id is in the name of its guards.
+// tag returns the tag of the server, whose id is in the name of its guards.
 func (l *lasting) tag() uint64 {
 	id := [idLength]byte{}
 	copy(id[:], l.name[len(guardPrefix):])
@@ -41,7 +41,7 @@ func limitWithoutTag(limit *unix.Rlimit) (tagged bool) {
 	return tagged
 }
 
-// clearTag is for a guard below a launcher that is a member of another server. As such the launcher carries
+// clearTag removes an outer server's tag from a guard. A launcher that is a member of another server carries
 // the tag of that, so that it is stopped with it. Its guard must not be: it stops the inner server.
 func clearTag() {
 	limit := unix.Rlimit{}
