@@ -30,7 +30,7 @@ type Place struct {
 	Path   string        // the client's, from there
 	Limits cgroup.Limits
 	Early  bool // the server may run before a manager has been asked for its scope
-	// Session is that of the client; nil for none. Groups of its backend are made in it.
+	// Session is the session of the client; nil for none. Groups of its backend are made in it.
 	Session *Session
 	// On sets the others.
 	Backend names.Backend

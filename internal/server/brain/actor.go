@@ -116,8 +116,8 @@ func (a *actor) performAs(actions []lifecycle.Action, mainHas bool) {
 	}
 }
 
-// leaveClient is for a stop: no event of the client matters any more, and descriptors may be few. A watcher
-// has the client's side of other servers as well.
+// leaveClient closes the client's side at a stop: no event of the client matters any more, and descriptors
+// may be few. A watcher keeps it, since it has the client's side of other servers as well.
 func (a *actor) leaveClient() {
 	if !a.server.Config.StartedByClient && a.client != nil {
 		a.client.Close()
@@ -162,7 +162,8 @@ const (
 	emptyCheckMost  = 100 * time.Millisecond // a delayed notification can be lost; no event for a tree
 )
 
-// expectEmpty is for a group that may be empty soon: it waits for a moment, and the next check comes at once.
+// expectEmpty waits a moment for a group that may be empty soon, reports whether it is, and has the next
+// check come at once.
 func (a *actor) expectEmpty() (isEmpty bool) {
 	members := a.server.Group.Members()
 	isEmpty, _ = freeze.AwaitEmpty(members, time.Now().Add(emptyWithin)) // false, if it can't be read

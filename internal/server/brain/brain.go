@@ -128,7 +128,7 @@ func (b *Brain) handle(t loop.Token) {
 	}
 }
 
-// handleGroupEvent is for a change of cgroup.events: the group may be empty, or a stop may be requested.
+// handleGroupEvent handles a change of cgroup.events: the group may be empty, or a stop be requested.
 func (b *Brain) handleGroupEvent() {
 	var text [256]byte
 	_, _ = unix.Pread(b.Events, text[:], 0) // the kernel reports no further event before the file is read
@@ -137,7 +137,7 @@ func (b *Brain) handleGroupEvent() {
 	b.lookForRequest()
 }
 
-// handleWord is for news on the page, or the guard's death.
+// handleWord reads news on the page, and reacts to the guard's death.
 func (b *Brain) handleWord() {
 	isDead := b.Server.Guard.Drain()
 	b.news.read()
@@ -167,7 +167,7 @@ func (b *Brain) lookForRequest() {
 	}
 }
 
-// CloseHeld is for when the server does not read any more: the client gets its EPIPE.
+// CloseHeld closes Held when the server does not read any more: the client gets its EPIPE.
 func (b *Brain) CloseHeld() {
 	_ = unix.Close(b.Held) // a copy, or -1
 	b.Held = -1

@@ -128,7 +128,8 @@ func within(rule *idle.Policy) string {
 	return "a server during a call, and delay the answer by a minute"
 }
 
-// lookIfDue is for when nothing else has happened. A server that is being stopped is not frozen again.
+// lookIfDue takes a Look that is due, when nothing else has happened, and handles its result. A server
+// that is being stopped is not frozen again.
 func (a *actor) lookIfDue() {
 	if a.life.State > lifecycle.Idle {
 		a.sleeper = nil

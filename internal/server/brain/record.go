@@ -39,7 +39,8 @@ type readings struct {
 	knowsCPU bool
 }
 
-// measureEarly is for the steps of a stop. The guard of any other server holds the scope until the end.
+// measureEarly measures a server that its client has started, at the steps of a stop. The guard of any
+// other server holds the scope until the end.
 func (r *record) measureEarly() {
 	if r.server.Config.StartedByClient {
 		r.measure()

@@ -129,8 +129,8 @@ func causeOn(p *page.Page) (causes.Cause, unix.Signal) {
 // noTag is for descendants that are found by their parents alone.
 const noTag freeze.Tag = 0
 
-// descendants are those of the launcher and of a tag, without its guard. A dead launcher does not count, also
-// if a tracer keeps it from being reaped.
+// descendants returns the processes that descend from the launcher or carry the tag, without the guard. A
+// dead launcher does not count, also if a tracer keeps it from being reaped.
 func (s *Server) descendants(tag freeze.Tag) *freeze.Tree {
 	root := freeze.Root{PID: s.Config.Launcher.PID, PIDFD: int(s.Page.FD.Launcher)}
 	below := group.Below(root, tag, int(s.Page.ByGuard.GuardPID))

@@ -77,7 +77,7 @@ func (t *settling) reportTo(l *loop.Loop) error {
 	return l.Add(fd, loop.TokenSettled)
 }
 
-// finish is for TokenSettled.
+// finish records that all tasks have ended, at TokenSettled.
 func (t *settling) finish() {
 	_ = unix.Close(t.doneFD) // an eventfd
 	t.isRunning = false

@@ -42,7 +42,7 @@ func openTerminal(stdin int) (Terminal, error) {
 // alternateTTY is TTYAUX_MAJOR: /dev/tty, /dev/console and /dev/ptmx.
 const alternateTTY = 5
 
-// Facts are those of this moment.
+// Facts reads the facts of the terminal as they are now.
 func (t Terminal) Facts() (f TerminalFacts, err error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(t), &st); err != nil {

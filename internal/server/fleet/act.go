@@ -95,8 +95,8 @@ func (s *Listed) RequestStop() error {
 	return backend.RequestStop(guard)
 }
 
-// findNextGuard is for a tree whose guard was killed. Where the launcher has forked another one, that gets
-// requests from now on. It may be a child of the launcher, and is no member.
+// findNextGuard looks for the guard in the place of a killed one, in a tree. Where the launcher has forked
+// another one, that gets requests from now on. It may be a child of the launcher, and is no member.
 func (s *Listed) findNextGuard() {
 	if !s.isTree() || s.tree.IsWatcher || !linux.Ended(s.tree.PIDFD) {
 		return

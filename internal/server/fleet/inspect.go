@@ -86,8 +86,9 @@ func Ancestry(pid int) (all []proc.Stat) {
 	return all
 }
 
-// ClientAncestry is that of the client. It is empty for one that has ended, whose pid may be another
-// process's. Of a client in another pid namespace the ancestors are not known.
+// ClientAncestry returns the client and its ancestors, the client first. It is empty for a client that has
+// ended, whose pid may be another process's. Of a client in another pid namespace the ancestors are not
+// known.
 func (s *Listed) ClientAncestry() []proc.Stat {
 	client := s.ClientProcess()
 	switch {

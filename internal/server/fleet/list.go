@@ -214,7 +214,7 @@ func (s *Listed) isEmptied() bool {
 	return s.Launcher == 0 && !group.Populated(g.Payload)
 }
 
-// describe is for a server with a launcher or a guard.
+// describe sets the facts of a server, its living launcher and guard, and its state as if it were no orphan.
 func (s *Listed) describe(f protocol.Facts) {
 	s.Facts = f
 	s.State = Running

@@ -82,7 +82,7 @@ func (s *Session) Close() { _ = s.dir.Close() }
 // Contains reports whether a server is in the session.
 func (s *Session) Contains(server *Listed) bool { return strings.HasPrefix(server.Group, s.Group+"/") }
 
-// SessionID is that of the session that a server is in, or "".
+// SessionID returns the id of the session that a server is in, or "".
 func (s *Listed) SessionID() string {
 	if !s.Placed.InSession {
 		return ""

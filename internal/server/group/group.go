@@ -51,7 +51,8 @@ type ControlGroup struct {
 	top     *cgroup.Group       // nil while it is not open: see Top
 }
 
-// GroupMode is that of a group and its leaves. A directory of mode 0755 could be locked by any user.
+// GroupMode is the mode of the directories of a group and of its leaves. A directory of mode 0755 could be
+// locked by any user.
 const GroupMode = 0o700
 
 // New is a group that does not exist yet; managed: as a scope.
@@ -104,7 +105,7 @@ func NewTaggedTree(id string) *ControlGroup {
 // IsTree reports whether the group has no cgroup.
 func (g *ControlGroup) IsTree() bool { return g.tree != nil }
 
-// ForgetRoot is for a tree whose launcher is dead: its members are found by their tag.
+// ForgetRoot drops the dead launcher of a tree: its members are found by their tag.
 func (g *ControlGroup) ForgetRoot() {
 	if g.IsTree() {
 		g.tree.Root = nil
@@ -167,7 +168,8 @@ func (g *ControlGroup) Register(c *protocol.Config) error {
 	return g.Payload.SetAttr(AttrArmed, string(protocol.Encode(&c.Facts)))
 }
 
-// Facts are those of a server. A process of its user may have overwritten them: then they are the defaults.
+// Facts reads the facts of the server from the group. A process of its user may have overwritten them:
+// then they are the defaults.
 func (g *ControlGroup) Facts() protocol.Facts {
 	var f protocol.Facts
 	text, _, _ := g.Payload.Attr(AttrArmed) // none, if it can't be read
@@ -303,7 +305,7 @@ func (g *ControlGroup) Events() int {
 	return fd
 }
 
-// Directories are those of members and of the guard; -1 for none.
+// Directories returns the descriptors of the members' directory and of the guard's leaf; -1 for none.
 func (g *ControlGroup) Directories() (payload, leaf int) { return g.Payload.FD(), g.Guards.FD() }
 
 // MoveGuard makes a leaf for the guard in the scope. A directory with a process cannot hand controllers
@@ -405,7 +407,7 @@ func (g *ControlGroup) AddNote(note string) {
 // Ending records the cause of a stop.
 func (g *ControlGroup) Ending(why causes.Cause) { g.record(attrEnding, string(why)) }
 
-// Cause is that of a stop that was recorded, or "". It can be any text. That of a tree is on the page.
+// Cause reads the recorded cause of a stop, or "". It can be any text. For a tree it is on the page.
 func (g *ControlGroup) Cause() causes.Cause {
 	if g.IsTree() {
 		return ""

@@ -15,7 +15,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// ErrNoGroup is for a tree.
+// ErrNoGroup: a tree has no group that could be limited.
 var ErrNoGroup = &protocol.LimitError{
 	Text: "the backend tree has no group that could be limited", Step: limitStep,
 }
@@ -116,7 +116,7 @@ func OwnedAboveDirectory(dir *cgroup.Group, from names.Backend) int {
 	return 0
 }
 
-// ownedByCgroup is for a directory in that of a user of the backend cgroup.
+// ownedByCgroup is OwnedAboveDirectory for the backend cgroup, which makes dir in a directory of its user.
 func ownedByCgroup(dir *cgroup.Group) int {
 	slice, err := dir.Child("../..")
 	if err != nil {

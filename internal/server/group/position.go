@@ -150,7 +150,7 @@ func (v *Visit) inChild(root, dir *cgroup.Group, depth int, tree *foreignTree) e
 	return err
 }
 
-// groupsOf are those of the children of a directory that are groups of a choice of users.
+// groupsOf returns the children of a directory that are groups of a choice of users. It overwrites children.
 func groupsOf(users Users, parent *cgroup.Group, children []string) []string {
 	return slices.DeleteFunc(children, func(name string) bool {
 		return !names.IsGroup(name) || !isOwnedBy(users, parent, name)
@@ -197,8 +197,8 @@ func InitReaps() bool {
 // PIDNamespace is the inode number of ours, 0 if that can't be read.
 func PIDNamespace() uint64 { return namespace("pid") }
 
-// PIDNamespaceOf is that of a process, 0 if it can't be read: of another user's, and of one that no other
-// process may trace.
+// PIDNamespaceOf returns the inode of a process's pid namespace, 0 if it can't be read: of another user's,
+// and of one that no other process may trace.
 func PIDNamespaceOf(pid int) uint64 { return namespaceOf(strconv.Itoa(pid), "pid") }
 
 func namespace(kind string) uint64 { return namespaceOf("self", kind) }

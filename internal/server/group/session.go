@@ -81,7 +81,8 @@ func (g *ControlGroup) PreferInSession(pid, pidfd, client int) error {
 	return RaiseOOMScore(pid, pidfd, client)
 }
 
-// PreferAll is for a server that runs, in a session that gets a limit of memory.
+// PreferAll has the kernel kill a running server as a whole, and before its client, when their session is
+// out of memory. The session gets a limit of memory.
 func (g *ControlGroup) PreferAll(client int) error {
 	if err := g.killWhole(); err != nil {
 		return err

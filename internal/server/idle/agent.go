@@ -205,7 +205,7 @@ func hash(text string) uint64 {
 	return h.Sum64()
 }
 
-// usage is that of the servers.
+// usage returns the usage of the group, in which traffic and CPU time are those of the servers.
 func (g *agentGroup) usage() (Usage, error) {
 	u := Usage{Own: g.own, Marks: g.marks, Tied: g.tied}
 	for _, pid := range g.servers {

@@ -81,7 +81,8 @@ const (
 	Wake          // the members may run for a moment
 )
 
-// Policy is that of one server. Its caller calls Look by Due, and reports a thaw by Thawed.
+// Policy decides when one server is frozen, thawed and reclaimed. Its caller calls Look by Due, and
+// reports a thaw by Thawed.
 type Policy struct {
 	Due     time.Time // the next Look
 	Note    string    // a reason that has kept the server from being frozen several times
@@ -314,7 +315,7 @@ func (p *Policy) writeNote() {
 	}
 }
 
-// Thawed is for a server that was thawed: for a breath, or by another event.
+// Thawed records a thaw of the server, for a breath or by another event, and sets Due.
 func (p *Policy) Thawed(now time.Time, forInput bool) {
 	p.thaw.wasForInput = forInput
 	p.Due = now.Add(min(answerIn, p.after))

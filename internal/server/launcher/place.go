@@ -39,7 +39,7 @@ func (s *Server) eachPlace(try func(p backend.Place, missed []error) error) erro
 	return s.eachPlaceIn(backend.FindSession, try)
 }
 
-// noSession is for a group outside of the session of its client.
+// noSession finds no session: the group is made outside of the session of its client.
 func noSession(*cgroup.Group, string) *backend.Session { return nil }
 
 func (s *Server) eachPlaceIn(

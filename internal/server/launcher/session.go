@@ -81,7 +81,7 @@ func LeaveSession(path string) error {
 	return backend.LeaveSession(path, time.Now().Add(leaveWithin))
 }
 
-// preferInSession is for the launcher of a server in a session with a limit of memory. The server inherits
+// preferInSession raises the score of a launcher in a session with a limit of memory. The server inherits
 // the score: out of memory it is killed before its client.
 func preferInSession(p backend.Place) {
 	if p.Session == nil {

@@ -61,7 +61,7 @@ func Report(e *guard.Ended) (*protocol.Config, brain.Outcome, error) {
 	return s.Config, o, err
 }
 
-// shownArguments are those of this process, without hidden ones.
+// shownArguments returns the arguments of this process, in which hidden ones are empty.
 func shownArguments() []string {
 	var arguments []string
 	for _, text := range os.Args {

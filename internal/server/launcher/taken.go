@@ -113,7 +113,7 @@ func (t *TakenServer) Take(pid int) error {
 	return t.server.Page.SetDirectories() // none, for our guard
 }
 
-// Kept is for the client's guard.
+// Kept returns the descriptors of the server that the client's guard keeps.
 func (t *TakenServer) Kept() page.Kept {
 	return page.Kept{
 		Payload: int32(t.server.Group.Payload.FD()), Memory: t.server.Page.Memory,

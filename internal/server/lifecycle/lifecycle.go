@@ -150,7 +150,7 @@ const (
 	WakeMembers             // that are idle
 )
 
-// Lifecycle is that of one server.
+// Lifecycle is the state machine that decides when and how one server is stopped.
 type Lifecycle struct {
 	State  State
 	Cause  causes.Cause
@@ -214,7 +214,7 @@ func (l *Lifecycle) Resume(from Left) {
 	}
 }
 
-// IdleProgress is for the next process, which goes on with ResumeIdle.
+// IdleProgress returns how far the check of an idle timeout has come, for ResumeIdle in the next process.
 func (l *Lifecycle) IdleProgress() IdleProgress {
 	return IdleProgress{l.due[idleChecked], l.cpu, l.traffic, l.callSince}
 }
@@ -294,7 +294,7 @@ func (l *Lifecycle) enter(s State, now time.Time, d time.Duration) {
 	}
 }
 
-// becomeIdle is for a server whose members are frozen.
+// becomeIdle enters the state of a server whose members are frozen.
 func (l *Lifecycle) becomeIdle(_ Event, now time.Time) { l.enter(Idle, now, -1) }
 
 func (l *Lifecycle) wake(now time.Time) {

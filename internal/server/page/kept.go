@@ -22,7 +22,7 @@ type Message struct {
 	Number     uint32 // of the server: the watcher gives the numbers
 }
 
-// MessageSize is that of all messages but those of one byte.
+// MessageSize is the size of a whole Message. All other messages are one byte.
 const MessageSize = unsafe.Sizeof(Message{})
 
 // KeptAt is where the memory file has the Kept of a server: behind the configuration, so that a gateway with
@@ -49,7 +49,8 @@ func (p *Page) Servers() ([]Kept, error) {
 	return all, nil
 }
 
-// ForgetServers is for a new guard, which has no descriptor of any server yet.
+// ForgetServers removes all Kept from the page's file, for a new guard, which has no descriptor of any
+// server yet.
 func (p *Page) ForgetServers() error {
 	if err := unix.Ftruncate(int(p.Memory), p.KeptAt(0)); err != nil {
 		return fmt.Errorf("forget the servers: %w", err)

@@ -337,7 +337,7 @@ var stepNames = [...]string{"", "fork", "join cgroup", "set process group", "set
 
 func (s Step) String() string { return stepNames[s] }
 
-// Size is that of a page in memory, which need not be the machine's.
+// Size is the size of a Page in memory. It does not depend on the machine's page size.
 const Size = 8 * 4096
 
 const sizeMost = 8 << 20 // of a configuration: more than a command line can be
@@ -395,8 +395,9 @@ const GatewayGuard = "mcpscope-guard"
 // FileName is how the page's file is called in /proc/PID/fd.
 const FileName = "mcpscope"
 
-// RequestStop is for another process of the user of a tree. The watcher of a gateway reads it when it gets
-// names.StopSignal. The brain of another server reads it if that has lost its guard with the signal.
+// RequestStop writes a request of a stop to the page of a tree, from another process of its user. The
+// watcher of a gateway reads it when it gets names.StopSignal. The brain of another server reads it if
+// that has lost its guard with the signal.
 func RequestStop(fd int) error {
 	layout := uint32(0)
 	head := unsafe.Slice((*byte)(unsafe.Pointer(&layout)), unsafe.Sizeof(layout))
@@ -462,13 +463,13 @@ func (p *Page) Descriptors() []int32 {
 // hasEnded is a bit that no status of wait4(2) has.
 const hasEnded = 1 << 31
 
-// SetStatus is for a main process that has ended, with a status as of wait4(2).
+// SetStatus records the end of the main process, with a status as of wait4(2).
 func (p *Page) SetStatus(status uint32) { atomic.StoreUint32(&p.ByLauncher.ended, status|hasEnded) }
 
 // Exited reports whether the main process has ended, and its parent knows the status.
 func (p *Page) Exited() bool { return atomic.LoadUint32(&p.ByLauncher.ended)&hasEnded != 0 }
 
-// Status is that of SetStatus, or 0.
+// Status returns the status that SetStatus has recorded, or 0.
 func (p *Page) Status() uint32 { return atomic.LoadUint32(&p.ByLauncher.ended) &^ hasEnded }
 
 // AddSignal adds one that the launcher got.
@@ -604,8 +605,8 @@ type Guard struct {
 	PIDFD int
 }
 
-// Attach is for a brain, with the page and the socket of its arguments. It makes the calling process
-// undumpable.
+// Attach returns the guard of a brain or a watcher, by the page and the socket of its arguments. It makes
+// the calling process undumpable.
 func Attach(p *Page, sock int) (*Guard, error) {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("refuse to be traced: %w", err)

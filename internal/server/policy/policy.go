@@ -27,8 +27,8 @@ type Policy struct {
 const (
 	DefaultEOFGrace  = 1200 * time.Millisecond
 	DefaultTermGrace = time.Second
-	// TerminalTermGrace is that of a program on a terminal: an agent saves its session when that closes,
-	// which took one 4.3 s.
+	// TerminalTermGrace is the term grace of a program on a terminal: an agent saves its session when
+	// that closes, which took one 4.3 s.
 	TerminalTermGrace = 10 * time.Second
 )
 
@@ -37,7 +37,7 @@ func Default() Policy {
 	return Policy{EOFGrace: DefaultEOFGrace, TermGrace: DefaultTermGrace, OnClientDeath: AutoOnClientDeath}
 }
 
-// String is for people.
+// String returns the policy as a text for people.
 func (p Policy) String() string {
 	text := fmt.Sprintf("eof-grace=%s term-grace=%s on-client-death=%s",
 		GraceText(p.EOFGrace), GraceText(p.TermGrace), p.OnClientDeath)

@@ -16,7 +16,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/policy"
 )
 
-// ProtocolVersion is that of the configuration and the attributes.
+// ProtocolVersion is the version of the configuration and of the attributes.
 const ProtocolVersion = 1
 
 // Facts are the part of a configuration that every command may read. A group has them in an attribute. Their

@@ -23,7 +23,7 @@ const sessionVariable = "CLAUDE_CODE_SESSION_ID"
 // originMost bounds each text, in bytes.
 const originMost = 64
 
-// OriginOf is that of a server which starts in a directory, "" if that is not known, with an environment.
+// OriginOf returns the origin of a server by its directory, "" if that is not known, and its environment.
 func OriginOf(dir string, env []string) (o Origin) {
 	if dir != "" && dir != "/" {
 		o.Project = clip(path.Base(dir))

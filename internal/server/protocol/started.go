@@ -14,8 +14,9 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/policy"
 )
 
-// FactsOf are those of a server that a raw launcher has started in a directory of that name. Of its policy
-// OnClientDeath is the default. The facts have neither the client's unit nor the project: a brain adds them.
+// FactsOf returns the facts of a server that a raw launcher has started. dir is the name of its group's
+// directory. Of its policy OnClientDeath is the default. The facts have neither the client's unit nor the
+// project: a brain adds them.
 func FactsOf(s *page.Started, dir string) Facts {
 	f := Facts{Version: ProtocolVersion, Policy: policy.Default(), Started: s.At}
 	f.Policy.EOFGrace = time.Duration(s.EOFGrace)

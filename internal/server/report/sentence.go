@@ -31,7 +31,7 @@ func (r *Report) Sentence() string {
 	return strings.Join(parts, "; ")
 }
 
-// reasons are those of causes that need no figure.
+// reasons has the texts of the causes that need no figure.
 var reasons = map[causes.Cause]string{
 	causes.StdinClosed:   "its client closed stdin",
 	causes.StdoutClosed:  "its client was gone (it closed stdout)",
@@ -69,8 +69,8 @@ func (r *Report) reason() string {
 	return string(r.Cause)
 }
 
-// exited is for a main process that ended by itself. Only its parent has the status: of a gateway's server
-// that is the gateway.
+// exited returns the reason for a main process that ended by itself. Only its parent has the status: of a
+// gateway's server that is the gateway.
 func (r *Report) exited() string {
 	switch {
 	case r.ExitSignal != "":
@@ -88,7 +88,7 @@ func (r *Report) memory() string {
 	return fmt.Sprintf(" (its limit is %d MB)", *r.MemoryMax>>20)
 }
 
-// sessionExhausted is for a server that had to die for others, or for itself.
+// sessionExhausted returns the reason for a server that had to die for others, or for itself.
 func (r *Report) sessionExhausted() string {
 	const text = "its session was out of memory (the limit of the agent and all its servers is %d MB), " +
 		"the kernel killed all of this server"

@@ -110,7 +110,7 @@ func (l *stoppedLauncher) continueAgain() bool {
 	return false
 }
 
-// wakeOrKillAskedLauncherOf is for the launcher of a group in use.
+// wakeOrKillAskedLauncherOf calls wakeOrKillAskedLauncher for the launcher of a group in use.
 func wakeOrKillAskedLauncherOf(parent *cgroup.Group, dir string) {
 	g, err := openGroup(parent, dir)
 	if err != nil || g == nil {

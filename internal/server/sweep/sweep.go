@@ -369,7 +369,8 @@ func (s *sweeper) stopOrphans(
 	return left
 }
 
-// spare is for a group that is no orphan, or that cannot be judged.
+// spare records a group that is no orphan, or that cannot be judged. It leaves the group, and wakes or
+// kills a stopped launcher that has to end.
 func (s *sweeper) spare(parent *cgroup.Group, dir string, err error) {
 	if !s.filter.DryRun {
 		wakeOrKillAskedLauncherOf(parent, dir)
