@@ -45,7 +45,7 @@ type Found struct {
 	Files []*File
 	// Backups are the directories of backups that could not be searched: they could name wrapped files.
 	Backups []error
-	// Directories are those of clients that could not be searched.
+	// Directories has an error for each directory of a client that could not be searched.
 	Directories []error
 	// Searched are the directories of [InAllProjects]: the home, the working directory, and projects.
 	Searched []string
@@ -129,14 +129,14 @@ func Everywhere() (Found, error) {
 	return found, nil
 }
 
-// markNamed is for a file with a wrapped server and a backup: a person has named it, and has not restored
-// every server since.
+// markNamed marks a file with a wrapped server and a backup as named: a person has named it, and has not
+// restored every server since.
 func (c *File) markNamed() {
 	c.Named = c.Named || c.HasBackup() && wrapping.AnyWrapped(c.Servers)
 }
 
-// checkPlaces is for a file that only its backup names. No known client has servers in it, so a wrapped
-// server can be where nothing looks for servers.
+// checkPlaces sets the error of a file that starts mcpscope, and has no wrapped server where one is looked
+// for. Only a backup names the file: no known client has servers in it.
 func (c *File) checkPlaces() {
 	if c.Err != nil || wrapping.AnyWrapped(c.Servers) || !c.mentionsRunner() {
 		return

@@ -45,8 +45,9 @@ func (c *File) LeaveShared() {
 	c.Servers = c.reader.Servers(c.document)
 }
 
-// TrackedNote is for a file of the user that git tracks, as a link into a repository of dotfiles: other
-// machines can get the change. It is "" for any other file, and for one of a project, which has a reason.
+// TrackedNote returns a note about a file of the user that git tracks, as a link into a repository of
+// dotfiles: other machines can get the change. It is "" for any other file, and for one of a project,
+// which has a reason.
 func (c *File) TrackedNote() string {
 	if c.Project {
 		return ""

@@ -11,7 +11,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
-// limitControllers are those of the limits that flags and settings files have names for.
+// limitControllers are the controllers of the limits that flags and settings files have names for.
 var limitControllers = []string{"cpu", "memory", "pids"}
 
 // inapplicableLimits lists the limits that lack their controller in a trial. areFatal: with one of them
@@ -34,7 +34,7 @@ func inapplicableLimits(limits []settings.PlacedLimit, t Trial) (lines []string,
 	return lines, areFatal
 }
 
-// missingControllers are those of the limits that servers cannot have in this trial.
+// missingControllers returns those of limitControllers that servers do not get in this trial.
 func (t Trial) missingControllers() []string {
 	return slices.DeleteFunc(slices.Clone(limitControllers), func(controller string) bool {
 		return slices.Contains(t.Controllers, controller)

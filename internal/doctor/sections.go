@@ -27,8 +27,8 @@ func UnmatchedSections(files *settings.FileSettings) (lines []string) {
 	return lines
 }
 
-// serverNames are those of configured and of running servers, and those of agents: mcpscope run may be in
-// front of these at any time.
+// serverNames returns the names of configured and of running servers, and of agents: mcpscope run may be
+// in front of an agent at any time.
 func serverNames() []string {
 	configured, _ := clientconfig.InAllProjects() // no file, without a directory to look in
 	names := configured.RunNames()

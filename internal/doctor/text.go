@@ -56,8 +56,8 @@ func (d *Diagnosis) verdict() string {
 	return fmt.Sprintf("mcpscope run uses %s: %s\n", d.Backend, meanings[d.Backend])
 }
 
-// backendLines are those of the trials. They have the reason why a backend does not work, and its remedy,
-// only if no better one works: JSON has all.
+// backendLines returns the lines about the trials. They have the reason why a backend does not work, and
+// its remedy, only if no better one works: JSON has all.
 func (d *Diagnosis) backendLines() []line {
 	var lines []line
 	foundWorking := false
@@ -99,7 +99,7 @@ func (h Host) lines() []line {
 	return lines
 }
 
-// findingLines are those of the findings and the limits.
+// findingLines returns the lines about gateways, settings, limits, clients, agents and leaks.
 func (d *Diagnosis) findingLines() []line {
 	lines := linesOf("gateway", d.Gateways)
 	for _, g := range d.Uncontained {

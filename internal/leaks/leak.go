@@ -240,7 +240,7 @@ func (l *Leak) tree() *freeze.Tree {
 // Close closes the pidfd.
 func (l *Leak) Close() { _ = unix.Close(l.pidfd) } // it was only read
 
-// Count is for doctor and metrics.
+// Count returns the number of leaks of these users, as Find finds them at LeastAge.
 func Count(users group.Users) (int, error) {
 	leaks, err := Find(users, LeastAge)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 // leaked is the state of a server that runs outside any group after its client exited.
 const leaked fleet.State = "leak"
 
-// sweptVersion is that of the JSON of sweep, in which fields are only ever added.
+// sweptVersion is the version of the JSON of sweep, in which fields are only ever added.
 const sweptVersion = 1
 
 // Swept is an orphan or a leak in JSON.

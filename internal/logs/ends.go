@@ -45,7 +45,7 @@ func (e *Ends) Read() (map[causes.Cause]int, error) {
 	return e.counts, nil
 }
 
-// arguments are those of journalctl for the entries since the last Read.
+// arguments returns the arguments with which journalctl prints the ends since the last Read.
 func (e *Ends) arguments(uid int) []string {
 	from := "--boot"
 	if e.cursor != "" {

@@ -18,7 +18,7 @@ type metric struct {
 	more  func(render.Server) string // the value of one more label; may be nil
 }
 
-// labels are those of each figure of a server, in the order of series.values.
+// labels are the labels that each figure of a server has, in the order of series.values.
 var labels = []string{"id", "name", "client", "backend", "uid"}
 
 func describe(name, unit, help string, more ...string) *prometheus.Desc {

@@ -81,7 +81,7 @@ func ofScript(argv []string) []string {
 const generic = `server main index app cli start run mod __main__ mcp mcp-server mcp_server
 	dist build src lib bin out cmd js cjs esm node_modules .bin .venv venv home root usr opt local`
 
-// endings are those of files that an interpreter is given, and of repositories.
+// endings are the extensions that a name does without: of files for an interpreter, and of repositories.
 const endings = ".py .pyz .js .mjs .cjs .jsx .ts .mts .cts .tsx .rb .php .pl .sh .git"
 
 // target is the name in an argument: a package with a scope, a version or extras, the image of a container, a

@@ -67,7 +67,8 @@ type grammar struct {
 var (
 	prefixFlags = grammar{
 		valued: "-u --unset --user -g --group -h --host -p --prompt -C --chdir -D -T -r -t -R"}
-	// runnerFlags are those of interpreters, too. No two programs use one of them differently.
+	// runnerFlags are the flags of runners, interpreters and shells. No two programs use one of them
+	// differently.
 	runnerFlags = grammar{
 		valued: `-W -X -r --require --import --loader --conditions --tsconfig --config --env-file
 			-p --package --workspace --with --with-editable --from --spec --python --registry --cache

@@ -70,7 +70,8 @@ func (s *search) addConfiguration(file *clientconfig.File) {
 	s.add(file.Where(), use, unwrapAll)
 }
 
-// unitDirectories are those of systemd.unit(5). /lib can be a link to /usr/lib, or a directory.
+// unitDirectories are directories of units that systemd.unit(5) names, outside of users' homes. /lib can
+// be a link to /usr/lib, or a directory.
 var unitDirectories = []string{
 	"/etc/systemd/system", "/etc/systemd/user", "/run/systemd/system", "/run/systemd/user",
 	"/usr/local/lib/systemd/system", "/usr/local/lib/systemd/user",

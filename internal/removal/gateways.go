@@ -98,7 +98,7 @@ func (s *search) addAgent(server *fleet.Listed) {
 
 func processText(name string, pid int) string { return name + "[" + strconv.Itoa(pid) + "]" }
 
-// exitStep is for an agent that no unit starts. Another user may have chosen the name.
+// exitStep returns the next step for an agent that no unit starts. Another user may have chosen the name.
 func exitStep(name string, pid int) string {
 	return "exit " + processText(cli.Word(name), pid) +
 		", and remove an alias or a script that starts it with mcpscope"

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// jsonVersion is that of all JSON about servers, in which fields are only ever added.
+// jsonVersion is the version of all JSON about servers, in which fields are only ever added.
 const jsonVersion = 1
 
 // List is the JSON object of servers, and of sessions.

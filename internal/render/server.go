@@ -30,7 +30,7 @@ type Server struct {
 	Age      float64    `json:"age_seconds"`     // from the start to now, or to the end
 	Policy   string     `json:"policy,omitempty"`
 	Figures
-	// Role is that of protocol.Facts.
+	// Role is the Role of the server's protocol.Facts.
 	Role string `json:"-"`
 }
 

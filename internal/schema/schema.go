@@ -42,7 +42,7 @@ func closed(properties object) object {
 	return object{"type": "object", "additionalProperties": false, "properties": properties}
 }
 
-// keys are those of a table of settings. Only [defaults] has those of a whole gateway.
+// keys returns the schema of each key in a table of settings. Only [defaults] has keys of a whole gateway.
 func keys(withWhole bool) object {
 	properties := object{}
 	for _, row := range settings.Rows(settings.Run | settings.Gateway) {

@@ -49,7 +49,7 @@ func (f Finder) All() []File {
 	return found
 }
 
-// Files are those of a client that are there, the user's before the project's.
+// Files returns the files of a client that are there, the user's before the project's.
 func (f Finder) Files(c Client) []File {
 	var found []File
 	for _, p := range c.files {

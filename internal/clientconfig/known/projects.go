@@ -12,8 +12,8 @@ type ProjectList struct {
 	Keys []string
 }
 
-// projectLists are those of clients that have files in projects. Other clients keep none, or keep it in a
-// database.
+// projectLists returns the places of project lists, of clients that have files in projects. Other clients
+// keep no list, or keep it in a database.
 func projectLists() []pattern {
 	return []pattern{
 		in("~", ".claude.json", place("projects")).or("CLAUDE_CONFIG_DIR"),

@@ -37,7 +37,7 @@ type Unsupported string
 
 func (u Unsupported) Error() string { return string(u) }
 
-// Is is for errors.Is.
+// Is makes [errors.Is] find errors.ErrUnsupported.
 func (u Unsupported) Is(target error) bool { return target == errors.ErrUnsupported }
 
 // ErrForeign: /proc has the processes of another pid namespace, whose numbers are other processes here.

@@ -162,7 +162,7 @@ type notBootedError struct{}
 
 func (notBootedError) Error() string { return "this host was not booted with systemd" }
 
-// Is is for errors.Is.
+// Is makes [errors.Is] find errors.ErrUnsupported.
 func (notBootedError) Is(target error) bool { return target == errors.ErrUnsupported }
 
 // Present checks, without a connection, whether there can be such a manager: systemd runs and, for a user
@@ -295,8 +295,8 @@ func (m *Manager) readyFor(s Scope) (bool, error) {
 	return state != "inactive" && state != "failed", err
 }
 
-// wake is for a first message that is short. systemd 252 reads up to 256 bytes of a private connection's
-// handshake at once, and processes a first message among them only when more data arrives.
+// wake sends a ping before a first message that is short. systemd 252 reads up to 256 bytes of a private
+// connection's handshake at once, and processes a first message among them only when more data arrives.
 func (m *Manager) wake() {
 	m.object.Go("org.freedesktop.DBus.Peer.Ping", godbus.FlagNoReplyExpected, nil)
 }

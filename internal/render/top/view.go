@@ -64,7 +64,7 @@ var orders = map[string]func(a, b *render.Row) int{
 	"p": largestFirst("procs"),
 }
 
-// largestFirst is for the columns of render.SortColumns.
+// largestFirst returns the order by one of render.SortColumns, the largest first.
 func largestFirst(column string) func(a, b *render.Row) int {
 	compare := render.Comparison(column)
 	return func(a, b *render.Row) int { return compare(&b.Server, &a.Server) }
