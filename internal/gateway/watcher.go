@@ -172,12 +172,24 @@ func readConfig(shared *page.Page) (*config, error) {
 // them no program could be executed below the gateway.
 func lowerOOMScore(pid int) {
 	file := fmt.Sprintf("/proc/%d/oom_score_adj", pid)
-	for score := -1000; score < 1000; score += 100 {
-		text := []byte(strconv.Itoa(score))
-		if os.WriteFile(file, text, 0) == nil {
+	text, _ := os.ReadFile(file) // none of a process that has ended
+	present, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return
+	}
+	for _, score := range lowerScores(present) {
+		if os.WriteFile(file, []byte(strconv.Itoa(score)), 0) == nil {
 			return // without privileges there is a least one
 		}
 	}
+}
+
+// lowerScores are the multiples of 100 below the present score, the least first.
+func lowerScores(present int) (scores []int) {
+	for score := -1000; score < present; score += 100 {
+		scores = append(scores, score)
+	}
+	return scores
 }
 
 // takeOver continues with the servers of the watcher before. If the guard was killed, this watcher forks
