@@ -3,11 +3,7 @@
 package group
 
 import (
-	"errors"
 	"fmt"
-	"os"
-	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -21,8 +17,6 @@ import (
 // Out of memory the kernel kills the largest process of a session, which is the agent. So where a session
 // has a limit of memory, its servers have a score that is so much higher: one of them is killed first.
 const oomScoreAboveAgent = 500
-
-const oomScoreMost = 1000 // OOM_SCORE_ADJ_MAX
 
 // IsMemoryBounded reports whether a directory has a limit of memory.
 func IsMemoryBounded(dir *cgroup.Group) bool { return dir.Number(memoryMax) != nil }
@@ -115,52 +109,6 @@ func (g *ControlGroup) preferMembers(client int) error {
 		return fmt.Errorf("raise the oom scores of the members: %w", err)
 	}
 	return nil
-}
-
-// RaiseOOMScore gives a process a higher score than its client has. It never lowers one. pidfd is that of the
-// process, or -1 for one that is ours and can't have ended.
-func RaiseOOMScore(pid, pidfd, client int) error {
-	file, err := os.OpenFile(oomScoreFile(pid), os.O_RDWR, 0)
-	if err != nil {
-		return fmt.Errorf("raise the oom score of process %d: %w", pid, err)
-	}
-	defer file.Close()
-	if pidfd >= 0 && linux.Ended(pidfd) { // the file is that of another process, which has its pid now
-		return nil
-	}
-	now, err := readOOMScore(pid)
-	if err != nil {
-		return err
-	}
-	ofClient, err := readOOMScore(client)
-	if err != nil {
-		return err
-	}
-	wanted := oomScoreAbove(ofClient)
-	if now >= wanted {
-		return nil
-	}
-	if _, err := file.WriteString(strconv.Itoa(wanted)); err != nil {
-		return fmt.Errorf("raise the oom score of process %d: %w", pid, err)
-	}
-	return nil
-}
-
-// oomScoreAbove is the score of a process that the kernel kills before its client.
-func oomScoreAbove(ofClient int) int { return min(ofClient+oomScoreAboveAgent, oomScoreMost) }
-
-func oomScoreFile(pid int) string { return fmt.Sprintf("/proc/%d/oom_score_adj", pid) }
-
-func readOOMScore(pid int) (int, error) {
-	text, err := os.ReadFile(oomScoreFile(pid))
-	if err != nil {
-		return 0, fmt.Errorf("read the oom score of process %d: %w", pid, err)
-	}
-	score, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil {
-		return 0, errors.Join(fmt.Errorf("read the oom score of process %d", pid), err)
-	}
-	return score, nil
 }
 
 // countSession adds the figures of the session, and whether its limit has cost the server members. A group
