@@ -18,6 +18,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/loop"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
+	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/launcher"
 	"github.com/mcpscope/mcpscope/internal/server/names"
 	"github.com/mcpscope/mcpscope/internal/server/page"
@@ -118,8 +119,9 @@ func newWatcher(line watcherLine, by Watching) (*watcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	lowerOOMScore(os.Getpid())
-	lowerOOMScore(int(shared.ByGuard.GuardPID))
+	// Without these two no program could be executed below the gateway.
+	group.LowerOOMScore(os.Getpid())
+	group.LowerOOMScore(int(shared.ByGuard.GuardPID))
 	c, err := readConfig(shared)
 	if err != nil {
 		return nil, err
@@ -166,30 +168,6 @@ func readConfig(shared *page.Page) (*config, error) {
 		return c, err
 	}
 	return c, protocol.Decode(text, c)
-}
-
-// lowerOOMScore sets the score of guard or watcher to the least multiple of 100 that is allowed: without
-// them no program could be executed below the gateway.
-func lowerOOMScore(pid int) {
-	file := fmt.Sprintf("/proc/%d/oom_score_adj", pid)
-	text, _ := os.ReadFile(file) // none of a process that has ended
-	present, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil {
-		return
-	}
-	for _, score := range lowerScores(present) {
-		if os.WriteFile(file, []byte(strconv.Itoa(score)), 0) == nil {
-			return // without privileges there is a least one
-		}
-	}
-}
-
-// lowerScores are the multiples of 100 below the present score, the least first.
-func lowerScores(present int) (scores []int) {
-	for score := -1000; score < present; score += 100 {
-		scores = append(scores, score)
-	}
-	return scores
 }
 
 // takeOver continues with the servers of the watcher before. If the guard was killed, this watcher forks

@@ -12,7 +12,10 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 )
 
-const oomScoreMost = 1000 // OOM_SCORE_ADJ_MAX
+const (
+	oomScoreLeast = -1000 // OOM_SCORE_ADJ_MIN
+	oomScoreMost  = 1000  // OOM_SCORE_ADJ_MAX
+)
 
 // RaiseOOMScore gives a process a higher score than its client has. It never lowers one. pidfd is that of the
 // process, or -1 for one that is ours and can't have ended.
@@ -41,6 +44,28 @@ func RaiseOOMScore(pid, pidfd, client int) error {
 		return fmt.Errorf("raise the oom score of process %d: %w", pid, err)
 	}
 	return nil
+}
+
+// LowerOOMScore sets the score of a process to the least multiple of 100 below it that is allowed. Without
+// privileges that is limited (proc_pid_oom_score_adj(5)). It does nothing if no lower one is.
+func LowerOOMScore(pid int) {
+	now, err := readOOMScore(pid)
+	if err != nil { // the process has ended
+		return
+	}
+	for _, score := range lowerScores(now) {
+		if os.WriteFile(oomScoreFile(pid), []byte(strconv.Itoa(score)), 0) == nil {
+			return
+		}
+	}
+}
+
+// lowerScores are the multiples of 100 below a score, the least first.
+func lowerScores(now int) (scores []int) {
+	for score := oomScoreLeast; score < now; score += 100 {
+		scores = append(scores, score)
+	}
+	return scores
 }
 
 // oomScoreAbove is the score of a process that the kernel kills before its client.

@@ -2,7 +2,7 @@
 
 //go:build linux
 
-package gateway
+package group
 
 import (
 	"slices"
