@@ -32,8 +32,9 @@ func TestPrintJSONToAFullDevice(t *testing.T) {
 	}
 	defer full.Close()
 	got := printed(func(stdio cli.Stdio) int {
-		checked, statusOf := cli.Stdio{Out: full, Err: stdio.Err}.Checked()
-		return statusOf(printJSON(checked, "list servers", render.ListOf([]render.Server{})))
+		stdio.Out = full
+		checked, end := stdio.Checked()
+		return end(printJSON(checked, "list servers", render.ListOf([]render.Server{})))
 	})
 	wantSaid(t, "/dev/full", got, failure("print: write /dev/full: no space left on device", ""))
 }

@@ -50,7 +50,6 @@ func wantSaid(t *testing.T, what string, got, want said) {
 	}
 }
 
-// Without a running manager nothing is written, and the reason is a sentence.
 // Units that name a program in its source code start only while that is there.
 func TestUnitsNoteAProgramThatIsNotInstalled(t *testing.T) {
 	own, err := programs.Own()
@@ -81,6 +80,7 @@ func TestUnitsNoteAProgramThatIsNotInstalled(t *testing.T) {
 	}
 }
 
+// Without a running manager nothing is written, and the reason is a sentence.
 func TestUnitsWithoutSystemd(t *testing.T) {
 	withoutManager(t)
 	home := t.TempDir()

@@ -460,7 +460,9 @@ func TestWithoutAJournal(t *testing.T) {
 	if r.status != 4 || !strings.HasPrefix(r.stderr, want) || strings.Count(r.stderr, "\n") != 3 {
 		t.Errorf("run: %+v", r)
 	}
-	if r = hidden("logs x"); r.status != 1 || !strings.HasPrefix(r.stderr, "mcpscope: cannot print logs: there is no systemd journal here\n") {
+	r = hidden("logs x")
+	const noJournal = "mcpscope: cannot print logs: there is no systemd journal here\n"
+	if r.status != 1 || !strings.HasPrefix(r.stderr, noJournal) {
 		t.Errorf("logs: %+v", r)
 	}
 }

@@ -425,9 +425,11 @@ func TestAnInterruptOfTheRuntimeIsNotPassedOn(t *testing.T) {
 		t.Fatalf("%d bytes, % x", n, buf[:16])
 	}
 	got := *(*unix.SignalfdSiginfo)(unsafe.Pointer(&buf))
-	byKill, bySomebody, another := got, got, got
+	byKill := got
 	byKill.Code = 0 // SI_USER
+	bySomebody := got
 	bySomebody.Pid++
+	another := got
 	another.Signo = uint32(unix.SIGUSR1)
 	for name, record := range map[string]unix.SignalfdSiginfo{"by kill(2)": byKill, "by another process": bySomebody, "another signal": another} {
 		*(*unix.SignalfdSiginfo)(unsafe.Pointer(&buf[s.record])) = record
