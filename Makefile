@@ -3,18 +3,21 @@
 SHELL := /bin/sh
 GO ?= go
 BIN := bin
-# those that prove the product's parts, and those that prove its promises from outside: the user's week, then the longest
-# the guard is a process without the Go runtime, and so without the race detector's
+# tests of the product's parts, and of the tests' own: what has not changed since they passed is not run again (go help test)
 UNIT = $$($(GO) list ./... | grep -v -e /test/ -e /tools/ -e /internal/server/guard$$) ./test/arch ./tools/ablation ./test/bed ./test/host ./test/pace ./test/escape ./test/unprivileged
-WHOLE := ./test/week ./internal/server/guard ./test/kills ./test/e2e ./test/systemd ./test/gateway ./test/journal ./test/script ./test/documents
-SLICED := ./test/e2e ./test/systemd ./test/gateway ./test/gateway/systemd ./test/journal ./test/documents ./test/limits ./test/fault
+# the guard is a process without the Go runtime, and so without the race detector's
+RAW := ./internal/server/guard
+# the promises from outside, in worlds of their own, the longest first: of these test/escape/core.txt lists the core
+WORLDS := ./test/systemd ./test/week ./test/e2e ./test/gateway ./test/journal ./test/script ./test/kills ./test/documents
+SLICED := $(WORLDS) ./test/gateway/systemd ./test/limits ./test/fault
 # a test of these takes a machine, an hour, or packages of registries
 LONG := ./test/gateway/systemd ./test/limits ./test/fault ./test/soak ./test/install ./test/prometheus ./test/shells
 FLAGS ?= -p=3
 TIMEOUT ?= 15m
 SUITES ?= trixie+containers trixie bookworm+init bookworm bookworm+hybrid forky
 # slice K/N of what the core leaves out: each commit has the next
-SLICE ?= $(shell git rev-list --count HEAD 2>/dev/null || echo 0)/20
+SLICES := 20
+SLICE ?= $(shell git rev-list --count HEAD 2>/dev/null || echo 0)/$(SLICES)
 IMAGES = printf '%s\n' $(SUITES) | xargs -P 2 -n 1 test/vm/image >/dev/null
 PREFIX ?= /usr/local
 SYSCONFDIR ?= /etc
@@ -62,38 +65,35 @@ packages: ## make archives and packages of the version of the tag in dist/: PROC
 demo: ## kill an agent with real servers, without mcpscope and with it: half a minute, the first time some minutes
 	@demo/run
 
-test: deps ## the core of the tests: PACKAGES=./test/e2e RUN=TestEscape/cgroup/hop/kill for some of them, RACE=-race
+test: deps ## the core of the tests: PACKAGES=./test/e2e RUN=TestEscape/cgroup/hop/kill for some of them; RACE=-race; COUNT=-count=1 runs what has not changed, too
+	@TESTS_CLIENTS=go test/e2e/clients/setup
 ifdef PACKAGES
-	@TESTS_CLIENTS=go test/e2e/clients/setup
-	@.ci/gotest some $(FLAGS) -timeout $(TIMEOUT) $(if $(value RUN),-run '$(value RUN)') $(PACKAGES)
+	@.ci/gotest some $(FLAGS) -count=1 -timeout $(TIMEOUT) $(if $(value RUN),-run '$(value RUN)') $(PACKAGES)
 else
-	@TESTS_CLIENTS=go test/e2e/clients/setup
-ifdef RACE
-	@status=0; .ci/gotest unit $(RACE) -timeout $(TIMEOUT) $(UNIT) || status=$$?; \
-	ESCAPE_MOST=200 .ci/gotest whole $(FLAGS) -timeout $(TIMEOUT) $(WHOLE) || status=$$?; exit $$status
-else
-	@ESCAPE_MOST=200 .ci/gotest whole $(FLAGS) -timeout $(TIMEOUT) $(WHOLE) $(UNIT)
-endif
+	@status=0; .ci/gotest unit $(COUNT) $(RACE) -timeout $(TIMEOUT) $(UNIT) || status=$$?; \
+	.ci/gotest worlds $(FLAGS) -count=1 -timeout $(TIMEOUT) $(WORLDS) $(RAW) || status=$$?; exit $$status
 endif
 
 clients: deps # the SDKs' clients and servers, from npm
 	test/e2e/clients/setup
 
-test-slice: clients ## what the core leaves out, a twentieth: SLICE=K/20
-	@TESTS_SLICE=$(SLICE) .ci/gotest slice $(FLAGS) -timeout $(TIMEOUT) $(SLICED)
+test-slice: clients ## what the core leaves out, a part of it: SLICE=K/N
+	@.ci/deps more
+	@TESTS_SLICE=$(SLICE) .ci/gotest slice $(FLAGS) -count=1 -timeout $(TIMEOUT) $(SLICED)
 
 test-full: clients ## everything that runs on this machine, whole: about an hour
+	@.ci/deps more
 	@.ci/deps extra
 	@GOBIN=$(CURDIR)/.cache/bin $(GO) install $(NFPM)
-	@TESTS_NFPM=$(CURDIR)/.cache/bin/nfpm TESTS_FULL=1 .ci/gotest full -p=1 -timeout 60m $(WHOLE) $(LONG)
+	@TESTS_NFPM=$(CURDIR)/.cache/bin/nfpm TESTS_FULL=1 .ci/gotest full -p=1 -count=1 -timeout 60m $(WORLDS) $(LONG)
 
 test-install: deps ## packages, their installation, upgrade and removal, and the commands of the README
 	@GOBIN=$(CURDIR)/.cache/bin $(GO) install $(NFPM)
-	@TESTS_NFPM=$(CURDIR)/.cache/bin/nfpm .ci/gotest install -p=1 -timeout $(TIMEOUT) ./test/install
+	@TESTS_NFPM=$(CURDIR)/.cache/bin/nfpm .ci/gotest install -p=1 -count=1 -timeout $(TIMEOUT) ./test/install
 
 test-tried: deps ## gateways and agents of the registries below mcpscope gateway, 5.9 GB of them: about 10 minutes
 	@TESTS_FULL=1 TESTS_TRIED=1 test/e2e/clients/setup
-	@TESTS_FULL=1 TESTS_TRIED=1 .ci/gotest tried -p=1 -timeout 60m -run '^TestTried' ./test/gateway
+	@TESTS_FULL=1 TESTS_TRIED=1 .ci/gotest tried -p=1 -count=1 -timeout 60m -run '^TestTried' ./test/gateway
 
 test-vm: deps ## the tests that depend on the kernel and systemd, in VMs of other ones: SUITES="bookworm trixie+containers"; VM_CORE=1 for a few cells, VM_WHOLE=1 for every end on every backend of each
 	@.ci/deps vm

@@ -22,7 +22,7 @@ var binaries struct {
 }
 
 func TestMain(m *testing.M) {
-	escape.Choose(m, "Test(WrapUnderRealAgents|IdleServersUnderRealClients|ServersWork.*|Transparent(LastAnswers|Holders)|TerminalFullScreen|Churn|ManyForged.*|Poor.*)", "TestEscape.*")
+	escape.Choose(m, "e2e")
 	bed.Parallel(8) // the tests wait more than they work; see escape.Slots for those that work
 	bed.Main(m, escape.BuildTemporary(func(dir string) map[string][]string {
 		binaries.Programs = escape.ProgramsIn(dir)

@@ -3,11 +3,13 @@
 package escape
 
 import (
+	_ "embed"
 	"flag"
 	"fmt"
 	"hash/fnv"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -23,14 +25,32 @@ const (
 	FullEnv  = "TESTS_FULL"
 )
 
-// asked is set if go test -run chose the tests.
-var asked bool
+// coreList has a line for each test of the core: its package below test/, its name, and the promise that it holds. A
+// name with a slash is a part of a table, which is a test that asks InSize for each of its parts. A name that ends
+// with a slash is a table without a part in the core.
+//
+//go:embed core.txt
+var coreList string
+
+// chosen is what this test binary runs.
+var chosen struct {
+	asked bool            // go test -run chose the tests
+	core  map[string]bool // the names of this package in coreList
+}
 
 // Full reports whether this run has everything, no matter how long that takes.
-func Full() bool { return asked || os.Getenv(FullEnv) != "" }
+func Full() bool { return chosen.asked || os.Getenv(FullEnv) != "" }
 
 // Core reports whether this run has only the core.
 func Core() bool { return !Full() && slices.Contains([]string{"", "core"}, os.Getenv(SliceEnv)) }
+
+// InSize reports whether this run has a part of a table. The name is that of the whole test, as go test -v prints it.
+func InSize(name string) bool {
+	if Core() {
+		return chosen.core[name]
+	}
+	return Full() || !chosen.core[name] && inSlice(name)
+}
 
 // inSlice reports whether this run's slice contains the name.
 func inSlice(name string) bool {
@@ -43,10 +63,9 @@ func inSlice(name string) bool {
 	return hash.Sum32()%n == k%n
 }
 
-// Choose selects the package's tests for this run's size. TestMain must call it first. The tests beside the
-// core are dealt out to the slices. The tables are in every size and choose their own cells. Beside and
-// tables are regular expressions of whole names; tables may be "".
-func Choose(m *testing.M, beside, tables string) {
+// Choose selects the tests of a package below test/ for this run's size. TestMain must call it first.
+func Choose(m *testing.M, pkg string) {
+	tables := readCore(pkg)
 	flag.Parse()
 	run := flag.Lookup("test.run")
 	switch {
@@ -55,58 +74,39 @@ func Choose(m *testing.M, beside, tables string) {
 	case flag.NArg() > 0: // a second life of the binary: host.Stage
 		return
 	case run.Value.String() != "":
-		asked = os.Getenv(SliceEnv) == ""
+		chosen.asked = os.Getenv(SliceEnv) == ""
 		return
 	case Full():
 		return
-	case Core():
-		_ = flag.Set("test.skip", "^("+beside+")$") // it is valid
-		return
 	}
-	list, err := exec.Command("/proc/self/exe", "-test.list", "^("+beside+")$").Output()
+	list, err := exec.Command("/proc/self/exe", "-test.list", ".").Output()
 	if err != nil {
 		panic(err)
 	}
-	names := slices.DeleteFunc(strings.Fields(string(list)), func(name string) bool { return !inSlice(name) })
-	if tables != "" {
-		names = append(names, tables)
-	}
-	_ = run.Value.Set("^(" + strings.Join(names, "|") + ")$")
+	names := slices.DeleteFunc(strings.Fields(string(list)), func(name string) bool { return !tables[name] && !InSize(name) })
+	_ = run.Value.Set("^(" + strings.Join(names, "|") + ")$") // it is valid
 }
 
-// kinds are modes that need different steps of a stop: in the core each meets each class of ends.
-var kinds = []string{"double-fork", "ignore-both", "fork-bomb", "nested", "stop-parent"}
-
-// Classes are ends, one of each kind: HUP and INT work like TERM, killpg like kill, client like exit.
-var Classes = []string{"stdin", "TERM", "kill", "tree", "guard", "exit", "cgroup"}
-
-// InCore deals the cells of the core out to so many backends: each kind of modes meets each class of ends,
-// and each other mode one of them, on one backend.
-func InCore(modes []Mode, classes []string, backend, backends int) func(Mode, End) bool {
-	place := func(m Mode) int { return slices.IndexFunc(modes, func(o Mode) bool { return o.Name == m.Name }) }
-	return func(m Mode, e End) bool {
-		class := slices.Index(classes, e.Name)
-		if class < 0 {
-			return false
+// readCore reads the lines of a package, and returns its tables.
+func readCore(pkg string) (tables map[string]bool) {
+	chosen.core = map[string]bool{}
+	tables = map[string]bool{}
+	for line := range strings.Lines(coreList) {
+		fields := strings.Fields(line)
+		if len(fields) < 2 || fields[0] != pkg {
+			continue
 		}
-		kind := slices.Index(kinds, m.Name)
-		if kind < 0 {
-			return class == place(m)%len(classes) && place(m)%backends == backend
+		name := fields[1]
+		chosen.core[name] = true
+		if table, _, isPart := strings.Cut(name, "/"); isPart {
+			tables[table] = true
 		}
-		return (kind+class)%backends == backend
 	}
+	return tables
 }
 
 // Resting are modes that come to rest, for tables of a backend that is Idle.
 var Resting = strings.Fields("plain setsid double-fork ignore-both fork-on-term stopped nested move-sibling threads-500")
-
-// RestingCore deals their core out to so many backends.
-func RestingCore(backend, backends int) func(Mode, End) bool {
-	return func(m Mode, e End) bool {
-		class := slices.Index(Classes, e.Name)
-		return class >= 0 && class%backends == backend && m.Name == "ignore-both"
-	}
-}
 
 // idleEnv has the --idle-freeze of the servers of all tables, such as 50ms. It must not change the results.
 const idleEnv = "TESTS_IDLE"
@@ -119,17 +119,16 @@ func IdleFlags() []string {
 	return nil
 }
 
-// RedEnv lists cells that failed in a recent slice. They belong to the core.
-const RedEnv = "TESTS_RED"
-
-var red = strings.Fields(os.Getenv(RedEnv))
-
 // chosen reports whether this run has the cell.
 func (t *Table) chosen(tb *testing.T, m Mode, e End) bool {
-	name := tb.Name() + "/" + m.Name + "/" + e.Name
-	core := t.Core == nil || t.Core(m, e) || slices.Contains(red, name)
-	if Core() {
-		return core
-	}
-	return Full() || !core && inSlice(name)
+	return InSize(tb.Name() + "/" + m.Name + "/" + e.Name)
+}
+
+// Scripts returns the scripts of testscript in a directory that this run has, each of which is a part of the test.
+func Scripts(t *testing.T, dir string) ([]string, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.txtar"))
+	return slices.DeleteFunc(files, func(file string) bool {
+		name := strings.TrimSuffix(filepath.Base(file), ".txtar")
+		return !InSize(t.Name() + "/" + name)
+	}), err
 }

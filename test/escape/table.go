@@ -25,8 +25,6 @@ type Table struct {
 	Backend Backend
 	Modes   []Mode
 	Ends    []End
-	// Core reports whether a cell is in the core; nil means that all are.
-	Core func(Mode, End) bool
 
 	mu    sync.Mutex
 	cells map[[2]string]Result

@@ -31,7 +31,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	escape.Choose(m, "TestFaults", "")
+	escape.Choose(m, "fault")
 	bed.Parallel(256) // lanes bound the work
 	host.Main(m, host.Options{Users: true, Build: build, Writable: escape.TableFiles()})
 }

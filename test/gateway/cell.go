@@ -113,17 +113,14 @@ func Modes(t *testing.T, p escape.Programs) []escape.Mode {
 	return slices.DeleteFunc(p.Modes(t), func(m escape.Mode) bool { return strings.Contains(m.Name, "-parent") && m.Name != "move-parent" })
 }
 
-// FillTable prints the table of modes × ends. Its core is a sixth of the core of other tables.
+// FillTable prints the table of modes × ends.
 func FillTable(t *testing.T, title string, b escape.Backend, modes []escape.Mode, ends []End,
 	cell func(*testing.T, escape.Mode, End) escape.Result) {
 	table := escape.Table{Title: title, Name: strings.ReplaceAll(title, " ", "-"), Backend: b, Modes: modes}
 	byName := map[string]End{}
-	var names []string
 	for _, e := range ends {
-		names = append(names, e.Name)
 		table.Ends = append(table.Ends, escape.End{Name: e.Name})
 		byName[e.Name] = e
 	}
-	table.Core = escape.InCore(modes, names, 0, 6)
 	table.FillWith(t, func(t *testing.T, m escape.Mode, e escape.End) escape.Result { return cell(t, m, byName[e.Name]) })
 }

@@ -25,7 +25,7 @@ var binaries struct {
 
 func TestMain(m *testing.M) {
 	host.Stage()
-	escape.Choose(m, "Test(RealClients|CronJobs|RuntimeKilled|Tried)", "TestEscape(InSession)?")
+	escape.Choose(m, "gateway")
 	bed.Parallel(8)
 	bed.Main(m, escape.BuildTemporary(func(dir string) map[string][]string {
 		binaries.Programs = escape.ProgramsIn(dir)

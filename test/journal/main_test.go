@@ -19,7 +19,7 @@ import (
 var mcpscope = host.Shared + "/mcpscope"
 
 func TestMain(m *testing.M) {
-	escape.Choose(m, "TestOutOfMemory", "")
+	escape.Choose(m, "journal")
 	build := func(dir string) error { return escape.Build(dir, nil) }
 	host.Main(m, host.Options{Users: true, Build: build, Setups: []bed.Setup{host.JournalOnDisk}})
 }

@@ -30,6 +30,7 @@ import (
 var dir string
 
 func TestMain(m *testing.M) {
+	escape.Choose(m, "script")
 	bed.Parallel(8)
 	bed.Main(m, escape.BuildTemporary(func(made string) map[string][]string {
 		// configured is a mcpscope of another version with a system's settings file of the tests' own, which one
@@ -50,8 +51,12 @@ func (t tested) Run(name string, test func(testscript.T)) {
 
 func TestScripts(t *testing.T) {
 	deadline, _ := t.Deadline()
+	files, err := escape.Scripts(t, "testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.RunT(tested{t}, testscript.Params{
-		Dir: "testdata", Setup: setUp, RequireExplicitExec: true, RequireUniqueNames: true, Deadline: deadline,
+		Files: files, Setup: setUp, RequireExplicitExec: true, RequireUniqueNames: true, Deadline: deadline,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"await": await, "close": closeInput, "dead": dead, "ended": ended, "full": full, "gone": gone, "hold": hold, "lives": lives,
 			"orphan": orphan, "refused": refused, "release": release, "running": running, "server": server, "signal": signal, "status": status,

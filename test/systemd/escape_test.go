@@ -18,11 +18,11 @@ func TestEscape(t *testing.T) {
 		y := newYard(t, u)
 		refused := y.refused(t)
 		idle := false
-		fill := func(name, backend string, modes []escape.Mode, core func(escape.Mode, escape.End) bool) {
+		fill := func(name, backend string, modes []escape.Mode) {
 			b := y.backend(backend)
 			b.Refused = refused
 			b.Idle = idle
-			table := escape.Table{Title: "escape, " + name, Name: name, Program: mcpscope, Backend: b, Modes: modes, Ends: y.ends(), Core: core}
+			table := escape.Table{Title: "escape, " + name, Name: name, Program: mcpscope, Backend: b, Modes: modes, Ends: y.ends()}
 			table.Fill(t)
 		}
 		all := programs.Modes(t)
@@ -30,21 +30,12 @@ func TestEscape(t *testing.T) {
 		if refused["move-parent"] != nil { // only from when the manager has the scope, and its directory hands controllers down
 			modes = slices.DeleteFunc(modes, func(m escape.Mode) bool { return m.Name == "move-parent" })
 		}
-		elsewhere := escape.InCore(modes, escape.Classes, min(u.UID, 1), 9)
-		fill("scopes", "auto", modes, func(m escape.Mode, e escape.End) bool {
-			return elsewhere(m, e) || m.Name == "setsid" && slices.Contains(managed, e.Name)
-		})
-		fill("asked for by name", backendOf(u), escape.Named(t, all, "move-parent", "setsid", "ignore-both", "move-sibling"),
-			func(m escape.Mode, e escape.End) bool {
-				return m.Name == "move-parent" && (e.Name == "stdin" || e.Name == "kill")
-			})
+		fill("scopes", "auto", modes)
+		fill("asked for by name", backendOf(u), escape.Named(t, all, "move-parent", "setsid", "ignore-both", "move-sibling"))
 		idle = true
-		fill("idle", "auto", escape.Named(t, all, escape.Resting...), escape.RestingCore(min(u.UID, 1), 2))
+		fill("idle", "auto", escape.Named(t, all, escape.Resting...))
 	})
 }
-
-// managed are ends of a manager's.
-var managed = []string{"scope", "unit-stop", "unit-restart", "unit-crash", "reexec", "logout", "terminate"}
 
 func TestKilledWhileItStarts(t *testing.T) {
 	t.Parallel()

@@ -19,12 +19,8 @@ var mcpscope = host.Shared + "/mcpscope"
 
 var programs = escape.ProgramsIn(host.Shared)
 
-// beside the core are the tests that take many seconds.
-const beside = "Test(PoorHostsThatHang|SweepService|GatewayLeavesNothing|Selftest|Soak|MetricsService|" +
-	"DoctorInASessionOrServiceOfTheOtherManager|UnitsThatAServerAsksForSurvive|KilledWhileItStarts)"
-
 func TestMain(m *testing.M) {
-	escape.Choose(m, beside, "TestEscape")
+	escape.Choose(m, "systemd")
 	bed.Parallel(16) // the escape table bounds itself
 	build := func(dir string) error { return escape.Build(dir, transparent.Commands(map[string][]string{})) }
 	host.Main(m, host.Options{Users: true, Build: build, Writable: escape.TableFiles()})

@@ -43,6 +43,7 @@ func TestMain(m *testing.M) {
 	for _, name := range []string{"MAKEFLAGS", "MAKELEVEL", "MFLAGS"} { // the user's make is not below another
 		_ = os.Unsetenv(name)
 	}
+	escape.Choose(m, "week")
 	if bed.Outermost() {
 		noHost = reasonWithoutHost()
 	}
@@ -133,8 +134,12 @@ func runScripts(t *testing.T, dir string) {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(work) }) // with the programs, at the latest
 	deadline, _ := t.Deadline()
+	files, err := escape.Scripts(t, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.RunT(tested{t}, testscript.Params{
-		Dir: dir, WorkdirRoot: work, Setup: setUp, Condition: condition, Deadline: deadline,
+		Files: files, WorkdirRoot: work, Setup: setUp, Condition: condition, Deadline: deadline,
 		RequireExplicitExec: true, RequireUniqueNames: true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"await": await, "reads": reads},
 	})

@@ -23,7 +23,7 @@ import (
 var programs = escape.ProgramsIn(host.Shared)
 
 func TestMain(m *testing.M) {
-	escape.Choose(m, "Test.*", "TestGatewayEscape")
+	escape.Choose(m, "gateway/systemd")
 	bed.Parallel(6) // a manager starts one unit after the other
 	host.Main(m, host.Options{Users: true, Build: build, Writable: escape.TableFiles()})
 }
