@@ -26,7 +26,6 @@ KILLS ?= 3000
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.1.4
 GOTESTSUM := gotest.tools/gotestsum@v1.13.0
-VALE := github.com/vale-cli/vale/v3/cmd/vale@v3.22.0
 ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 NFPM := github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.4
 DIST ?= dist
@@ -146,13 +145,12 @@ dashboard: deps ## draw the dashboard of docs/operate/reference.md by a Promethe
 ablation: deps ## build mcpscope without each mechanism in turn, and write what goes red to tools/ablation/README.md: about an hour; ONLY=REGEXP
 	@TESTS_ABLATION='$(CURDIR)/tools/ablation/README.md' TESTS_ABLATION_ONLY='$(ONLY)' $(GO) test -count=1 -timeout 180m -v -run 'TestAblation$$' ./tools/ablation
 
-lint: deps cross ## gofmt, vet, staticcheck, actionlint; links, length, commands and picture of documents; vale on documents, help and comments
+lint: deps cross ## gofmt, vet, staticcheck, actionlint; links, length, commands and picture of documents
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo 'make lint: these files need gofmt'; exit 1; }
 	$(GO) vet ./...
 	$(GO) run $(STATICCHECK) ./...
 	$(GO) run $(ACTIONLINT)
 	$(GO) test ./demo ./test/documents/pages
-	.ci/prose $(VALE)
 
 cross: ## what is not Linux says so in one line; other processors build
 	GOOS=darwin $(GO) build -o /dev/null ./cmd/mcpscope
