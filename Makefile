@@ -37,7 +37,7 @@ COMMIT ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null)
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS := -s -w -X github.com/mcpscope/mcpscope/internal/programs.release=$(VERSION) -X github.com/mcpscope/mcpscope/internal/programs.commit=$(COMMIT)
 
-.PHONY: help build man install uninstall packages spdx demo clients test test-slice test-full test-install test-vm test-arm64 test-tried test-soak release-check bench session screen dashboard ablation lint fuzz cross deps clean
+.PHONY: help build man install uninstall packages spdx demo clients test test-slice test-changed test-full test-install test-vm test-arm64 test-tried test-soak release-check bench session screen dashboard ablation lint fuzz cross deps clean
 
 help: ## print this
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile
@@ -79,6 +79,11 @@ clients: deps # the SDKs' clients and servers, from npm
 test-slice: clients ## what the core leaves out, a part of it: SLICE=K/N
 	@.ci/deps more
 	@TESTS_SLICE=$(SLICE) .ci/gotest slice $(FLAGS) -count=1 -timeout $(TIMEOUT) $(SLICED)
+
+test-changed: deps ## each test that has changed since a commit, ten times: SINCE=COMMIT, by default in the last 12 hours
+	@TESTS_CLIENTS=go test/e2e/clients/setup
+	@.ci/deps more
+	@.ci/changed $(SINCE)
 
 test-full: clients ## everything that runs on this machine, whole: about an hour
 	@.ci/deps more
