@@ -45,7 +45,7 @@ func apply(edits []edit) (map[string]string, error) {
 
 // Each change still fits the source. Whether it compiles is seen by make ablation.
 func TestChangesFit(t *testing.T) {
-	for _, m := range slices.Concat(protecting, unnoticed) {
+	for _, m := range slices.Concat(promises, protecting, unnoticed) {
 		if _, err := apply(m.edits); err != nil {
 			t.Errorf("%s: %v", m.name, err)
 		}
@@ -88,8 +88,12 @@ type outcome struct{ cells, red, swept []string }
 // try runs tests against the product with the overlay, or as it is.
 func (o *outcome) try(t *testing.T, r run, overlay string) {
 	t.Helper()
-	cmd := exec.Command("go", "test", "-json", "-vet=off", "-count=1", "-timeout=15m", "-run="+r.pattern,
-		"./"+r.pkg)
+	line := []string{"go", "test", "-json", "-vet=off", "-count=1", "-timeout=15m"}
+	if !r.core {
+		line = append(line, "-run="+r.pattern)
+	}
+	line = append(line, "./"+r.pkg)
+	cmd := exec.Command(line[0], line[1:]...)
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" -overlay="+overlay))
 	if r.whole {
@@ -166,7 +170,7 @@ func TestAblation(t *testing.T) {
 	var whole outcome // of the product itself
 	tried := map[run]bool{}
 	unchanged := overlay(t, nil)
-	for _, m := range slices.Concat(protecting, unnoticed) {
+	for _, m := range slices.Concat(promises, protecting, unnoticed) {
 		if !only.MatchString(m.name) {
 			continue
 		}
@@ -195,6 +199,7 @@ func TestAblation(t *testing.T) {
 			}
 		}
 	}
+	list("Each promise broken once, and what the core says", promises)
 	list("Nothing survives a stop, and nothing else ends", protecting)
 	list("The server does not notice", unnoticed)
 	if err := os.WriteFile(file, []byte(page), 0o644); err != nil {

@@ -22,6 +22,7 @@ type run struct {
 	pkg     string // its directory
 	pattern string // of go test -run
 	whole   bool   // with all cells to choose from (TESTS_FULL)
+	core    bool   // what make test runs of the package, without a pattern
 }
 
 func without(name string, edits []edit, runs ...run) mechanism {
@@ -37,7 +38,7 @@ func both(a, b []edit) []edit { return append(append([]edit(nil), a...), b...) }
 
 // cells are those of the escape tables of the given backends.
 func cells(backends, modes, ends string) run {
-	return run{"test/e2e", fmt.Sprintf("^TestEscape$/^(%s)$/^(%s)$/^(%s)$", backends, modes, ends), true}
+	return run{pkg: "test/e2e", pattern: fmt.Sprintf("^TestEscape$/^(%s)$/^(%s)$/^(%s)$", backends, modes, ends), whole: true}
 }
 
 const (
@@ -46,11 +47,11 @@ const (
 	onBoth   = "cgroup|tree"
 )
 
-func tests(pkg, names string) run { return run{pkg, fmt.Sprintf("^Test(%s)$", names), false} }
+func tests(pkg, names string) run { return run{pkg: pkg, pattern: fmt.Sprintf("^Test(%s)$", names)} }
 
 // ends are cases of the guard's own table.
 func ends(names string) run {
-	return run{guard, "^TestEnds$/^(" + strings.ReplaceAll(names, " ", "_") + ")$", false}
+	return run{pkg: guard, pattern: "^TestEnds$/^(" + strings.ReplaceAll(names, " ", "_") + ")$"}
 }
 
 const (
@@ -116,7 +117,7 @@ var protecting = []mechanism{
 	without("the owner and the sparing, of a tag", both(anyOwner, noSparing), tests("test/e2e", "Forged.*"), tests("test/gateway", "Forged.*")),
 	without("tracers kept off", one(guard+"process.go", "if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0,", "if err := unix.Prctl(unix.PR_SET_DUMPABLE, 1,"),
 		tests("test/e2e", "LauncherKeepsTracersOff"),
-		run{"test/systemd", "^TestEscape$/^tester$/^scopes$/^trace-parent$/^(stdin|kill)$", true}),
+		run{pkg: "test/systemd", pattern: "^TestEscape$/^tester$/^scopes$/^trace-parent$/^(stdin|kill)$", whole: true}),
 	// the group
 	without("the lock of the group", one(group+"group.go", "if err = g.Payload.TryLock(unix.LOCK_EX); err != nil {", "if err != nil {"),
 		tests("test/e2e", "Sweep.*|Squatted.*|NextServer.*")),

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ablation
+
+// promises breaks each promise once. Its name is the one in test/escape/core.txt, and the core is red without it: a
+// package runs here what make test runs of it.
+var promises = []mechanism{
+	without("survives", one(guard+"guard.go", "\t\tg.launcherDied()\n", "\t\texit(0)\n"),
+		core("test/kills"), core("test/e2e"), core("test/script")),
+	without("bystander", one("internal/server/orphan/orphan.go",
+		"\tif err == nil {\n\t\treturn Orphan, nil", "\tif err == nil || why == ToStop {\n\t\treturn Orphan, nil"),
+		core("test/script"), core("test/systemd")),
+	without("honest", one(launcher+"making.go", "\tm.unlimited, err = limit(m.server, s.Limits)", "\tm.unlimited, _ = limit(m.server, s.Limits)"),
+		core("test/week"), core("test/script")),
+	without("transparent", one(guard+"launcher.go", "\t\tl.Signals.stop(sig)\n", ""), core("test/e2e")),
+	without("roof", both(one(scope, "all = append(all, dbus.PropBindsTo(s.Client))", "_ = dbus.PropBindsTo"),
+		one(scope, "all = append(all, dbus.PropBefore(s.Client))", "_ = dbus.PropBefore")),
+		core("test/systemd")),
+	without("standalone", one("cmd/mcpscope/main.go", "\t\tcase \"run\":\n",
+		"\t\tcase \"run\":\n\t\t\tif _, err := programs.FindTool(); err != nil {\n\t\t\t\treturn alone(args, err, io)\n\t\t\t}\n"),
+		core("test/script")),
+	without("visible", one(brain+"settle.go", "\t\ts.logStart()\n", ""), core("test/journal")),
+	without("idle", one(brain+"looks.go", "\t\ta.loop.Again(int(a.client.Server.Input), loop.TokenInput)\n", ""), core("test/e2e")),
+}
+
+// core is what make test runs of a package.
+func core(pkg string) run { return run{pkg: pkg, core: true} }
