@@ -66,6 +66,14 @@ func available() (uint64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("read %s: %w", file, err)
 	}
+	free, err := parseAvailable(text)
+	if err != nil {
+		return 0, fmt.Errorf("read %s: %w", file, err)
+	}
+	return free, nil
+}
+
+func parseAvailable(text []byte) (uint64, error) {
 	for line := range bytes.Lines(text) {
 		value, found := bytes.CutPrefix(line, []byte("MemAvailable:"))
 		if !found {
@@ -74,11 +82,11 @@ func available() (uint64, error) {
 		number := strings.TrimSuffix(strings.TrimSpace(string(value)), " kB")
 		kilobytes, err := strconv.ParseUint(number, 10, 54)
 		if err != nil {
-			return 0, fmt.Errorf("read MemAvailable in %s: %w", file, err)
+			return 0, fmt.Errorf("read MemAvailable: %w", err)
 		}
 		return kilobytes << 10, nil
 	}
-	return 0, fmt.Errorf("%s has no MemAvailable: %w", file, errors.ErrUnsupported)
+	return 0, fmt.Errorf("there is no MemAvailable: %w", errors.ErrUnsupported)
 }
 
 // freeBelow computes the memory that the limits of a group leave. memory.high counts, too: above it members
