@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+
+	"github.com/mcpscope/mcpscope/test/bed"
 )
 
 func TestMain(m *testing.M) {
@@ -17,7 +19,7 @@ func TestMain(m *testing.M) {
 		fmt.Println(limit.Cur, err)
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	bed.Beside(m.Run)
 }
 
 // The soft limit is the one that we were started with, not the one that package

@@ -18,26 +18,35 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/programs"
+	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/unprivileged"
 )
 
-// TestMain puts the runner beside the test, where the tool looks for it.
 func TestMain(m *testing.M) {
 	if unprivileged.Inside() { // with a copy of the runner
 		os.Exit(m.Run())
 	}
-	own, err := programs.Own()
-	if err == nil {
-		var out []byte
-		if out, err = exec.Command("go", "build", "-buildvcs=false", "-o", filepath.Join(filepath.Dir(own), programs.Runner), "../mcpscope").CombinedOutput(); err != nil {
-			err = fmt.Errorf("%w: %s", err, out)
+	bed.Beside(func() int {
+		if err := buildRunner(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
 		}
-	}
+		return m.Run()
+	})
+}
+
+// buildRunner puts the runner beside the test, where the tool looks for it.
+func buildRunner() error {
+	own, err := programs.Own()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		return err
 	}
-	os.Exit(m.Run())
+	runner := filepath.Join(filepath.Dir(own), programs.Runner)
+	out, err := exec.Command("go", "build", "-buildvcs=false", "-o", runner, "../mcpscope").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("build the runner: %w: %s", err, out)
+	}
+	return nil
 }
 
 type said struct {

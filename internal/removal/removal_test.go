@@ -14,6 +14,7 @@ import (
 	gw "github.com/mcpscope/mcpscope/internal/gateway"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/units"
+	"github.com/mcpscope/mcpscope/test/bed"
 )
 
 // TestMain is the process of a user whose files cannot be searched.
@@ -22,7 +23,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "no files today")
 		os.Exit(1)
 	}
-	os.Exit(m.Run())
+	bed.Beside(m.Run)
 }
 
 // A report has a line for each use, and then each command, once for neighbors that have the same.

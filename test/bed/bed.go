@@ -19,14 +19,12 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"slices"
 	"strconv"
-	"strings"
 	"testing"
 )
 
 // The names avoid the prefix MCPSCOPE_, which the product removes from the environment of servers, and takes
-// for settings: see setting.
+// for settings. With one no server would start without a Go runtime.
 const (
 	// LayoutEnv = "hybrid" mounts cgroup2 at /sys/fs/cgroup/unified in a tmpfs,
 	// as hosts with version 1 controllers do.
@@ -42,6 +40,8 @@ const (
 	stageInit  = "init"   // the first process of the pid namespace
 	stageSetUp = "set-up" // the inner process, not yet in its own view of /sys/fs/cgroup
 	stageReady = "ready"  // any further execution of the binary inside the sandbox
+	// stageBeside is instead of all of them: see Beside.
+	stageBeside = "beside"
 )
 
 // The first thread is the main goroutine's alone. Other processes take its user for that of the process: a
@@ -87,9 +87,6 @@ func Outermost() bool { return os.Getenv(stageEnv) == "" }
 // Inside does the part of Run in a process that is in the sandbox already. Skips are
 // counted here, where they happen.
 func Inside(tests func() int, setups ...Setup) int {
-	if v := setting(os.Environ()); v != "" {
-		return fail("%s is in the environment: with a setting no server starts without a Go runtime", v)
-	}
 	for _, setup := range setups {
 		cleanup, err := setup()
 		if cleanup != nil {
@@ -104,18 +101,6 @@ func Inside(tests func() int, setups ...Setup) int {
 		fmt.Printf("bed: %d skipped\n", n)
 	}
 	return code
-}
-
-// setting is a variable that mcpscope reads as a setting, or "". With one the common start was not tested in
-// any suite, and nothing showed that.
-func setting(env []string) string {
-	i := slices.IndexFunc(env, func(v string) bool {
-		return strings.HasPrefix(v, "MCPSCOPE_") && !strings.HasPrefix(v, "MCPSCOPE_ID=")
-	})
-	if i < 0 {
-		return ""
-	}
-	return env[i]
 }
 
 // Parallel lets n tests run at a time, unless the command line says otherwise:

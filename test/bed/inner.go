@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -18,9 +17,6 @@ const cgroupPoint = "/sys/fs/cgroup"
 // namespace, see its own group as the root of the cgroup2 hierarchy.
 func enter() error {
 	if err := os.Setenv(stageEnv, stageReady); err != nil {
-		return err
-	}
-	if err := raiseFiles(); err != nil {
 		return err
 	}
 	unix.CloseOnExec(outerPidfd)
@@ -62,21 +58,6 @@ func unmountBelow(dir string) error {
 		if err := unix.Unmount(point, unix.MNT_DETACH); err != nil {
 			return fmt.Errorf("unmount %s: %w", point, err)
 		}
-	}
-	return nil
-}
-
-// raiseFiles raises the soft limit of descriptors for this process and its children: a test that watches
-// 2,000 members holds 2,000 pidfds. Only the function of package syscall also stops Go from restoring the old
-// limit for children.
-func raiseFiles() error {
-	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		return fmt.Errorf("read RLIMIT_NOFILE: %w", err)
-	}
-	limit.Cur = limit.Max
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		return fmt.Errorf("raise RLIMIT_NOFILE to %d: %w", limit.Max, err)
 	}
 	return nil
 }

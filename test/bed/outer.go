@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -23,7 +24,7 @@ const settle = 15 * time.Second
 func outer() int {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT) // QUIT: go test's timeout
-	pid, pidfd, err := startStage(stageInit, nil, &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS})
+	pid, pidfd, err := startStage(stageInit, os.Environ(), &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS})
 	if err != nil {
 		return fail("start the first process: %v", err)
 	}
@@ -42,6 +43,9 @@ func first() int {
 		os.WriteFile("/proc/self/comm", []byte("init"), 0), // as one that reaps, which programs look for
 	); err != nil {
 		return fail("mount /proc: %v", err)
+	}
+	if err := resetProcess(); err != nil {
+		return fail("%v", err)
 	}
 	box, err := newSandbox()
 	if err != nil {
@@ -76,9 +80,13 @@ func (s *sandbox) run(signals <-chan os.Signal) int {
 	if err := s.makeTemp(); err != nil {
 		return fail("%v", err)
 	}
+	if err := furnish(s.temp); err != nil {
+		return fail("%v", err)
+	}
+	env := environment(os.Environ(), s.temp)
 	// The namespaces are unshared in the child and not cloned: clone takes the parent's group for the root of
 	// a new cgroup namespace. With CLONE_NEWNS among the flags the syscall package also makes / private.
-	pid, pidfd, err := startStage(stageSetUp, []string{"TMPDIR=" + s.temp}, &syscall.SysProcAttr{
+	pid, pidfd, err := startStage(stageSetUp, env, &syscall.SysProcAttr{
 		UseCgroupFD: true, CgroupFD: s.fd, Unshareflags: unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP,
 		Setsid: true, // those of outside have no number in the namespace
 	})
@@ -101,23 +109,15 @@ func await(pid, pidfd int, signals <-chan os.Signal) int {
 	}
 }
 
-// makeTemp makes a place for temporary files that is removed even when the inner
-// process is killed. All users may enter it: some tests run as another user.
-func (s *sandbox) makeTemp() error {
-	var err error
-	if s.temp, err = os.MkdirTemp("", filepath.Base(s.dir)+"."); err != nil {
-		return err
-	}
-	return os.Chmod(s.temp, 0o755)
+func (s *sandbox) makeTemp() (err error) {
+	s.temp, err = makeTemp(filepath.Base(s.dir) + ".")
+	return err
 }
 
-// startStage executes this binary again.
+// startStage executes this binary again, with an environment.
 func startStage(stage string, env []string, attr *syscall.SysProcAttr) (pid, pidfd int, err error) {
 	self, err := os.Executable()
 	if err != nil {
-		return 0, 0, err
-	}
-	if err := os.Setenv(stageEnv, stage); err != nil {
 		return 0, 0, err
 	}
 	own, err := unix.PidfdOpen(os.Getpid(), 0)
@@ -125,9 +125,10 @@ func startStage(stage string, env []string, attr *syscall.SysProcAttr) (pid, pid
 		return 0, 0, fmt.Errorf("pidfd_open (Linux 5.3): %w", err)
 	}
 	defer unix.Close(own)
+	withoutStage := slices.DeleteFunc(env, func(variable string) bool { return strings.HasPrefix(variable, stageEnv+"=") })
 	attr.PidFD = &pidfd
 	pid, err = syscall.ForkExec(self, os.Args, &syscall.ProcAttr{
-		Env:   append(os.Environ(), env...),
+		Env:   append(withoutStage, stageEnv+"="+stage),
 		Files: []uintptr{0, 1, 2, uintptr(own)},
 		Sys:   attr,
 	})
@@ -165,5 +166,6 @@ func (s *sandbox) clear(limit time.Duration) (left []string, err error) {
 	defer unix.Close(s.fd)
 	_ = WaitEmpty(s.dir, limit) // a process that is late is in the list
 	left, err = s.leftovers()
+	_ = unix.Unmount(s.temp, unix.MNT_DETACH) // a mount is there only where /tmp is noexec
 	return left, errors.Join(err, Destroy(s.dir), removeTemp(s.dir))
 }

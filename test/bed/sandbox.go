@@ -114,7 +114,7 @@ func removeStale(own string) error {
 // removeTemp removes the temporary directories of the sandbox at dir. No other process
 // has them as long as we have the sandbox locked.
 func removeTemp(dir string) error {
-	found, err := filepath.Glob(filepath.Join(os.TempDir(), filepath.Base(dir)+".*"))
+	found, err := filepath.Glob(filepath.Join(temporary, filepath.Base(dir)+".*"))
 	for _, temp := range found {
 		err = errors.Join(err, os.RemoveAll(temp))
 	}

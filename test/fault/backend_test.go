@@ -143,7 +143,7 @@ func newUnit(t *testing.T, u host.User) *lane {
 	s.Command = func(args ...string) *exec.Cmd {
 		cmd := h.Command(u, args...)
 		if u.UID == 0 {
-			cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/root", "LANG=C.UTF-8"}
+			cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "LANG=C.UTF-8"}
 		}
 		return cmd
 	}

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"testing"
+
+	"github.com/mcpscope/mcpscope/test/bed"
 )
 
 // A User is an account of the booted host.
@@ -19,7 +21,7 @@ type User struct {
 
 // The accounts that tests use. Those who had the names or uids are not in the host.
 var (
-	Root     = User{Name: "root", Home: "/root"}
+	Root     = User{Name: "root", Home: "/home/root"}                    // empty: in /root are the files of the machine
 	Tester   = User{Name: "tester", UID: 1000, Home: "/home/tester"}     // lingers, with Options.Users
 	NoLinger = User{Name: "nolinger", UID: 1001, Home: "/home/nolinger"} // no manager without a session
 )
@@ -61,7 +63,7 @@ func BothAtOnce(t *testing.T, test func(t *testing.T, u User)) {
 	})
 }
 
-// theirs are lines of passwd, group or shadow with the names or uids of our users.
+// theirs are lines of group or shadow with the names or uids of our users.
 var theirs = regexp.MustCompile(`(?m)^((tester|nolinger):|[^:\n]*:[^:\n]*:(1000|1001):).*\n`)
 
 func (t tree) accounts() error {
@@ -72,13 +74,17 @@ func (t tree) accounts() error {
 		group += fmt.Sprintf("%s:x:%d:\n", u.Name, u.UID)
 		shadow += fmt.Sprintf("%s:!:1::::::\n", u.Name)
 	}
-	for file, lines := range map[string]string{"etc/passwd": passwd, "etc/group": group, "etc/shadow": shadow} {
+	err := t.edit("etc/passwd", func(text string) string { return bed.Accounts(text, Root.Home) + passwd })
+	if err != nil {
+		return err
+	}
+	for file, lines := range map[string]string{"etc/group": group, "etc/shadow": shadow} {
 		err := t.edit(file, func(text string) string { return theirs.ReplaceAllString(text, "") + lines })
 		if err != nil {
 			return err
 		}
 	}
-	if err := t.homes(users); err != nil {
+	if err := t.homes(append(users, Root)); err != nil {
 		return err
 	}
 	// sshd and login set the audit session as well; by it logind numbers sessions.

@@ -5,6 +5,8 @@ package host
 import (
 	"fmt"
 	"os"
+
+	"github.com/mcpscope/mcpscope/test/bed"
 )
 
 // target is the unit that the host boots to.
@@ -29,6 +31,7 @@ var masked = []string{
 // configure writes the host's own files over the machine's.
 func (t tree) configure(p bootPlan) error {
 	for _, step := range []func() error{
+		t.removeInstalled,
 		t.maskUnits,
 		t.maskGenerators,
 		t.disarmTmpfiles,
@@ -38,6 +41,16 @@ func (t tree) configure(p bootPlan) error {
 		func() error { return t.write("run/systemd/system/"+target, targetUnit(p)) },
 	} {
 		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeInstalled removes what the machine has of mcpscope itself.
+func (t tree) removeInstalled() error {
+	for _, path := range bed.Installed(string(t)) {
+		if err := os.RemoveAll(path); err != nil {
 			return err
 		}
 	}

@@ -52,7 +52,7 @@ func (m *machine) runTests() (int, error) {
 		"systemd-run", "--scope", "--quiet", "--collect", "--property=Delegate=yes", "--",
 		"env", "--chdir=" + cwd, "--", self, // no --chdir of systemd-run: env is everywhere
 	}, os.Args[1:])...)
-	cmd.Env = append(slices.DeleteFunc(os.Environ(), ofTheMachine), insideEnv+"=first")
+	cmd.Env = append(slices.DeleteFunc(os.Environ(), ofTheSandbox), insideEnv+"=first", "HOME="+Root.Home)
 	if os.Getenv("GORACE") == "" {
 		cmd.Env = append(cmd.Env, "GORACE=atexit_sleep_ms=0") // or each execution waits a second at its end
 	}
@@ -66,11 +66,8 @@ func (m *machine) runTests() (int, error) {
 	return 0, err
 }
 
-// ofTheMachine recognises variables that would be lies inside.
-func ofTheMachine(variable string) bool {
+// ofTheSandbox recognises variables that would be lies inside. Those of the machine are not in the sandbox.
+func ofTheSandbox(variable string) bool {
 	name, _, _ := strings.Cut(variable, "=")
-	return slices.Contains([]string{
-		"XDG_RUNTIME_DIR", "XDG_SESSION_ID", "DBUS_SESSION_BUS_ADDRESS", "NOTIFY_SOCKET", "LISTEN_FDS", "LISTEN_PID",
-		"INVOCATION_ID", "JOURNAL_STREAM", "TMPDIR", bed.LayoutEnv, scopeEnv,
-	}, name)
+	return slices.Contains([]string{"HOME", "TMPDIR", bed.LayoutEnv, scopeEnv}, name)
 }

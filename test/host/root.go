@@ -71,6 +71,7 @@ func (t tree) fileSystems() error {
 		{"tmpfs", "run", "mode=755"},
 		{"tmpfs", "tmp", "mode=1777"},
 		{"tmpfs", "var/tmp", "mode=1777"},
+		{"tmpfs", "home", "mode=755"}, // an account and a home directory are found there by themselves
 		{"tmpfs", "var/log", "mode=755"},
 		{"tmpfs", "var/lib/systemd", "mode=755"},
 		{"tmpfs", "dev", "mode=755"}, // devtmpfs is one for all mount namespaces
@@ -124,6 +125,27 @@ func (t tree) attachAll(p bootPlan) error {
 			if err := t.readOnly(path); err != nil {
 				return err
 			}
+		}
+		if err := t.openAbove(path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// openAbove lets all users enter the directories above a path: the checkout may be in a home of mode 700.
+func (t tree) openAbove(path string) error {
+	for dir := filepath.Dir(path); dir != "/"; dir = filepath.Dir(dir) {
+		info, err := os.Stat(t.path(dir))
+		if err != nil {
+			return err
+		}
+		const entered = 0o011
+		if info.Mode()&entered == entered { // it may be on a mount that is read-only
+			continue
+		}
+		if err := os.Chmod(t.path(dir), info.Mode()|entered); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -120,7 +120,7 @@ func writeModule(file string) error {
 // environ is without Go in PATH, as sudo's.
 func environ(more ...string) []string {
 	return append([]string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-		"HOME=/root", "DEBIAN_FRONTEND=noninteractive"}, more...)
+		"HOME=" + host.Root.Home, "DEBIAN_FRONTEND=noninteractive"}, more...)
 }
 
 // says runs a command that has to end with this status.

@@ -67,7 +67,7 @@ func (y *yard) launch(t *testing.T, slice, name string, flags ...string) *contai
 func (y *yard) command(args ...string) *exec.Cmd {
 	cmd := y.host.Command(y.user, args...)
 	if y.user.UID == 0 {
-		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/root", "LANG=C.UTF-8"}
+		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + host.Root.Home, "LANG=C.UTF-8"}
 	}
 	return cmd
 }
