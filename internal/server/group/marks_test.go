@@ -8,11 +8,13 @@ import (
 	"os/exec"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/test/groups"
+	"github.com/mcpscope/mcpscope/test/pace"
 )
 
 // endless has another member at each look.
@@ -54,7 +56,8 @@ func TestMarksOfMembersThatFork(t *testing.T) {
 	if err := g.preferMembers(unix.Getpid()); err != nil {
 		t.Error(err)
 	}
-	if !freeze.Freeze(g.Payload) {
+	frozen := func() bool { return freeze.Freeze(g.Payload) } // it gives up soon, and the machine may be busy
+	if !pace.Eventually(30*time.Second, frozen) {
 		t.Fatal("the group does not freeze")
 	}
 	if err := errors.Join(g.TagMembers(), g.preferMembers(unix.Getpid())); err != nil {
