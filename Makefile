@@ -20,7 +20,6 @@ SLICES := 20
 SLICE ?= $(shell git rev-list --count HEAD 2>/dev/null || echo 0)/$(SLICES)
 IMAGES = printf '%s\n' $(SUITES) | xargs -P 2 -n 1 test/vm/image >/dev/null
 PREFIX ?= /usr/local
-SYSCONFDIR ?= /etc
 CYCLES ?= 10000
 KILLS ?= 3000
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -50,11 +49,11 @@ man: ## write man pages and completions below bin, by the program that is there
 	@mkdir -p $(BIN)/man $(BIN)/completions && rm -f $(BIN)/man/* && $(BIN)/mcpscopectl man $(BIN)/man
 	@for shell in bash zsh fish; do $(BIN)/mcpscopectl completion $$shell >$(BIN)/completions/$$shell || exit 1; done
 
-install: ## install what make build has built below $(DESTDIR)$(PREFIX), and settings in $(SYSCONFDIR)/mcpscope
-	@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' SYSCONFDIR='$(SYSCONFDIR)' packaging/install '$(BIN)'
+install: ## install what make build has built below $(DESTDIR)$(PREFIX)
+	@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' packaging/install '$(BIN)'
 
 uninstall: ## remove it again, unless a client or service needs it: FORCE=1
-	@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' SYSCONFDIR='$(SYSCONFDIR)' FORCE='$(FORCE)' packaging/uninstall
+	@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' FORCE='$(FORCE)' packaging/uninstall
 
 packages: ## make archives and packages of the version of the tag in dist/: PROCESSORS="amd64 arm64" FORMATS="deb rpm npm arch homebrew"
 	@rm -rf $(DIST) && GO='$(GO)' NFPM='$(GO) run $(NFPM)' NPM='$(NPM)' LDFLAGS='$(LDFLAGS)' VERSION='$(VERSION)' COMMIT='$(COMMIT)' SOURCE_DATE_EPOCH='$(EPOCH)' \

@@ -20,8 +20,6 @@ class Mcpscope < Formula
 
   def install
     ENV["PREFIX"] = prefix.to_s
-    # mcpscope reads /etc/mcpscope, which is not Homebrew's: the settings file is an example.
-    ENV["SYSCONFDIR"] = share.to_s
     system "packaging/install", "bin"
   end
 

@@ -20,10 +20,9 @@ buildGoModule rec {
   # The tests make control groups and boot a systemd, which a build may not do.
   doCheck = false;
 
-  # mcpscope reads /etc/mcpscope, which is not in the store: the settings file is an example.
   installPhase = ''
     runHook preInstall
-    PREFIX=$out SYSCONFDIR=$out/share packaging/install bin
+    PREFIX=$out packaging/install bin
     runHook postInstall
   '';
 

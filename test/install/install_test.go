@@ -245,6 +245,9 @@ func usedAs(t *testing.T, mcpscope, program string) {
 	unwrapped(t, mcpscope)
 }
 
+// settings is the administrator's file, which no installation writes.
+const settings = "/etc/mcpscope/mcpscope.toml"
+
 // place writes a unit or settings.
 func place(t *testing.T, path, text string) {
 	t.Helper()
@@ -254,8 +257,7 @@ func place(t *testing.T, path, text string) {
 	t.Cleanup(func() { _ = os.Remove(path) })
 }
 
-// Installed without Go. It is removed only when no client and no unit needs it, or by force; changed settings
-// stay.
+// Installed without Go. It is removed only when no client and no unit needs it, or by force; settings stay.
 func TestMakeInstallAndUninstall(t *testing.T) {
 	before := files(t)
 	escape.Contains(t, makes(t, 2, "install", "BIN=/nonexistent"),
@@ -291,9 +293,11 @@ func TestMakeInstallAndUninstall(t *testing.T) {
 		strings.Contains(said, "drop-in") {
 		t.Errorf("it says %q", said)
 	}
-	place(t, "/etc/mcpscope/mcpscope.toml", "term-grace = \"2s\"\n")
-	escape.Contains(t, makes(t, 0, "uninstall", "FORCE=1"), "/etc/mcpscope/mcpscope.toml stays: it was changed")
-	root(t, 0, "rm", "-r", gateway, agent, "/etc/mcpscope")
+	root(t, 0, "mkdir", "/etc/mcpscope") // an installation makes none
+	place(t, settings, "term-grace = \"2s\"\n")
+	makes(t, 0, "uninstall", "FORCE=1")
+	root(t, 0, "rm", "-r", gateway, agent, settings)
+	root(t, 0, "rmdir", "/etc/mcpscope")
 	same(t, before)
 }
 
@@ -302,7 +306,7 @@ func TestInstallInAHome(t *testing.T) {
 	home := t.TempDir()
 	local := home + "/.local"
 	at := func(status int, args ...string) string {
-		line := []string{"env", "HOME=" + home, "PREFIX=" + local, "SYSCONFDIR=" + home + "/.config", "make", "--no-print-directory", "-C", "../.."}
+		line := []string{"env", "HOME=" + home, "PREFIX=" + local, "make", "--no-print-directory", "-C", "../.."}
 		return root(t, status, append(line, args...)...)
 	}
 	escape.Contains(t, at(0, "install", "BIN="+built), local+"/bin is not in PATH", "installed mcpscope ")

@@ -191,7 +191,7 @@ func TestDebianPackage(t *testing.T) {
 	}
 	const next = "  mcpscope sweep --dry-run   list servers that clients have left behind\n  mcpscope wrap "
 	escape.Contains(t, install("old", older), next)
-	const settings = "/etc/mcpscope/mcpscope.toml"
+	root(t, 0, "mkdir", "/etc/mcpscope")                                              // a package makes none
 	place(t, settings, "[defaults]\neof-grace = \"300ms\"\nterm-grace = \"300ms\"\n") // and the test is shorter
 	outlive(t, "upgrade", crew(t), func() {
 		if said := install("new", newer); strings.Contains(said, next) {
@@ -208,8 +208,9 @@ func TestDebianPackage(t *testing.T) {
 		"sudo -H -u tester mcpscope unwrap\n", "not removed")
 	unwrapped(t, "/usr/bin/mcpscope")
 	outlive(t, "removal", all, func() { root(t, 0, "dpkg", "--remove", "mcpscope") })
-	root(t, 0, "cat", settings) // they stay
 	root(t, 0, "dpkg", "--purge", "mcpscope")
+	root(t, 0, "rm", settings) // they stay: no package owns them
+	root(t, 0, "rmdir", "/etc/mcpscope")
 	same(t, before)
 }
 
@@ -234,7 +235,7 @@ func TestArchiveScripts(t *testing.T) {
 	root(t, 0, "chmod", "-R", "a+rX", dir)
 	install := filepath.Join(dir, "install")
 	escape.Contains(t, root(t, 1, "setpriv", "--reuid=65534", "--clear-groups", "env", "PREFIX=/opt/here", install),
-		install+": cannot write to /opt: use sudo, or PREFIX=~/.local SYSCONFDIR=~/.config "+install+"\n")
+		install+": cannot write to /opt: use sudo, or PREFIX=~/.local "+install+"\n")
 	same(t, before)
 }
 
@@ -297,9 +298,6 @@ func TestReadme(t *testing.T) {
 			}
 			used(t, way.bin)
 			enter(way.remove)
-			if way.name == "package" {
-				enter("dpkg --purge mcpscope") // its settings
-			}
 			same(t, before)
 		})
 	}

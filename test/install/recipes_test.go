@@ -44,11 +44,9 @@ func filesOfDeb(t *testing.T) map[string]bool {
 
 // compareFiles fails the test unless the files below dir, with the prefix usr/ or another, are those of the deb.
 // others may be there in addition.
-func compareFiles(t *testing.T, dir, prefix, settings string, others ...string) {
+func compareFiles(t *testing.T, dir, prefix string, others ...string) {
 	t.Helper()
 	want := filesOfDeb(t)
-	delete(want, "etc/mcpscope/mcpscope.toml")
-	want[settings] = true
 	for _, other := range others {
 		want[other] = true
 	}
@@ -116,7 +114,7 @@ func TestArch(t *testing.T) {
 	if string(out) != want {
 		t.Errorf("it has %q, want %q", out, want)
 	}
-	compareFiles(t, target, "", "etc/mcpscope/mcpscope.toml",
+	compareFiles(t, target, "",
 		"usr/share/licenses/mcpscope-bin/LICENSE", "usr/share/licenses/mcpscope-bin/NOTICE")
 }
 
@@ -134,7 +132,6 @@ class Formula
   def self.url(*u); $url = u; end
   def self.sha256(*s); $sum = s; end
   def prefix; Pathname(ARGV[2]); end
-  def share; prefix/"share"; end
   def system(*command); Kernel.system(*command, out: :err) or raise "#{command} failed"; end
 end
 load ARGV[0]
@@ -165,7 +162,7 @@ func TestHomebrew(t *testing.T) {
 	if string(out) != want {
 		t.Errorf("it has %q, want %q", out, want)
 	}
-	compareFiles(t, target, "usr/", "usr/share/mcpscope/mcpscope.toml")
+	compareFiles(t, target, "usr/")
 	nameLink(t, target)
 }
 
