@@ -48,10 +48,17 @@ func begin(argv, stack uintptr) uintptr {
 			return argv
 		}
 		refuseWithoutRoom()
-		own.Signals.Hold()
 		openNothing()
 	}
+	if isLauncher(args) {
+		own.Signals.Hold()
+	}
 	return withOwnVariables(argv, args, env)
+}
+
+// isLauncher reports whether another program gets the signals of this process.
+func isLauncher(args []uintptr) bool {
+	return len(args) > 1 && (text(args[1]) == "run" || text(args[1]) == "gateway")
 }
 
 // vectors are argv, environment and auxiliary vector (getauxval(3)).

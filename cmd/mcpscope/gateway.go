@@ -38,6 +38,8 @@ func gatewayCommand(args []string, io cli.Stdio) int {
 		return g.Fail(cli.ExitOwnFailure, "gateway: no command given", "mcpscope gateway -- COMMAND [ARG…]")
 	}
 	if g.Check { // by the larger program, which reads clients' files
+		runtime.LockOSThread()
+		own.Signals.Client.GiveBack()
 		dispatch(append([]string{gateway.CheckCommand}, args...), io)
 		return cli.ExitOwnFailure
 	}
@@ -67,7 +69,10 @@ func (v *gatewayRun) become(flags, operands []string) int {
 		return v.Fail(cli.ExitOwnFailure, text, "--explain takes a path or fd:N")
 	}
 	g := gateway.Gateway{
-		Name: agentName(operands), Path: file, Argv: operands, Env: environment(), NoFile: limit,
+		Name: agentName(operands),
+		Command: gateway.Command{
+			Path: file, Argv: operands, Env: environment(), NoFile: limit, Signals: own.Signals.Client,
+		},
 		Options: options, Explain: explain, Backend: v.Backend, Session: v.session(),
 		Warn: gateway.Warnings{
 			Uncontained: func(why error) { v.warnUncontained(operands[0], why) },

@@ -35,9 +35,15 @@ import (
 // The kernel gives the orphans of a server to the first thread of their subreaper, and lists the children of
 // each thread apart. So a launcher runs in the first thread, which only an init function can keep.
 func init() {
-	if len(os.Args) > 1 && os.Args[1] == "run" {
+	if len(os.Args) <= 1 {
+		return
+	}
+	switch os.Args[1] {
+	case "run":
 		runtime.LockOSThread()
 		own.Signals.Release(own.Over() != nil)
+	case "gateway":
+		own.Signals.Release(false)
 	}
 }
 

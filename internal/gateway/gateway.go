@@ -25,11 +25,8 @@ import (
 
 // Gateway is a command that starts servers.
 type Gateway struct {
-	Name   string
-	Path   string // the file to execute
-	Argv   []string
-	Env    []string
-	NoFile unix.Rlimit
+	Name    string
+	Command Command
 	Options
 	// Explain is a descriptor for a line about each child, or -1.
 	Explain int
@@ -37,6 +34,15 @@ type Gateway struct {
 	Session Session
 	Backend names.Backend
 	Warn    Warnings
+}
+
+// Command is what is executed, with all that it inherits from the client.
+type Command struct {
+	Path    string
+	Argv    []string
+	Env     []string
+	NoFile  unix.Rlimit
+	Signals guard.ClientSignals
 }
 
 // Session is a group of groups.
@@ -186,7 +192,7 @@ func (g *Gateway) watched(session string, hasTrees bool) error {
 		return err
 	}
 	shared.Gateway.HasTrees = hasTrees
-	guarding := guarding{gateway: os.Getpid(), name: g.Name, env: g.Env, require: c.Require}
+	guarding := guarding{gateway: os.Getpid(), name: g.Name, env: g.Command.Env, require: c.Require}
 	watch, err := guarding.fork(shared, c.Require)
 	if err != nil {
 		return err
@@ -242,14 +248,17 @@ func hiddenArguments() (bounds [2]uintptr) {
 	return bounds
 }
 
-// exec executes a script without "#!" as execvp(3) does.
+// exec executes the command. A script without "#!" is executed as execvp(3) does.
 func (g *Gateway) exec() error {
-	if err := unix.Prlimit(0, unix.RLIMIT_NOFILE, &g.NoFile, nil); err != nil {
+	c := &g.Command
+	if err := unix.Prlimit(0, unix.RLIMIT_NOFILE, &c.NoFile, nil); err != nil {
 		return fmt.Errorf("restore RLIMIT_NOFILE: %w", err)
 	}
-	err := notify.Exec(g.Path, g.Argv, g.Env)
+	runtime.LockOSThread() // a mask of signals is a thread's
+	c.Signals.GiveBack()
+	err := notify.Exec(c.Path, c.Argv, c.Env)
 	if errors.Is(err, unix.ENOEXEC) {
-		err = notify.Exec("/bin/sh", append([]string{"/bin/sh", g.Path}, g.Argv[1:]...), g.Env)
+		err = notify.Exec("/bin/sh", append([]string{"/bin/sh", c.Path}, c.Argv[1:]...), c.Env)
 	}
-	return fmt.Errorf("%w %s: %w", ErrExec, g.Path, err)
+	return fmt.Errorf("%w %s: %w", ErrExec, c.Path, err)
 }

@@ -85,8 +85,8 @@ func (s *Signals) Hold() {
 const unblockedByRuntime = ending | 1<<(unix.SIGABRT-1) | 1<<(unix.SIGTRAP-1) | 1<<(unix.SIGSYS-1) |
 	1<<(unix.SIGSTKFLT-1)
 
-// Release replaces the handlers of a Go runtime that has started in a launcher. As long as there is no
-// server, a signal ends the process at once. With a server that has ended (over) it means nothing, since
+// Release replaces the handlers of a Go runtime that has started in a launcher or gateway. As long as there
+// is no server, a signal ends the process at once. With a server that has ended (over) it means nothing:
 // the status of that counts.
 func (s *Signals) Release(over bool) {
 	if !s.held && !over { // there was no code before the runtime, which leaves HUP and INT ignored
@@ -102,6 +102,22 @@ func (s *Signals) Release(over bool) {
 			sys(unix.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&action)), 0, 8, 0)
 		}
 	}
+}
+
+// GiveBack prepares the calling thread of a Go runtime for the execve of another program, which gets the
+// signals as the client has set them: execve(2) resets handlers, and keeps what is ignored or blocked.
+func (c ClientSignals) GiveBack() {
+	for sig := uintptr(1); sig <= 64; sig++ {
+		bit := uint64(1) << (sig - 1)
+		action := [4]uint64{} // SIG_DFL
+		if c.Ignored&bit != 0 {
+			action[0] = ignored
+		}
+		if (c.Ignored|c.Blocked)&bit != 0 { // Release ignores some that the client blocks
+			sys(unix.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&action)), 0, 8, 0)
+		}
+	}
+	setMask(&c.Blocked, nil)
 }
 
 // ClientSignals are those that the client has set.
