@@ -17,6 +17,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/guard"
 	"github.com/mcpscope/mcpscope/internal/server/page"
 	"github.com/mcpscope/mcpscope/internal/settings"
+	"github.com/mcpscope/mcpscope/internal/settings/raw"
 )
 
 // tls is the thread-local storage of the first thread.
@@ -162,8 +163,8 @@ func openNothing() {
 }
 
 // beginGateway becomes a gateway that needs nothing of main, since the start of the runtime takes longer than
-// all of this: one without flags, variables and files of settings. It returns for everything else and for
-// everything that fails, and main does it once more.
+// all of this: one without flags and variables, and without files that set anything. It returns for
+// everything else and for everything that fails, and main does it once more.
 func beginGateway(args, env []uintptr) {
 	if len(args) < 3 || text(args[1]) != "gateway" {
 		return
@@ -187,7 +188,7 @@ func beginGateway(args, env []uintptr) {
 		value(&home, v, "HOME=")
 		value(&config, v, "XDG_CONFIG_HOME=")
 	}
-	if !standardAreOpen() || hasUserFile(home, config) {
+	if !standardAreOpen() || hasSettings(home, config) {
 		return
 	}
 	var f file
@@ -215,8 +216,8 @@ func standardAreOpen() bool {
 	return true
 }
 
-// hasUserFile reports whether there may be a file of settings.
-func hasUserFile(home, config string) bool {
+// hasSettings reports whether a file of settings may set something.
+func hasSettings(home, config string) bool {
 	below := ""
 	if home == "" && unix.Getuid() == 0 {
 		home = homeOfRoot()
@@ -231,7 +232,7 @@ func hasUserFile(home, config string) bool {
 		return true
 	}
 	var f file
-	return f.named(settings.System()).exists() || f.named(config, below, settings.UserFile).exists()
+	return f.named(settings.System()).sets() || f.named(config, below, settings.UserFile).sets()
 }
 
 // passwd has the beginning of passwd(5).
@@ -268,7 +269,6 @@ func homeOfRoot() (home string) {
 
 // isName reports whether a gateway of that file is called like it, whatever its arguments are.
 func isName(file string) bool {
-	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	for rest := name.Prefixes; rest != ""; {
 		var word string
 		word, rest, _ = strings.Cut(rest, " ")
@@ -276,8 +276,7 @@ func isName(file string) bool {
 			return false
 		}
 	}
-	return name.KindOf(file) == name.Other && strings.Trim(file, letters+"0123456789-_.") == "" &&
-		strings.ContainsAny(file, letters)
+	return name.KindOf(file) == name.Other && raw.IsPlainName(file)
 }
 
 func value(of *string, variable, name string) {
@@ -296,14 +295,7 @@ func vector(addr uintptr) []uintptr {
 	return all[:n]
 }
 
-func text(addr uintptr) string {
-	all := unsafe.Slice(*(**byte)(unsafe.Pointer(&addr)), 1<<30)
-	n := 0
-	for all[n] != 0 {
-		n++
-	}
-	return unsafe.String(&all[0], n)
-}
+func text(addr uintptr) string { return raw.Text(addr) }
 
 // file is a path that ends with 0. There is no file of one that is too long.
 type file [4096]byte
@@ -316,6 +308,9 @@ func (f *file) named(parts ...string) *file {
 	f[n%len(f)] = 0
 	return f
 }
+
+// sets reports whether main has to read a file of settings.
+func (f *file) sets() bool { return !raw.SetsNothing(uintptr(unsafe.Pointer(f))) }
 
 func (f *file) exists() bool {
 	errno := f.access(unix.F_OK)

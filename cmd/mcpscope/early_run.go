@@ -39,26 +39,34 @@ var (
 	found, browser file
 )
 
-// beginRun runs the server of a run that needs nothing of main: with the flags of splitRun alone, without
-// variables and files of settings, in a place where no manager is waited for. It returns false for everything
-// else, and for everything that fails, and main does it once more. It returns true where main has to report
-// the end.
+// beginRun runs the server of a run that needs nothing of main: with flags that raw code reads, without
+// variables and files that set anything, in a place where no manager is waited for. It returns false for
+// everything else, and for everything that fails, and main does it once more. It returns true where main has
+// to report the end.
 func beginRun(args, env []uintptr) bool {
 	if len(args) < 4 || unix.Getuid() != unix.Geteuid() {
 		return false
 	}
-	plain.Policy.EOFGrace = int64(policy.DefaultEOFGrace)
-	plain.Policy.TermGrace = int64(policy.DefaultTermGrace)
+	flags := &plain.Flags
+	flags.EOFGrace = int64(policy.DefaultEOFGrace)
+	flags.TermGrace = int64(policy.DefaultTermGrace)
 	onTerminal := isTerminal(0)
 	if onTerminal {
-		plain.Policy.TermGrace = int64(policy.TerminalTermGrace)
+		flags.TermGrace = int64(policy.TerminalTermGrace)
 	}
-	given, command := splitRun(args[2:])
-	if len(command) == 0 || plain.Policy.IdleFreeze != 0 && onTerminal {
+	command := flags.Read(args[2:])
+	if len(command) == 0 || flags.IdleFreeze != 0 && onTerminal {
 		return false
 	}
 	search, needsBrowser, ok := plainSettings(env)
 	if !ok || !choosePlace() || runsEngine(command) {
+		return false
+	}
+	isManaged := plain.From != page.CgroupDirectory
+	if isManaged && len(flags.Limits.All()) > 0 { // a group with limits can't be taken over by a manager
+		return false
+	}
+	if flags.Verbose && !isManaged && !flags.InCgroup { // main notes why better backends are missing
 		return false
 	}
 	if needsBrowser && plain.From != page.CgroupDirectory && !addBrowser() {
@@ -67,16 +75,17 @@ func beginRun(args, env []uintptr) bool {
 	if !standardAreOpen() || !found.find(text(command[0]), search) {
 		return false
 	}
-	if given == "" {
-		given = path.Base(text(uintptr(unsafe.Pointer(&found))))
-	}
-	if !isPlainName(given) {
-		return false
+	if flags.Name != 0 {
+		plain.Name = text(flags.Name)
+	} else {
+		plain.Name = path.Base(text(uintptr(unsafe.Pointer(&found))))
+		if !isName(plain.Name) {
+			return false
+		}
 	}
 	plain.Command.Args = command
 	plain.Command.Env = env
 	plain.Command.Path = uintptr(unsafe.Pointer(&found))
-	plain.Name = given
 	last := args[len(args)-1]
 	plain.Command.Hide = [2]uintptr{args[0], last + uintptr(len(text(last)))}
 	return plain.Run(&own)
@@ -88,76 +97,6 @@ func isTerminal(fd uintptr) bool {
 	var mode unix.Termios
 	_, _, errno := unix.RawSyscall(unix.SYS_IOCTL, fd, unix.TCGETS, uintptr(unsafe.Pointer(&mode)))
 	return errno == 0
-}
-
-// splitRun returns the value of --name, and the command. It returns no command for a line without "--", and
-// for one with other flags than these.
-func splitRun(args []uintptr) (given string, command []uintptr) {
-	for len(args) >= 2 && text(args[0]) != "--" {
-		flag := text(args[0])
-		value := text(args[1])
-		if flag == "--replace" {
-			plain.Policy.Replace = true
-			args = args[1:]
-			continue
-		}
-		ok := true
-		switch flag {
-		case "--name":
-			given = value
-			ok = value != ""
-		case "--backend":
-			plain.Chosen = value == "cgroup"
-			ok = plain.Chosen || value == "auto"
-		case "--eof-grace":
-			plain.Policy.EOFGrace, ok = plainDuration(value)
-		case "--term-grace":
-			plain.Policy.TermGrace, ok = plainDuration(value)
-		case "--idle-freeze":
-			plain.Policy.IdleFreeze, ok = plainDuration(value)
-		case "--idle-timeout":
-			plain.Policy.IdleTimeout, ok = plainDuration(value)
-		case "--max-lifetime":
-			plain.Policy.MaxLifetime, ok = plainDuration(value)
-		default:
-			ok = false
-		}
-		if !ok {
-			return "", nil
-		}
-		args = args[2:]
-	}
-	if len(args) < 2 {
-		return "", nil
-	}
-	return given, args[1:]
-}
-
-// plainDuration parses a number of milliseconds, seconds, minutes or hours, in nanoseconds.
-func plainDuration(value string) (ns int64, ok bool) {
-	digits := strings.TrimRight(value, "msh")
-	unit := int64(1e9)
-	switch value[len(digits):] {
-	case "ms":
-		unit = 1e6
-	case "s":
-	case "m":
-		unit = 60e9
-	case "h":
-		unit = 3600e9
-	default:
-		return 0, false
-	}
-	if digits == "" || len(digits) > 6 {
-		return 0, false
-	}
-	for i := range len(digits) {
-		if digits[i] < '0' || digits[i] > '9' {
-			return 0, false
-		}
-		ns = ns*10 + int64(digits[i]-'0')
-	}
-	return ns * unit, true
 }
 
 // plainSettings reads PATH (search), and whether withBrowser would add a BROWSER in a place with a manager.
@@ -179,7 +118,7 @@ func plainSettings(env []uintptr) (search string, needsBrowser, ok bool) {
 		graphical = graphical || isDisplay && v[len(v)-1] != '='
 		hasBrowser = hasBrowser || strings.HasPrefix(v, "BROWSER=")
 	}
-	return search, graphical && !hasBrowser, !hasUserFile(home, config)
+	return search, graphical && !hasBrowser, !hasSettings(home, config)
 }
 
 // addBrowser adds the BROWSER that withBrowser adds.
@@ -210,7 +149,7 @@ func choosePlace() bool {
 	plain.Reports = f.named("/run/systemd/journal/socket").access(unix.W_OK) == 0
 	root := unix.Getuid() == 0
 	switch {
-	case plain.Chosen, !f.named("/run/systemd/system").exists():
+	case plain.Flags.InCgroup, !f.named("/run/systemd/system").exists():
 		return root
 	case root:
 		plain.From = page.SystemScope
@@ -232,9 +171,4 @@ func runsEngine(command []uintptr) bool {
 		}
 	}
 	return false
-}
-
-// isPlainName reports whether a name is that of its directory, too.
-func isPlainName(given string) bool {
-	return isName(given) && len(given) <= 40 && given[0] != '.' && given[0] != '-'
 }

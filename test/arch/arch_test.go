@@ -59,7 +59,7 @@ var rules = map[string]rule{
 	"internal/glob":           {nil, "bytes in, yes or no out"},
 	"internal/kernel/proc":    {nil, "parsers of kernel files serve everyone, so they depend on nobody"},
 	"internal/kernel/linux":   {nil, "one wait for descriptors"},
-	room + "guard":            {[]string{"internal/kernel/proc", room + "page"}, "the processes that it is about run nothing but system calls"},
+	room + "guard":            {[]string{"internal/kernel/proc", "internal/settings/raw", room + "page"}, "the processes that it is about run nothing but system calls"},
 	room + "page":             {nil, "memory that processes share, whatever they run"},
 	"internal/kernel/systemd": {nil, "it speaks to managers and writes to the journal, and knows nothing of what a scope is for"},
 	"internal/atomicfile":     {nil, "it replaces a file, whatever is in it and whosever it is"},
@@ -74,6 +74,7 @@ var rules = map[string]rule{
 	"internal/cli":            {[]string{"internal/text", "freeze", "internal/remedy", room + "protocol"}, "what both programs print, and how they end; it is linked into the runner"},
 	"internal/settings":       {[]string{room + "names", room + "policy", "cgroup", "internal/cli", "internal/flags", "internal/glob", "internal/similar", "internal/name", "internal/kernel/proc", room + "protocol"}, "the table of settings, and the files that have some; it is linked into the runner"},
 
+	"internal/settings/raw":            {[]string{room + "page"}, "it runs where there is no Go runtime yet"},
 	"internal/schema":                  {[]string{"internal/settings"}, "the table of settings, as editors read it"},
 	"internal/units":                   {[]string{"internal/flags", room + "group", room + "names", "internal/advice", "internal/programs", "internal/atomicfile", "internal/cli", "internal/containment", "internal/remedy", "internal/settings", "internal/kernel/systemd", room + "protocol"}, "files for systemd, and what it says of a service"},
 	"internal/containment":             {[]string{room + "group", room + "names", "freeze", "internal/programs", "internal/name", room + "fleet", "internal/cli", "internal/gateway", "internal/gateway/early", "internal/kernel/proc", room + "protocol"}, "it looks at processes beside gateways, and asks no manager"},
@@ -93,7 +94,7 @@ var rules = map[string]rule{
 	"internal/manual":                  {[]string{"internal/cli", "internal/settings"}, "it writes pages of words that others have"},
 	"internal/detach":                  {[]string{"internal/programs", "internal/cli", "internal/remedy", room + "backend"}, "what it starts is no server"},
 	"cmd/mcpscopectl":                  {[]string{"*"}, "flags, a call and output: what commands do is elsewhere"},
-	"cmd/mcpscope":                     {[]string{room + "names", "internal/advice", "internal/programs", "internal/cli", "internal/gateway", "internal/gateway/early", "internal/name", "internal/kernel/linux", "internal/kernel/loop", "internal/kernel/proc", "internal/settings", room + "admission", room + "backend", room + "brain", room + "guard", room + "launcher", room + "page", room + "policy", room + "protocol", room + "report"}, "the runner: it stands beside every server"},
+	"cmd/mcpscope":                     {[]string{room + "names", "internal/advice", "internal/programs", "internal/cli", "internal/gateway", "internal/gateway/early", "internal/name", "internal/kernel/linux", "internal/kernel/loop", "internal/kernel/proc", "internal/settings", "internal/settings/raw", room + "admission", room + "backend", room + "brain", room + "guard", room + "launcher", room + "page", room + "policy", room + "protocol", room + "report"}, "the runner: it stands beside every server"},
 }
 
 // library is a module of others, or a part of one, and why it is used.

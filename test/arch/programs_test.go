@@ -55,6 +55,7 @@ var linked = map[string]string{
 	"internal/glob":           "--match and --except",
 	"internal/flags":          "the flags of a command line",
 	"internal/similar":        "the flag that may be meant",
+	"internal/settings/raw":   "the same before the Go runtime",
 	"internal/settings":       "flags, variables and keys, and mcpscope.toml",
 	"internal/kernel/systemd": "scopes, and the journal",
 

@@ -174,15 +174,65 @@ func TestLittleAddressSpace(t *testing.T) {
 		}
 		const want = "mcpscope: cannot run a server: the limit of address space is too low\n" +
 			"mcpscope: hint: raise it to 1 GB at least (ulimit -v, LimitAS=)\n"
-		if o := run("--on-client-death", "auto"); o.Status.ExitStatus() != 125 || o.Stderr != want {
+		if o := run("--stderr", "inherit"); o.Status.ExitStatus() != 125 || o.Stderr != want {
 			t.Errorf("%s: status %v, %q", limit, o.Status, o.Stderr)
 		}
 	}
-	const script = `ulimit -d 32000 && exec "$0" run --on-client-death auto -- true`
+	const script = `ulimit -d 32000 && exec "$0" run --stderr inherit -- true`
 	const want = "mcpscope: cannot run a server: the limit of data memory is too low\n" +
 		"mcpscope: hint: raise it to 64 MB at least (ulimit -d, LimitDATA=)\n"
 	if o := w.run(w.Command("sh", "-c", script, binaries.mcpscope)); o.Status.ExitStatus() != 125 || o.Stderr != want {
 		t.Errorf("data: status %v, %q", o.Status, o.Stderr)
+	}
+	w.clean()
+}
+
+// A start needs no Go runtime with the usual flags, and with settings files of comments. What these set holds.
+func TestPlainStarts(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	settings := func(text string) string {
+		dir := t.TempDir()
+		if err := os.Mkdir(dir+"/mcpscope", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(dir+"/mcpscope/mcpscope.toml", []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return "XDG_CONFIG_HOME=" + dir
+	}
+	example, err := os.ReadFile("../../packaging/mcpscope.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	none := "NONE="
+	for _, c := range []struct {
+		flags, variable string
+		plain           bool
+	}{
+		{"", none, true},
+		{"--require --replace --eof-grace=2s --term-grace 2s --max-lifetime 1h --idle-timeout 1h --idle-freeze 1h -q", none, true},
+		{"-v --on-client-death stop", none, true},
+		{"--on-client-death=ignore", none, true},
+		{"", settings(string(example)), true},
+		{"", settings("[defaults]\n\n# term-grace = \"5s\"\n"), true},
+		{"", settings("[defaults]\nterm-grace = \"5s\"\n"), false},
+		{"", settings("nonsense\n"), false},
+		{"", "MCPSCOPE_TERM_GRACE=5s", false},
+		{"--stderr inherit", none, false},
+		{"--min-free 1M", none, false},
+		{"--report /dev/null", none, false},
+	} {
+		words := append([]string{"run", "--name=counts", "--backend=cgroup"}, strings.Fields(c.flags)...)
+		cmd := w.mcpscope(append(words, "/bin/sh", "-c", "grep -c MCPSCOPE_HANDOVER /proc/$PPID/environ; true")...)
+		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), c.variable}
+		o := w.run(cmd)
+		if plain := o.Stdout == "0\n"; o.Status != 0 || plain != c.plain {
+			t.Errorf("%q, %s: status %v, plain %s; stderr: %s", c.flags, c.variable, o.Status, o.Stdout, o.Stderr)
+		}
+		if says := strings.Contains(c.flags, "-v "); says != strings.Contains(o.Stderr, "ended after") {
+			t.Errorf("%q: stderr: %s", c.flags, o.Stderr)
+		}
 	}
 	w.clean()
 }

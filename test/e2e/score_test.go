@@ -12,7 +12,7 @@ import (
 func TestScoreOfTheOOMKiller(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	for flag, value := range map[string]string{"--eof-grace": "1m", "--on-client-death": "auto"} {
+	for flag, value := range map[string]string{"--eof-grace": "1m", "--stderr": "inherit"} {
 		const shell = `echo 700 >/proc/self/oom_score_adj && exec "$@"`
 		const server = `cd /proc; cat self/oom_score_adj $PPID/oom_score_adj $(pgrep -x guard-$MCPSCOPE_ID)/oom_score_adj`
 		o := w.run(w.Command("sh", "-c", shell, "sh", binaries.mcpscope, "run", "--name", "server", flag, value, "--", "sh", "-c", server))

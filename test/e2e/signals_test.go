@@ -65,7 +65,7 @@ func TestSignalsWhileTheEndIsReported(t *testing.T) {
 // nothing any more, whether or not the launcher has something to report.
 func TestSignalsAfterTheEnd(t *testing.T) {
 	t.Parallel()
-	for _, flags := range []string{"--on-client-death auto", "--verbose", "--report /dev/null"} {
+	for _, flags := range []string{"--stderr inherit", "--verbose", "--name ends --backend cgroup --verbose", "--report /dev/null"} {
 		t.Run(flags, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
@@ -98,7 +98,7 @@ func TestSignalsAfterTheEnd(t *testing.T) {
 // runtime answers it by a trace before any code of ours runs.)
 func TestSignalWhileItStarts(t *testing.T) {
 	t.Parallel()
-	for _, flags := range []string{"", "--on-client-death auto", "--report /dev/null", "--backend tree"} {
+	for _, flags := range []string{"", "--stderr inherit", "--report /dev/null", "--backend tree"} {
 		t.Run(flags, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
@@ -142,7 +142,7 @@ func TestSignalsThatTheClientIgnores(t *testing.T) {
 		until [ -e up ]; do :; done
 		for sig in TERM QUIT INT HUP; do kill -$sig $run; done
 		echo x >&3; exec 3>&-; wait $run`
-	for _, flags := range []string{"", "--on-client-death auto", "--report /dev/null", "--verbose", "--backend tree"} {
+	for _, flags := range []string{"", "--stderr inherit", "--report /dev/null", "--verbose", "--backend tree"} {
 		o := w.run(w.Command("sh", "-c", script, binaries.mcpscope, t.TempDir(), flags))
 		if o.Status.ExitStatus() != 7 {
 			t.Errorf("%q: %v; stderr: %s", flags, o.Status, o.Stderr)

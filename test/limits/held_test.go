@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -66,6 +67,36 @@ func TestLimitsHold(t *testing.T) {
 			r.OOMKills > 0 || r.PIDsRefused > 0 {
 			t.Errorf("%+v", r)
 		}
+	}, "memory", "pids")
+}
+
+// A server that needs no Go runtime to start has the same limits, from its first instruction on, and commands
+// show them. Out of memory the whole server is killed.
+func TestLimitsOfAPlainServer(t *testing.T) {
+	onEach(t, func(t *testing.T, b backend) {
+		if b.name != "cgroup" { // a manager waits for main
+			t.Skip("the server is not plain")
+		}
+		const script = "grep -c MCPSCOPE_HANDOVER /proc/$PPID/environ; " + group +
+			`cd $g; echo $(cat memory.max memory.high memory.swap.max pids.max cpu.max io.weight memory.oom.group)
+			read -r line; sleep infinity & tail /dev/zero; echo left`
+		words := []string{
+			"run", "--name=plain", "--backend=cgroup", "--memory-max", "20M", "--cpu-max=150%", "--pids-max", "50",
+			"--set=memory.high=16M;io.weight=70", "--set", "memory.swap.max=0", "--", "sh", "-c", script,
+		}
+		cmd := b.command(t, words...)
+		s := escape.StartTalk(t, cmd, cmd.Start)
+		s.Hear("0")
+		s.Hear("20971520 16777216 0 50 150000 100000 default 70 1")
+		escape.Contains(t, b.succeed(t, "inspect", "--json", "plain"),
+			`"memory.max": "20971520"`, `"pids.max": "50"`, `"io.weight": "default 70"`)
+		escape.Contains(t, b.succeed(t, "set", "plain", "memory.high=max"), "was 16777216")
+		s.Tell("eat")
+		_ = s.Wait() // how, is in the state
+		if status := s.Cmd.ProcessState.Sys().(syscall.WaitStatus); status.Signal() != unix.SIGKILL {
+			t.Errorf("it ended with %v; stderr: %s", status, s.Said())
+		}
+		escape.WantNoServers(t, "/sys/fs/cgroup/mcp.slice/0", "plain", escape.Patience)
 	}, "memory", "pids")
 }
 

@@ -74,7 +74,7 @@ func TestBrowserOfAPlainServer(t *testing.T) {
 		if got := said("--eof-grace", "1m"); got != plain+mcpscope+browser {
 			t.Errorf("below a plain launcher: %q", got)
 		}
-		if got := said("--on-client-death", "auto"); got != other+mcpscope+browser {
+		if got := said("--stderr", "inherit"); got != other+mcpscope+browser {
 			t.Errorf("below another launcher: %q", got)
 		}
 	})

@@ -34,7 +34,7 @@ const (
 	AttrArmed  = "user.mcpscope.armed"  // encoded protocol.Facts
 	attrEnding = "user.mcpscope.ending" // why it is being ended
 	AttrNotes  = "user.mcpscope.notes"  // a line each
-	attrLimits = "user.mcpscope.limits" // the files that were set
+	AttrLimits = "user.mcpscope.limits" // the files that were set
 	attrMemory = "user.mcpscope.memory" // the kernel counts it since the start
 )
 

@@ -299,7 +299,7 @@ func TestLimitsNow(t *testing.T) {
 	if all := g.limitsNow(); len(all) > 0 {
 		t.Errorf("without a limit: %v", all)
 	}
-	if err := g.Payload.SetAttr(attrLimits, "cgroup.max.depth cgroup.freeze ../cgroup.procs /etc/passwd nope \x00 .. "+strings.Repeat("cgroup.stat ", 1000)); err != nil {
+	if err := g.Payload.SetAttr(AttrLimits, "cgroup.max.depth cgroup.freeze ../cgroup.procs /etc/passwd nope \x00 .. "+strings.Repeat("cgroup.stat ", 1000)); err != nil {
 		t.Fatal(err)
 	}
 	all := g.limitsNow()

@@ -44,7 +44,7 @@ func (g *ControlGroup) Limit(l cgroup.Limit) (now string, err error) {
 		return "", LimitError(l, err)
 	}
 	if !slices.Contains(limited, l.File) {
-		g.record(attrLimits, strings.Join(append(limited, l.File), " "))
+		g.record(AttrLimits, strings.Join(append(limited, l.File), " "))
 	}
 	return now, nil
 }
@@ -131,7 +131,7 @@ func ownedByCgroup(dir *cgroup.Group) int {
 }
 
 func (g *ControlGroup) limitedFiles() []string {
-	text, _, _ := g.Payload.Attr(attrLimits) // none, if it can't be read
+	text, _, _ := g.Payload.Attr(AttrLimits) // none, if it can't be read
 	return strings.Fields(text)
 }
 

@@ -64,7 +64,7 @@ func SeesOwnCgroup() bool {
 // backend was chosen, only the root is plain outside of a manager's units: any other group may be delegated.
 func (p *Plain) findOwn(root int32) bool {
 	path := readCgroup("/proc/self/cgroup\x00", &p.buf)
-	if path == "" || !p.isManaged() && !p.Chosen && path != "/" {
+	if path == "" || !p.isManaged() && !p.Flags.InCgroup && path != "/" {
 		return false
 	}
 	if strings.Contains(path, "/"+sessionPrefix) { // main makes the group in that session
@@ -253,6 +253,9 @@ func (p *Plain) makeGroup() (payload int32, e syscall.Errno) {
 	facts := uintptr(unsafe.Pointer(&p.page.Started))
 	armed := address(attrArmed)
 	if _, e = sys(unix.SYS_FSETXATTR, fd, armed, facts, page.StartedSize, 0); e != 0 {
+		return payload, e
+	}
+	if e = setLimits(payload, p.Flags.Limits.All(), &p.buf); e != 0 {
 		return payload, e
 	}
 	if _, e = sys(unix.SYS_FACCESSAT, fd, address("memory.current\x00"), 0, 0, 0); e == 0 {

@@ -12,20 +12,19 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/server/page"
+	"github.com/mcpscope/mcpscope/internal/settings/raw"
 )
 
-// Plain is a run that needs nothing of a Go runtime: one with few flags, without variables and files of
-// settings, where this process can make the group by itself. That is root where no manager is, by the backend
+// Plain is a run that needs nothing of a Go runtime: one without variables, and without files that set
+// anything, where this process can make the group by itself. That is root where no manager is, by the backend
 // cgroup, and a client in a place whose manager takes the directory over later. All its memory is here, since
 // there is no heap.
 type Plain struct {
 	Command PlainCommand
-	Policy  PlainPolicy
+	Flags   raw.Flags
 	Name    string // of the server, which is also that in the name of its directory
 	// From is the place of the group. Of a manager it is the slice that servers before have made.
 	From page.Origin
-	// Chosen: the backend cgroup was asked for, so a delegated group does not come before it.
-	Chosen bool
 	// Reports: there is a journal, so a brain reports the end.
 	Reports bool
 
@@ -45,13 +44,6 @@ type PlainCommand struct {
 	// Browser is a variable that is added, or 0.
 	Browser uintptr
 	Hide    [2]uintptr // as Options.Hide
-}
-
-// PlainPolicy is in nanoseconds.
-type PlainPolicy struct {
-	EOFGrace, TermGrace                  int64
-	IdleFreeze, IdleTimeout, MaxLifetime int64 // 0 for never
-	Replace                              bool
 }
 
 // plainTexts are strings that end with 0, and lists of them.
@@ -124,17 +116,22 @@ func (p *Plain) prepare(l *Launcher) bool {
 	if e != 0 {
 		return false
 	}
-	on.Order.EOFGrace = p.Policy.EOFGrace
-	on.Order.TermGrace = p.Policy.TermGrace
+	f := &p.Flags
+	on.Order.EOFGrace = f.EOFGrace
+	on.Order.TermGrace = f.TermGrace
 	on.Order.Managed = p.isManaged()
-	on.Order.Replaces = p.Policy.Replace
+	on.Order.Replaces = f.Replace
+	on.Order.Verbose = f.Verbose && !f.Quiet
 	s := &on.Started
-	s.EOFGrace = p.Policy.EOFGrace
-	s.TermGrace = p.Policy.TermGrace
-	s.IdleFreeze = p.Policy.IdleFreeze
-	s.IdleTimeout = p.Policy.IdleTimeout
-	s.MaxLifetime = p.Policy.MaxLifetime
-	s.Replace = p.Policy.Replace
+	s.EOFGrace = f.EOFGrace
+	s.TermGrace = f.TermGrace
+	s.IdleFreeze = f.IdleFreeze
+	s.IdleTimeout = f.IdleTimeout
+	s.MaxLifetime = f.MaxLifetime
+	s.Replace = f.Replace
+	s.Quiet = f.Quiet
+	s.Verbose = on.Order.Verbose
+	s.OnClientDeath = f.OnClientDeath
 	return p.describe() && watchClient(on) && p.openPlace()
 }
 
@@ -265,13 +262,10 @@ func watchClient(on *page.Page) bool {
 	}
 	watched := epollOn(&on.FD.Stdin, 0, unix.EPOLLRDHUP) && epollOn(&on.FD.Stdout, 1, 0) &&
 		epollOn(&on.FD.Room[0], 1, unix.EPOLLOUT) && epollOn(&on.FD.Room[1], 2, unix.EPOLLOUT)
-	if !s.Conveyed || !watched {
-		return watched
-	}
-	if !epollOn(&on.FD.Input, 0, unix.EPOLLIN) {
+	if !watched || s.Conveyed && !epollOn(&on.FD.Input, 0, unix.EPOLLIN) {
 		return false
 	}
-	if s.Client.PID <= 1 { // then init is not the client
+	if !clientMatters(s) || s.Client.PID <= 1 { // init is not the client
 		return true
 	}
 	fd, e := sys(unix.SYS_PIDFD_OPEN, uintptr(s.Client.PID), 0, 0, 0, 0)
@@ -284,6 +278,17 @@ func watchClient(on *page.Page) bool {
 		closeFD(int32(fd))
 	}
 	return true
+}
+
+// clientMatters is the raw form of client.Side.matters.
+func clientMatters(s *page.Started) bool {
+	switch s.OnClientDeath {
+	case page.IgnoreClientDeath:
+		return false
+	case page.StopOnClientDeath:
+		return true
+	}
+	return s.Conveyed
 }
 
 // fileOf identifies an open file, and returns its type.
@@ -353,7 +358,10 @@ func (p *Plain) start(l *Launcher) bool {
 		return false
 	}
 	p.page.ByBrain.CallBrainAt = now() + settleAfter
-	if p.Reports || p.isManaged() {
+	switch {
+	case p.page.Order.Verbose:
+		p.page.Order.PlainEnd = page.BrainEndsFirst
+	case p.Reports || p.isManaged():
 		p.page.Order.PlainEnd = page.BrainEndsLater
 	}
 	if l.arm(-1) != 0 {

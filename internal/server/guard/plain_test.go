@@ -31,6 +31,7 @@ func TestSharedConstants(t *testing.T) {
 		brainPrefix:   names.BrainPrefix,
 		brainCommand:  names.BrainCommand,
 		attrArmed:     group.AttrArmed,
+		attrLimits:    group.AttrLimits,
 		attrHeld:      idle.AttrHeld,
 		idLetters:     names.IDLetters,
 	} {

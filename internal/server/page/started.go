@@ -23,6 +23,8 @@ type Started struct {
 	Conveyed                             bool // stdin is a pipe or socket
 	Socket                               bool
 	Replace                              bool // retire older servers of this name and client
+	Quiet, Verbose                       bool
+	OnClientDeath                        ClientDeath
 	From                                 Origin
 	Position                             [512]byte // of the client in the hierarchy, for a manager
 }
@@ -35,6 +37,16 @@ const (
 	CgroupDirectory Origin = iota
 	SystemScope
 	UserScope
+)
+
+// ClientDeath is a policy.ClientDeath.
+type ClientDeath uint8
+
+// The reactions to the client's death.
+const (
+	AutoOnClientDeath ClientDeath = iota
+	StopOnClientDeath
+	IgnoreClientDeath
 )
 
 // StartedMark begins the facts. It is no version of an encoded configuration.

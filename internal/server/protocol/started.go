@@ -15,12 +15,12 @@ import (
 )
 
 // FactsOf returns the facts of a server that a raw launcher has started. dir is the name of its group's
-// directory. Of its policy OnClientDeath is the default. The facts have neither the client's unit nor the
-// project: a brain adds them.
+// directory. The facts have neither the client's unit nor the project: a brain adds them.
 func FactsOf(s *page.Started, dir string) Facts {
 	f := Facts{Version: ProtocolVersion, Policy: policy.Default(), Started: s.At}
 	f.Policy.EOFGrace = time.Duration(s.EOFGrace)
 	f.Policy.TermGrace = time.Duration(s.TermGrace)
+	f.Policy.OnClientDeath = clientDeathOf(s.OnClientDeath)
 	f.Policy.IdleFreeze = time.Duration(s.IdleFreeze)
 	f.Policy.IdleTimeout = time.Duration(s.IdleTimeout)
 	f.Policy.MaxLifetime = time.Duration(s.MaxLifetime)
@@ -28,6 +28,17 @@ func FactsOf(s *page.Started, dir string) Facts {
 	f.Client = ClientFacts{PID: int(s.Client.PID), Start: s.Client.Start, Name: textOf(s.Client.Name[:])}
 	f.Launcher = Identity{PID: int(s.Launcher.PID), Start: s.Launcher.Start, Namespace: s.Namespace}
 	return f
+}
+
+// clientDeathOf is the default for a value that a page can't have: it may be forged.
+func clientDeathOf(death page.ClientDeath) policy.ClientDeath {
+	switch death {
+	case page.StopOnClientDeath:
+		return policy.StopOnClientDeath
+	case page.IgnoreClientDeath:
+		return policy.IgnoreClientDeath
+	}
+	return policy.AutoOnClientDeath
 }
 
 // ConfigOf is the configuration of such a server.
@@ -45,6 +56,8 @@ func ConfigOf(s *page.Started, dir string) *Config {
 	c.Position = textOf(s.Position[:])
 	c.Stderr = StderrInherit
 	c.Replace = s.Replace
+	c.Quiet = s.Quiet
+	c.Verbose = s.Verbose
 	c.Side = ClientSide{File: File(s.Stdin), Output: File(s.Stdout), Conveyed: s.Conveyed, Socket: s.Socket}
 	return c
 }
