@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/mcpscope/mcpscope/internal/cli"
 )
 
@@ -40,6 +42,22 @@ func TestMetricsThatCannotBeWritten(t *testing.T) {
 	checkSaid(t, map[string]said{
 		metricsOfAll() + " --textfile " + file: failure("write metrics: replace "+file+": no such file or directory", ""),
 	})
+}
+
+// A text file takes the place of an ordinary file alone: as root, it could be that of /dev/null.
+func TestMetricsReplaceOnlyFiles(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := say(append(strings.Fields(metricsOfAll()), "--textfile", fifo)...)
+	if s.status != cli.ExitFailure || !strings.Contains(s.err, "FIFO") {
+		t.Errorf("%+v", s)
+	}
+	if st, err := os.Lstat(fifo); err != nil || st.Mode()&os.ModeNamedPipe == 0 {
+		t.Errorf("the FIFO is %v now (%v)", st, err)
+	}
 }
 
 func TestMetricsOnABusyPort(t *testing.T) {

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package atomicfile replaces files: at every moment, and after a crash of the machine, there is
-// the old file or the new one under the name, whole.
+// the old file or the new one under the name, whole. It replaces only regular files.
 package atomicfile
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -23,6 +25,9 @@ func Write(path string, data []byte, mode os.FileMode) error {
 // is empty and no other process uses it; an error of last, which is called just before the new file gets the
 // name, leaves the old one.
 func WriteAs(path string, data []byte, dress func(*os.File) error, last func() error) error {
+	if err := checkReplaceable(path); err != nil {
+		return err
+	}
 	defer deferSignals()()
 	temp, err := os.CreateTemp(filepath.Dir(path), ".mcpscope-*")
 	if err != nil {
@@ -39,6 +44,40 @@ func WriteAs(path string, data []byte, dress func(*os.File) error, last func() e
 		return err
 	}
 	return syncDir(filepath.Dir(path))
+}
+
+// ErrNotRegular is of a path that is not an ordinary file.
+var ErrNotRegular = errors.New("only an ordinary file can be replaced")
+
+// checkReplaceable refuses everything but a regular file and a new name. Programs that use a device, a FIFO
+// or a socket would go on with the old one, or find a file in its place. A symbolic link is the decision of a
+// person: a caller that follows links says so in its documents, and gives the target.
+func checkReplaceable(path string) error {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case info.Mode().IsRegular():
+		return nil
+	}
+	why := fmt.Errorf("it is %s: %w", kindOf(info.Mode()), ErrNotRegular)
+	return &fs.PathError{Op: "replace", Path: path, Err: why}
+}
+
+func kindOf(mode fs.FileMode) string {
+	switch {
+	case mode.IsDir():
+		return "a directory"
+	case mode&fs.ModeSymlink != 0:
+		return "a symbolic link"
+	case mode&fs.ModeNamedPipe != 0:
+		return "a FIFO"
+	case mode&fs.ModeSocket != 0:
+		return "a socket"
+	}
+	return "a device"
 }
 
 // deferSignals lets signals that ask this program to exit wait until the returned function is called: the

@@ -54,6 +54,43 @@ func TestSignalLeavesNoTemporaryFile(t *testing.T) {
 	}
 }
 
+// Programs that have a device, a FIFO or a socket open would go on with it, and nobody would see the new file. A
+// symbolic link is the decision of a person.
+func TestOnlyOrdinaryFilesAreReplaced(t *testing.T) {
+	dir := t.TempDir()
+	aim := filepath.Join(dir, "aim")
+	if err := os.WriteFile(aim, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, make := range map[string]func(path string) error{
+		"FIFO":      func(path string) error { return unix.Mkfifo(path, 0o600) },
+		"link":      func(path string) error { return os.Symlink(aim, path) },
+		"device":    func(path string) error { return unix.Mknod(path, unix.S_IFCHR|0o600, 1<<8|3) }, // null(4)
+		"socket":    func(path string) error { return unix.Mknod(path, unix.S_IFSOCK|0o600, 0) },
+		"directory": func(path string) error { return os.Mkdir(path, 0o700) },
+	} {
+		path := filepath.Join(dir, name)
+		if err := make(path); err != nil {
+			t.Logf("SKIP: %s: %v", name, err)
+			continue
+		}
+		before, err := os.Lstat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := Write(path, []byte("new"), 0o600); err == nil {
+			t.Errorf("%s: it was written", name)
+		}
+		after, err := os.Lstat(path)
+		if err != nil || !os.SameFile(before, after) {
+			t.Errorf("%s: it is %v now (%v)", name, after, err)
+		}
+	}
+	if got, err := os.ReadFile(aim); string(got) != "old" {
+		t.Errorf("the target of the link is %q (%v)", got, err)
+	}
+}
+
 // Whatever fails, the old file stays and nothing is left beside it.
 func TestFailureLeavesTheOldFile(t *testing.T) {
 	dir := t.TempDir()

@@ -14,9 +14,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
 
+	"github.com/mcpscope/mcpscope/internal/atomicfile"
 	"github.com/mcpscope/mcpscope/internal/containment"
 	"github.com/mcpscope/mcpscope/internal/leaks"
 	"github.com/mcpscope/mcpscope/internal/logs"
+	"github.com/mcpscope/mcpscope/internal/remedy"
 	"github.com/mcpscope/mcpscope/internal/render"
 	"github.com/mcpscope/mcpscope/internal/selection"
 	"github.com/mcpscope/mcpscope/internal/server/causes"
@@ -90,9 +92,22 @@ func textOf(figures source) ([]byte, error) {
 
 // WriteFile replaces a file in Prometheus' text format, for node_exporter.
 func WriteFile(f *selection.Filter, path string) error {
-	err := prometheus.WriteToTextfile(path, registry(sourceOf(f)))
-	if failed, ok := errors.AsType[*os.PathError](err); ok { // it has the name of a temporary file
-		return fmt.Errorf("replace %s: %w", path, failed.Err)
+	families, err := registry(sourceOf(f)).Gather()
+	if err != nil {
+		return err
+	}
+	var text bytes.Buffer
+	for _, family := range families {
+		if _, err := expfmt.MetricFamilyToText(&text, family); err != nil {
+			return err
+		}
+	}
+	err = atomicfile.Write(path, text.Bytes(), 0o644)        // node_exporter runs as another user
+	if failed, ok := errors.AsType[*os.PathError](err); ok { // it can have the name of a temporary file
+		err = fmt.Errorf("replace %s: %w", path, failed.Err)
+	}
+	if errors.Is(err, atomicfile.ErrNotRegular) {
+		return remedy.With(err, "without --textfile, mcpscope metrics prints to stdout")
 	}
 	return err
 }

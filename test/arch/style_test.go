@@ -88,6 +88,7 @@ func TestStyle(t *testing.T) {
 			checkPlurals(t, p, file)
 			checkDocumented(t, p, file)
 			checkReferences(t, p, file, known)
+			checkFilesReplaced(t, p, file)
 		}
 	}
 	for name := range unused {
@@ -104,6 +105,38 @@ func checkPlurals(t *testing.T, p *packages.Package, file *ast.File) {
 		text, ok := n.(*ast.BasicLit)
 		if ok && text.Kind == token.STRING && plural.MatchString(text.Value) {
 			t.Errorf("%s: %s reads badly for 1: text.Counted or cli.Counted", positionOf(p, text.Pos()), text.Value)
+		}
+		return true
+	})
+}
+
+// replacing are functions that give a file the place of another one, or empty it.
+var replacing = map[string][]string{
+	"os": {"Create", "CreateTemp", "Rename", "WriteFile"},
+	"github.com/prometheus/client_golang/prometheus": {"WriteToTextfile"},
+}
+
+// replacers are the packages that may call them: internal/atomicfile, and those whose files are the kernel's, or
+// that only a build runs.
+var replacers = []string{
+	"internal/atomicfile", "internal/manual", "internal/gateway", "internal/server/brain", "internal/server/group", "cmd/mcpscope",
+}
+
+// checkFilesReplaced has one package replace files for all commands: what it refuses to replace, none of them can.
+func checkFilesReplaced(t *testing.T, p *packages.Package, file *ast.File) {
+	t.Helper()
+	if slices.Contains(replacers, strings.TrimPrefix(p.PkgPath, module)) {
+		return
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		name, isName := n.(*ast.Ident)
+		if !isName {
+			return true
+		}
+		called, isFunction := p.TypesInfo.Uses[name].(*types.Func)
+		isOfPackage := isFunction && called.Pkg() != nil && called.Signature().Recv() == nil
+		if isOfPackage && slices.Contains(replacing[called.Pkg().Path()], called.Name()) {
+			t.Errorf("%s: internal/atomicfile replaces files, and not %s", positionOf(p, name.Pos()), called.FullName())
 		}
 		return true
 	})
