@@ -46,6 +46,21 @@ func Freeze(g Target) bool {
 	return st.Frozen
 }
 
+// AwaitFrozen blocks until all members are frozen, until none is left, or until the deadline. It begins no
+// freeze.
+func AwaitFrozen(g Target, deadline time.Time) (bool, error) {
+	st, err := await(g, deadline, settled)
+	return err == nil && st.Frozen, err
+}
+
+// AwaitThawed blocks until a member may run, or until the deadline.
+func AwaitThawed(g Target, deadline time.Time) (bool, error) {
+	st, err := await(g, deadline, thawed)
+	return err == nil && thawed(st), err
+}
+
+func thawed(s cgroup.State) bool { return !s.Frozen }
+
 func settled(s cgroup.State) bool { return s.Frozen || !s.Populated }
 
 func empty(s cgroup.State) bool { return !s.Populated }

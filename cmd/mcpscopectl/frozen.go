@@ -26,7 +26,8 @@ func freezeCommand(stdio cli.Stdio) *cobra.Command {
 calls a frozen server waits. A frozen server is stopped by the same events as
 a running server.
 
-The name or id of a session freezes its agent and all its servers.`,
+The name or id of a session freezes its agent and all its servers. A process
+of a server or session cannot freeze it: use another terminal.`,
 	}, freeze, stdio)
 }
 

@@ -42,7 +42,8 @@ of an ID is enough. With --all, or a --client whose name several clients have,
 it lists the servers and asks before it stops them.
 
 The name or id of a session stops its agent, by SIGTERM and after 5s by SIGKILL,
-and all its servers. Of several sessions with one name, give an id.
+and all its servers. Of several sessions with one name, give an id. A process
+of a server or session cannot stop it: use another terminal.
 
 The exit status is 0 if all of them were stopped.`,
 	}, func(operands []string) int { return f.run(operands, stdio) })

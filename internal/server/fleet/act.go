@@ -5,6 +5,10 @@ package fleet
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path"
+	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -26,12 +30,16 @@ import (
 
 const (
 	frozenWithin = 5 * time.Second // for a member without a processor; uninterruptible sleep lasts longer
+	thawedWithin = time.Second     // all of a thaw is one system call
 	oomWithin    = 5 * time.Second // from the kernel's SIGKILL to the end of the members
 )
 
 // Stop requests a stop of the guard, and after the grace it stops the server itself. It waits until nothing
 // is left.
 func (s *Listed) Stop(grace Grace) error {
+	if err := s.checkOutside(); err != nil {
+		return err
+	}
 	if s.State == Orphaned && !s.isTree() {
 		return s.sweep(sweep.Abandoned, grace.shorten(sweep.SweepGrace))
 	}
@@ -110,15 +118,84 @@ func (s *Listed) findNextGuard() {
 	s.members = next.Tree()
 }
 
-// freezeAll freezes a server or a whole session. After an error the caller thaws those that have stopped.
-func freezeAll(members freeze.Target) error {
-	for deadline := time.Now().Add(frozenWithin); !freeze.Freeze(members); {
-		if err := members.Freeze(); err != nil {
-			return fmt.Errorf("freeze: %w", err)
+// freezeAll freezes a server or a whole session. After an error the caller thaws those that have stopped. A
+// group is frozen once and then waited for: a second time would undo the thaw of another command, which has
+// reported that.
+func freezeAll(members freeze.Target, within time.Duration) error {
+	deadline := time.Now().Add(within)
+	_, isTree := members.(*freeze.Tree)
+	err := members.Freeze()
+	for isTree && err == nil && !group.Frozen(members) && time.Now().Before(deadline) {
+		err = members.Freeze() // a member that forks can escape a signal
+	}
+	if err != nil {
+		return fmt.Errorf("freeze: %w", err)
+	}
+	isFrozen, err := freeze.AwaitFrozen(members, deadline)
+	switch {
+	case err != nil:
+		return fmt.Errorf("freeze: %w", err)
+	case isFrozen:
+		return nil
+	case !group.Populated(members):
+		return errors.New("freeze: it has ended")
+	}
+	return fmt.Errorf("freeze: not all processes have stopped, or they were thawed: %w", unix.EAGAIN)
+}
+
+// thawAll thaws a server or a whole session, and looks at the result.
+func thawAll(members freeze.Target, thaw func() error) error {
+	if err := thaw(); err != nil { // also if not all had stopped yet
+		return err
+	}
+	isThawed, err := freeze.AwaitThawed(members, time.Now().Add(thawedWithin))
+	if err != nil || isThawed {
+		return proc.IgnoreGone(err)
+	}
+	if above := frozenAbove(members); above != "" {
+		return fmt.Errorf("thaw: it stays frozen as long as the group above it is: %s", above)
+	}
+	return fmt.Errorf("thaw: its processes have stopped again: %w", unix.EAGAIN)
+}
+
+// frozenAbove returns the directory of the nearest group above that is frozen as a whole, or "".
+func frozenAbove(members freeze.Target) string {
+	below, isGroup := members.(*cgroup.Group)
+	if !isGroup {
+		return ""
+	}
+	for dir := path.Dir(below.Path()); ; dir = path.Dir(dir) {
+		above, err := cgroup.Open(dir)
+		if err != nil { // the mount of cgroup2 is below
+			return ""
 		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("freeze: not all processes have stopped: %w", unix.EAGAIN)
+		word, err := above.Read("cgroup.freeze")
+		_ = above.Close() // a directory
+		if err != nil {   // the root has none
+			return ""
 		}
+		if strings.TrimSpace(string(word)) == "1" {
+			return dir
+		}
+	}
+}
+
+// errInside is about an action from within: it would freeze or stop the calling process before it is done.
+var errInside = errors.New("this command runs in it: run it from another terminal")
+
+func (s *Listed) checkOutside() error {
+	pids, err := s.Processes()
+	if proc.IgnoreGone(err) != nil {
+		return err
+	}
+	isInside := slices.Contains(pids, os.Getpid())
+	if s.isTree() { // which never lists the calling process
+		parent := os.Getppid()
+		isBelow := parent == s.Launcher || slices.Contains(pids, parent)
+		isInside = isBelow || group.TagOf(s.ID).On(os.Getpid())
+	}
+	if isInside {
+		return errInside
 	}
 	return nil
 }
@@ -126,6 +203,9 @@ func freezeAll(members freeze.Target) error {
 // Freeze freezes all members until a thaw, and reports whether they were not frozen so before. A stop thaws
 // them.
 func (s *Listed) Freeze() (isChange bool, err error) {
+	if err := s.checkOutside(); err != nil {
+		return false, err
+	}
 	isChange = !s.isFrozenByPerson()
 	if err := s.awaitRoom(); err != nil {
 		return false, err
@@ -135,7 +215,7 @@ func (s *Listed) Freeze() (isChange bool, err error) {
 			return false, fmt.Errorf("freeze: %w", err)
 		}
 	}
-	if err := freezeAll(s.members); err != nil {
+	if err := freezeAll(s.members, frozenWithin); err != nil {
 		if isChange { // otherwise it would be frozen later, for good
 			_, _ = s.Thaw() // the first error is the one that matters
 		}
@@ -185,7 +265,7 @@ func (s *Listed) Thaw() (isChange bool, err error) {
 			return false, fmt.Errorf("thaw: %w", err)
 		}
 	}
-	if err := s.members.Thaw(); err != nil { // also if not all had stopped yet
+	if err := thawAll(s.members, s.members.Thaw); err != nil {
 		return false, err
 	}
 	if isChange {
@@ -245,7 +325,7 @@ func (s *Listed) Limit(l cgroup.Limit) (change string, err error) {
 		}
 		now = l.Value // the kernel has killed the server, which had more memory
 	}
-	change = fmt.Sprintf("%s=%s, was %s", l.File, now, before)
+	change = describeChange(l.File, now, before)
 	if f := s.group.Figures(); f.EndsWhole && f.OOMKills > killed {
 		_, _ = freeze.AwaitEmpty(s.group.Payload, time.Now().Add(oomWithin)) // Populated asks again
 	}
@@ -253,6 +333,14 @@ func (s *Listed) Limit(l cgroup.Limit) (change string, err error) {
 		change += "; with that the server has ended"
 	}
 	return change, nil
+}
+
+// describeChange leaves out an earlier value where the file was not there before its controller was.
+func describeChange(file, now, before string) string {
+	if before == "" {
+		return file + "=" + now
+	}
+	return fmt.Sprintf("%s=%s, was %s", file, now, before)
 }
 
 // holdsForAll refuses a memory limit if the kernel does not count from the start: memory stays with the

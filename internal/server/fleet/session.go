@@ -213,14 +213,13 @@ func (s *Session) listable() group.Users {
 	return group.CallingUser()
 }
 
-// checkOutside refuses an action from within: it would freeze or stop the calling process before it is done.
 func (s *Session) checkOutside() error {
 	own, err := proc.ReadCgroup(0)
 	if err != nil {
 		return err
 	}
 	if strings.HasPrefix(own, s.Group+"/") {
-		return errors.New("this command runs in that session: run it from another terminal")
+		return errInside
 	}
 	return nil
 }
@@ -244,7 +243,7 @@ func (s *Session) Freeze() (isChange bool, err error) {
 			return false, err
 		}
 	}
-	if err := freezeAll(s.dir); err != nil {
+	if err := freezeAll(s.dir, frozenWithin); err != nil {
 		_ = s.dir.ThawAlone() // as it was
 		return false, err
 	}
@@ -255,7 +254,7 @@ func (s *Session) Freeze() (isChange bool, err error) {
 // itself stays so.
 func (s *Session) Thaw() (isChange bool, err error) {
 	isChange = group.Frozen(s.dir)
-	return isChange, s.dir.ThawAlone()
+	return isChange, thawAll(s.dir, s.dir.ThawAlone)
 }
 
 // AgentGrace is from SIGTERM to SIGKILL for the agent, when its session is stopped.
@@ -334,7 +333,7 @@ func (s *Session) Limit(l cgroup.Limit) (change string, err error) {
 	if err != nil {
 		return "", err
 	}
-	change = fmt.Sprintf("%s=%s, was %s", l.File, now, before)
+	change = describeChange(l.File, now, before)
 	if more := group.KillsIn(s.dir) - killed; more > 0 {
 		change += "; the kernel has killed " + text.Counted(more, "process") + " for that"
 	}

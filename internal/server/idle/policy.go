@@ -60,14 +60,16 @@ type Server interface {
 	Obstacle(Usage) string
 	Freeze() bool
 	Thaw()
+	Frozen() bool  // all members are, whoever froze them
 	Reclaim() bool // gives a part of its memory back, and returns false after the last part
 }
 
 // Reasons that several servers have.
 const (
-	unexamined = "its processes can't be examined"
-	uncounted  = "it reads its input by recv(2), which the kernel does not count: a call could be frozen"
-	unwritten  = "it has not answered its client by write(2), so the kernel may not count what it reads"
+	unexamined    = "its processes can't be examined"
+	uncounted     = "it reads its input by recv(2), which the kernel does not count: a call could be frozen"
+	frozenByOther = "it was frozen by somebody else"
+	unwritten     = "it has not answered its client by write(2), so the kernel may not count what it reads"
 )
 
 // Act is the outcome of a look.
@@ -152,6 +154,12 @@ func (p *Policy) Look(s Server, now time.Time) Act {
 		return p.lookAtFrozen(s)
 	}
 	p.Due = now.Add(min(p.after/4, lookMost))
+	if s.Frozen() { // a thaw by a person has to last, so D begins when the members run
+		p.lastWorkedAt = now
+		p.Used = true
+		p.refuse(frozenByOther)
+		return None
+	}
 	interval := now.Sub(p.lastAt)
 	usage, err := s.Usage()
 	if err == nil {
@@ -201,8 +209,12 @@ func (p *Policy) agentIsInUse(s Server, failed error, now time.Time) bool {
 	return true
 }
 
-// lookAtFrozen reclaims memory, and then lets the server breathe now and then.
+// lookAtFrozen reclaims memory, and then lets the server breathe now and then. What a person has thawed is
+// awake, as after an event.
 func (p *Policy) lookAtFrozen(s Server) Act {
+	if !s.Frozen() {
+		return Wake
+	}
 	if !p.Used {
 		p.thaw.nextIsBreath = true
 		return Wake

@@ -16,11 +16,18 @@ type server struct {
 	err      error
 	pending  string
 	obstacle string
+	person   string          // freezes or thaws the members, "" for neither
 	meets    func()          // between the freeze and the second look
 	freezes  []time.Duration // when
 	undone   int
 	breaths  int
 }
+
+// What a person does to a server.
+const (
+	freezes = "freezes"
+	thaws   = "thaws"
+)
 
 func (s *server) at() time.Duration { return s.now.Sub(s.t0) }
 func (s *server) wake()             { s.Thawed(s.now, false) }
@@ -34,6 +41,7 @@ func (s *server) Usage() (Usage, error) { return s.used, s.err }
 func (s *server) Pending() string       { return s.pending }
 func (s *server) Obstacle(Usage) string { return s.obstacle }
 func (s *server) Thaw()                 { s.undone++ }
+func (s *server) Frozen() bool          { return s.frozen && s.person != thaws || s.person == freezes }
 func (s *server) Reclaim() bool         { return false }
 func (s *server) Freeze() bool {
 	if s.meets != nil {
@@ -244,6 +252,27 @@ func TestBreath(t *testing.T) {
 			}
 			s.until(2*d+breathEach+breathFor, nil)
 			if !s.frozen && s.breaths == 1 {
+				t.Error("never frozen again")
+			}
+		})
+	}
+}
+
+// What a person has thawed stays awake for D: it is not frozen by the next look that finds it idle.
+func TestThawByAPerson(t *testing.T) {
+	for name, frozenBefore := range map[string]string{"an idle server": "", "one that a person has frozen": freezes} {
+		t.Run(name, func(t *testing.T) {
+			s := start(d)
+			s.person = frozenBefore
+			s.until(2*d, nil)
+			s.freezes = nil
+			s.person = thaws
+			s.until(2*d+time.Minute, nil)
+			s.person = ""
+			s.until(3*d-1, nil)
+			s.neverFreezes(t)
+			s.until(4*d, nil)
+			if len(s.freezes) == 0 {
 				t.Error("never frozen again")
 			}
 		})

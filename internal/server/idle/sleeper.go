@@ -76,6 +76,9 @@ func (s *Sleeper) Thaw() {
 	}
 }
 
+// Frozen reports whether all members are frozen, by whomever.
+func (s *Sleeper) Frozen() bool { return group.Frozen(s.Group.Payload) }
+
 // MarkFrozen makes it visible that the members are frozen.
 func (s *Sleeper) MarkFrozen(now time.Time) {
 	if s.Policy.Used {
@@ -165,8 +168,6 @@ func (s *Sleeper) Obstacle(u Usage) string {
 		return "it has replaced its stdin"
 	case in.Socket && u.Written < greeting:
 		return unwritten
-	case group.Frozen(s.Group.Payload):
-		return "it was frozen by somebody else"
 	}
 	pids, _ := s.Group.Payload.Members() // Usage has just listed them
 	if s.isAgent() {
