@@ -3,8 +3,10 @@
 package fleet
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
 	"slices"
@@ -316,7 +318,7 @@ func (s *Listed) Limit(l cgroup.Limit) (change string, err error) {
 	if err := s.holdsForAll(l); err != nil {
 		return "", err
 	}
-	before, _ := cgroup.ReadLimit(s.group.Payload, l.File) // if there is no such file, setting it says so
+	before := readBefore(s.group.Payload, l.File)
 	killed := s.group.Figures().OOMKills
 	now, err := s.group.Limit(l)
 	if err != nil {
@@ -335,12 +337,20 @@ func (s *Listed) Limit(l cgroup.Limit) (change string, err error) {
 	return change, nil
 }
 
-// describeChange leaves out an earlier value where the file was not there before its controller was.
-func describeChange(file, now, before string) string {
-	if before == "" {
-		return file + "=" + now
+// readBefore returns a limit that is about to be changed. A file that is not there is no limit: the change
+// enables its controller, or fails.
+func readBefore(dir *cgroup.Group, file string) string {
+	before, err := cgroup.ReadLimit(dir, file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "unknown"
 	}
-	return fmt.Sprintf("%s=%s, was %s", file, now, before)
+	return before
+}
+
+// describeChange has a word for a file without a line, such as io.max without limits.
+func describeChange(file, now, before string) string {
+	const none = "none"
+	return fmt.Sprintf("%s=%s, was %s", file, cmp.Or(now, none), cmp.Or(before, none))
 }
 
 // holdsForAll refuses a memory limit if the kernel does not count from the start: memory stays with the

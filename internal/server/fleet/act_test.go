@@ -13,6 +13,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
 	"github.com/mcpscope/mcpscope/internal/server/group"
+	"github.com/mcpscope/mcpscope/test/groups"
 )
 
 // The end of a guard is not that of its tree: one that was killed leaves members, and a launcher that is stopped forks
@@ -57,4 +58,21 @@ func startSleeper(t *testing.T) (cmd *exec.Cmd, pidfd int) {
 		_ = unix.Close(pidfd)
 	})
 	return cmd, pidfd
+}
+
+// A limit that there was not has a word.
+func TestDescribeChange(t *testing.T) {
+	for want, c := range map[string][3]string{
+		"pids.max=9, was max":            {"pids.max", "9", "max"},
+		"pids.max=9, was none":           {"pids.max", "9", ""}, // the controller was enabled just now
+		"io.max=none, was 8:0 rbps=1024": {"io.max", "", "8:0 rbps=1024"},
+	} {
+		if got := describeChange(c[0], c[1], c[2]); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	dir := groups.Directory(t)
+	if got := readBefore(dir, "no.such-file"); got != "" {
+		t.Errorf("of a file that is not there: %q", got)
+	}
 }

@@ -37,15 +37,6 @@ func TestFreezeDoesNotUndoAThaw(t *testing.T) {
 	}
 }
 
-// A file that its controller has just made had no value before.
-func TestDescribeChange(t *testing.T) {
-	for before, want := range map[string]string{"": "pids.max=9", "max": "pids.max=9, was max"} {
-		if got := describeChange("pids.max", "9", before); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
-	}
-}
-
 // A thaw reports what it has seen: a freeze of a group above is somebody else's.
 func TestThawBelowAFrozenGroup(t *testing.T) {
 	above := groups.Directory(t)

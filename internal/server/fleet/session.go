@@ -322,7 +322,7 @@ func (s *Session) Limit(l cgroup.Limit) (change string, err error) {
 			Step: "start the session with the limit: mcpscope gateway --session-set " + l.String(),
 		}
 	}
-	before, _ := cgroup.ReadLimit(s.dir, l.File) // if there is no such file, setting it says so
+	before := readBefore(s.dir, l.File)
 	killed := group.KillsIn(s.dir)
 	if l.File == "memory.max" && !l.None() {
 		if err := s.preferServers(); err != nil {
