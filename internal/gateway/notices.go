@@ -194,6 +194,7 @@ func (r *reporter) sendJournal(level systemd.Priority, event journal.Event, mess
 		journal.Field("name", name),
 		journal.Field("client", client),
 		journal.Field("client_pid", strconv.Itoa(r.gateway.PID)),
+		journal.OwnerField(os.Getuid()),
 	}
 	_ = systemd.SendJournal(level, fields...) // there may be no journal
 }

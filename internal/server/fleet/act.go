@@ -224,7 +224,7 @@ func (s *Listed) Freeze() (isChange bool, err error) {
 		return false, err
 	}
 	if isChange {
-		s.subject().Log(journal.Frozen, systemd.Info, "frozen")
+		s.log(journal.Frozen, "frozen")
 	}
 	return isChange, nil
 }
@@ -271,7 +271,7 @@ func (s *Listed) Thaw() (isChange bool, err error) {
 		return false, err
 	}
 	if isChange {
-		s.subject().Log(journal.Thawed, systemd.Info, "thawed")
+		s.log(journal.Thawed, "thawed")
 	}
 	return isChange, nil
 }
@@ -299,14 +299,17 @@ func (s *Listed) awaitEnd(deadline time.Time) (ended bool, err error) {
 	return true, nil
 }
 
-func (s *Listed) subject() journal.Subject {
-	return journal.Subject{ID: s.ID, Name: s.Name, Client: s.Client, Backend: s.Backend, Origin: s.Origin}
+// log writes an event to the journal. Root may have asked for it, so the event has the owner of the server.
+func (s *Listed) log(event journal.Event, what string, more ...systemd.JournalField) {
+	subject := journal.Subject{
+		ID: s.ID, Name: s.Name, Client: s.Client, Backend: s.Backend, Origin: s.Origin,
+	}
+	subject.Log(event, systemd.Info, what, append(more, journal.OwnerField(s.UID))...)
 }
 
 // LogStop writes an event about a request to the journal, which records the user.
 func (s *Listed) LogStop(by string) {
-	s.subject().Log(journal.StopRequested, systemd.Info, "is to stop: "+by,
-		journal.Field("by", by))
+	s.log(journal.StopRequested, "is to stop: "+by, journal.Field("by", by))
 }
 
 // Limit sets a limit of a running server, and describes the change. It refuses one that would not apply to

@@ -5,6 +5,8 @@ package journal
 
 import (
 	"fmt"
+	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -65,7 +67,12 @@ func SubjectOf(c *protocol.Config) Subject {
 	return Subject{ID: c.Group.ID, Name: c.Name, Client: c.Client, Backend: c.Group.Backend, Origin: c.Origin}
 }
 
+// OwnerField says whose server an event is about. The journal records the uid of the writer, and root writes
+// about the servers of others, too.
+func OwnerField(uid int) systemd.JournalField { return Field("owner", strconv.Itoa(uid)) }
+
 // Log writes an event, if there is a journal that takes it at once, and the server is no trial of doctor's.
+// The server is one of the calling user, unless more has its owner.
 func (s Subject) Log(e Event, p systemd.Priority, what string, more ...systemd.JournalField) {
 	if s.Name == names.Trial {
 		return
@@ -73,6 +80,11 @@ func (s Subject) Log(e Event, p systemd.Priority, what string, more ...systemd.J
 	pid := ""
 	if s.Client.PID != 0 {
 		pid = strconv.Itoa(s.Client.PID)
+	}
+	owner := OwnerField(os.Getuid())
+	hasOwner := func(f systemd.JournalField) bool { return f.Name == owner.Name }
+	if !slices.ContainsFunc(more, hasOwner) {
+		more = append(more, owner)
 	}
 	_ = systemd.SendJournal(p, append([]systemd.JournalField{
 		{Name: "MESSAGE", Value: fmt.Sprintf("%s (%s) %s", s.Name, s.ID, what)},
