@@ -20,6 +20,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/names"
 	"github.com/mcpscope/mcpscope/internal/server/policy"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
 // Session is the directory, or the slice of a manager, with the groups of an agent and of all its servers.
@@ -78,6 +79,29 @@ func sliceOf(s *Session) string {
 // entered the session or its maker has ended.
 const AttrClaimed = "user.mcpscope.claimed"
 
+// attrProject and attrConversation are the agent's protocol.Origin.
+const (
+	attrProject      = "user.mcpscope.project"
+	attrConversation = "user.mcpscope.session"
+)
+
+// recordOrigin lets filters find a session by where its agent was started. Without attributes no filter lets
+// it through.
+func recordOrigin(session *cgroup.Group) {
+	dir, _ := os.Getwd() // "" for a directory that was removed
+	origin := protocol.OriginOf(dir, os.Environ())
+	_ = session.SetAttr(attrProject, origin.Project)
+	_ = session.SetAttr(attrConversation, origin.Session)
+}
+
+// OriginOfSession is where the agent of a session was started. Processes of its user may have written any
+// text.
+func OriginOfSession(session *cgroup.Group) (o protocol.Origin) {
+	o.Project, _, _ = session.Attr(attrProject)
+	o.Session, _, _ = session.Attr(attrConversation)
+	return o
+}
+
 // NewSession makes a session with limits, and moves the calling process, which becomes the agent, to it.
 // After an error nothing of it is left, or only what a sweep removes.
 func (p Place) NewSession(gateway string, limits []cgroup.Limit) (Session, error) {
@@ -96,6 +120,7 @@ func (p Place) NewSession(gateway string, limits []cgroup.Limit) (Session, error
 	if err := claimSession(made); err != nil {
 		return Session{}, err
 	}
+	recordOrigin(made)
 	if err := p.fillSession(made, limits); err != nil {
 		_ = p.Above.Remove(name) // a sweep removes what can't be removed now
 		return Session{}, err
@@ -190,6 +215,7 @@ func (p Place) newSlice(name, gateway string, limits []cgroup.Limit) (s Session,
 	if err := claimSession(dir); err != nil {
 		return s, err
 	}
+	recordOrigin(dir)
 	for _, l := range limits {
 		if err := checkLimit(dir, l); err != nil {
 			return s, group.LimitError(l, err)

@@ -32,6 +32,8 @@ type Session struct {
 	Group    string // its directory below the mount of cgroup2
 	Frozen   bool   // as a whole
 
+	protocol.Origin // of the agent
+
 	dir *cgroup.Group
 }
 
@@ -72,7 +74,8 @@ func openSession(above string, parent *cgroup.Group, dir string) (*Session, erro
 	where := path.Join(above, dir)
 	return &Session{
 		ID: names.SessionID(dir), Name: names.SessionName(dir), UID: int(st.Uid),
-		Backend: backend.OfSession(where), Group: where, Frozen: group.Frozen(opened), dir: opened,
+		Backend: backend.OfSession(where), Group: where, Frozen: group.Frozen(opened),
+		Origin: backend.OriginOfSession(opened), dir: opened,
 	}, nil
 }
 
