@@ -27,41 +27,48 @@ func files(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective
 
 // servers completes the names and ids of the caller's servers.
 func servers(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return words(nameAndIDOf)
+	return words(nameAndIDOf, nil)
 }
 
 // serversAndSessions completes the names and ids of the caller's servers and sessions.
 func serversAndSessions(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	sessions, _ := (&selection.Filter{}).ListSessions() // an error leaves some out: the others help
-	defer selection.CloseSessions(sessions)
-	var ofSessions []string
-	for _, s := range sessions {
-		ofSessions = append(ofSessions, s.Name, s.ID)
-	}
-	return words(nameAndIDOf, ofSessions...)
+	return words(nameAndIDOf, func(s *fleet.Session) []string { return []string{s.Name, s.ID} })
 }
 
 func nameAndIDOf(s *fleet.Listed) []string { return []string{s.Name, s.ID} }
 
 // clientNames completes the clients of servers that run.
 func clientNames(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return words(func(s *fleet.Listed) []string { return []string{s.Client.Name} })
+	return words(func(s *fleet.Listed) []string { return []string{s.Client.Name} }, nil)
 }
 
-// words completes the words that wordsOf returns for each server of the caller, and more. It leaves out words
-// that a shell could take for something else.
+// words completes the words that these functions return for each server and session of the caller; ofSession
+// may be nil.
 func words(
-	wordsOf func(*fleet.Listed) []string, more ...string,
+	ofServer func(*fleet.Listed) []string, ofSession func(*fleet.Session) []string,
 ) ([]string, cobra.ShellCompDirective) {
-	listed, _ := (&selection.Filter{}).List() // an error leaves some out
-	defer selection.Close(listed)
-	words := more
-	for _, s := range listed {
-		words = append(words, wordsOf(s)...)
+	found, err := (&selection.Selection{}).Find()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
+	defer found.Close()
+	var words []string
+	for _, s := range found.Servers {
+		words = append(words, ofServer(s)...)
+	}
+	if ofSession != nil {
+		for _, s := range found.Sessions {
+			words = append(words, ofSession(s)...)
+		}
+	}
+	return complete(words), cobra.ShellCompDirectiveNoFileComp
+}
+
+// complete returns each word once, without those that a shell could take for something else.
+func complete(words []string) []string {
 	slices.Sort(words)
 	words = slices.DeleteFunc(words, func(w string) bool { return !harmless(w) })
-	return slices.Compact(words), cobra.ShellCompDirectiveNoFileComp
+	return slices.Compact(words)
 }
 
 // clientsAndFiles completes what has a configuration.

@@ -41,37 +41,37 @@ func oneLine[T any](past string, called func(T) string, do func(T) error) func(T
 	}
 }
 
-// runOnNamed acts on the servers with these names or ids, and returns the status of the command.
-func (a serverAction) runOnNamed(f *selection.Filter, names []string, stdio cli.Stdio) int {
-	if len(names) == 0 {
+// runOnNamed acts on the servers and sessions that names mean, and returns the status of the command.
+func (a serverAction) runOnNamed(s *selection.Selection, stdio cli.Stdio) int {
+	if len(s.Names) == 0 {
 		return stdio.Mistake(a.verb, "no server given: add a name or an id")
 	}
-	chosen, err := f.ChooseAny(names)
+	found, err := s.Find()
 	if err != nil {
 		return stdio.Cannot(a.verb, err)
 	}
-	defer chosen.Close()
-	return a.runOn(chosen, stdio)
+	defer found.Close()
+	return a.runOn(found, stdio)
 }
 
 // runOn acts on all at a time: a stop can take its whole grace period. It prints each result as soon as there
 // is one.
-func (a serverAction) runOn(chosen *selection.Chosen, stdio cli.Stdio) int {
+func (a serverAction) runOn(found *selection.Found, stdio cli.Stdio) int {
 	results := make(chan actionResult)
-	for _, s := range chosen.Servers {
+	for _, s := range found.Servers {
 		go func() {
 			lines, err := a.do(s)
 			results <- actionResult{target: nameAndID(s), lines: lines, err: err}
 		}()
 	}
-	for _, s := range chosen.Sessions {
+	for _, s := range found.Sessions {
 		go func() {
 			lines, err := a.doSession(s)
 			results <- actionResult{target: sessionAndID(s), lines: lines, err: err}
 		}()
 	}
 	status := cli.ExitOK
-	for range len(chosen.Servers) + len(chosen.Sessions) {
+	for range len(found.Servers) + len(found.Sessions) {
 		status = max(status, a.print(<-results, stdio))
 	}
 	return status

@@ -80,7 +80,7 @@ func TestActionOnManyServers(t *testing.T) {
 	})}
 	var out, errs bytes.Buffer
 	stdio := cli.Stdio{Out: &out, Err: &errs}
-	if status := suspend.runOn(&selection.Chosen{Servers: servers}, stdio); status != cli.ExitFailure {
+	if status := suspend.runOn(&selection.Found{Servers: servers}, stdio); status != cli.ExitFailure {
 		t.Errorf("status %d", status)
 	}
 	if got := out.String(); got != "suspended a? (aaaaaaaa)\n" {
@@ -94,7 +94,7 @@ func TestActionOnManyServers(t *testing.T) {
 	if got := strings.Join(lines, ""); got != want {
 		t.Errorf("stderr:\n%s\nwant\n%s", got, want)
 	}
-	if status := suspend.runOn(&selection.Chosen{Servers: servers[:1]}, stdio); status != cli.ExitOK {
+	if status := suspend.runOn(&selection.Found{Servers: servers[:1]}, stdio); status != cli.ExitOK {
 		t.Errorf("without a failure: status %d", status)
 	}
 }

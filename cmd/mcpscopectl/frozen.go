@@ -66,8 +66,11 @@ func change[T any](
 // namedServersCommand returns a command that acts on the servers in its operands.
 func namedServersCommand(s spec, action serverAction, stdio cli.Stdio) *cobra.Command {
 	s.operands = serversAndSessions
-	var f selection.Filter
-	c := command(s, func(operands []string) int { return action.runOnNamed(&f, operands, stdio) })
-	allUsers(c.Flags(), &f.AllUsers)
+	var f selection.Selection
+	c := command(s, func(operands []string) int {
+		f.Names = operands
+		return action.runOnNamed(&f, stdio)
+	})
+	allUsers(c.Flags(), &f)
 	return c
 }

@@ -18,8 +18,8 @@ import (
 )
 
 type inspectFlags struct {
-	selection.Filter
-	json bool
+	servers selection.Selection
+	json    bool
 }
 
 func inspectCommand(stdio cli.Stdio) *cobra.Command {
@@ -36,31 +36,34 @@ the process tree with the memory of each process. Counters that this kernel does
 not provide are omitted. For a session, it shows limits, the sums of the agent
 and its servers, the processes of the agent, and the servers. For the history of
 a server that has ended, run mcpscope logs NAME.`,
-	}, func(operands []string) int { return f.run(operands, stdio) })
-	allUsers(c.Flags(), &f.AllUsers)
+	}, func(operands []string) int {
+		f.servers.Names = operands
+		return f.run(stdio)
+	})
+	allUsers(c.Flags(), &f.servers)
 	c.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
 	return c
 }
 
-func (f *inspectFlags) run(operands []string, stdio cli.Stdio) int {
-	if len(operands) == 0 {
+func (f *inspectFlags) run(stdio cli.Stdio) int {
+	if len(f.servers.Names) == 0 {
 		return stdio.Mistake("inspect", "no server given: add a name or an id")
 	}
-	chosen, err := f.ChooseAny(operands)
+	found, err := f.servers.Find()
 	if err != nil {
-		return stdio.Cannot("inspect", withEnd(err))
+		return stdio.Cannot("inspect", f.withEnd(err))
 	}
-	defer chosen.Close()
-	return f.print(chosen, operands, stdio)
+	defer found.Close()
+	return f.print(found, stdio)
 }
 
-func (f *inspectFlags) print(chosen *selection.Chosen, operands []string, stdio cli.Stdio) int {
-	inspections, errOfServer := render.InspectAll(chosen.Servers)
-	sessions, errOfSession := render.InspectSessions(chosen.Sessions)
+func (f *inspectFlags) print(found *selection.Found, stdio cli.Stdio) int {
+	inspections, errOfServer := render.InspectAll(found.Servers)
+	sessions, errOfSession := render.InspectSessions(found.Sessions)
 	err := errors.Join(errOfServer, errOfSession)
 	areGone := len(inspections) == 0 && len(sessions) == 0
 	if err == nil && areGone { // they have ended since they were chosen
-		err = &selection.UnknownError{Arg: operands[0]}
+		err = &selection.UnknownError{Name: f.servers.Names[0]}
 	}
 	if err != nil {
 		return stdio.Cannot("inspect", err)
@@ -74,13 +77,14 @@ func (f *inspectFlags) print(chosen *selection.Chosen, operands []string, stdio 
 
 // withEnd adds the end of a server that does not run, if the journal has it. A hint repeats the name of the
 // server only if a shell takes it for a word.
-func withEnd(err error) error {
+func (f *inspectFlags) withEnd(err error) error {
 	unknown, ok := errors.AsType[*selection.UnknownError](err)
-	if !ok || !harmless(unknown.Arg) {
+	if !ok || !harmless(unknown.Name) {
 		return err
 	}
-	command := "mcpscope logs " + unknown.Arg
-	last := logs.LastEnd(unknown.Arg)
+	ended := selection.Selection{Names: []string{unknown.Name}, AllUsers: f.servers.AllUsers}
+	command := ended.CommandLine("logs")
+	last := logs.LastEnd(&ended)
 	if last == "" {
 		hint := command + ", if it has ended"
 		if near := remedy.Of(err); near != "" {

@@ -25,8 +25,9 @@ func TestInspectMistakes(t *testing.T) {
 // A server that has ended since it was chosen is answered like one that is not there.
 func TestInspectOfServersThatHaveJustEnded(t *testing.T) {
 	for _, f := range []inspectFlags{{}, {json: true}} {
+		f.servers.Names = []string{"time"}
 		got := printed(func(stdio cli.Stdio) int {
-			return f.print(&selection.Chosen{}, []string{"time"}, stdio)
+			return f.print(&selection.Found{}, stdio)
 		})
 		wantSaid(t, "no server", got, failure(`inspect: there is no server "time"`, ""))
 	}

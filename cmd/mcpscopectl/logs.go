@@ -14,12 +14,10 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/logs"
-	"github.com/mcpscope/mcpscope/internal/selection"
 )
 
 func logsCommand(stdio cli.Stdio) *cobra.Command {
 	var q logs.Query
-	var everyone bool
 	c := command(spec{
 		use: "logs [NAME|ID] [flags]", short: "print the history of servers, and their stderr",
 		also:     "log journal events",
@@ -33,17 +31,18 @@ func logsCommand(stdio cli.Stdio) *cobra.Command {
 asked to stop, swept, and ended with the processes that were killed. With NAME
 or ID, also print the stderr of a server that was started with --stderr journal.
 NAME selects the running servers of that name, or else the one that ended last.
-The beginning of an ID is enough while the server runs. Users see their own
-servers, and root sees those of all users, with or without --all-users.
+The beginning of an ID is enough while the server runs.
 
 mcpscope never waits for the journal: entries are lost while the journal is full
 or does not respond. To write every end of a server to a file, use mcpscope run
 --report. The journal drops empty lines and splits lines of more than 48 KiB
 (LineMax= in journald.conf).`,
-	}, func(operands []string) int { return printLogs(q, everyone, operands, stdio) })
+	}, func(operands []string) int {
+		q.Servers.Names = operands
+		return printLogs(&q, stdio)
+	})
 	fs := c.Flags()
-	const always = "include the servers of all users (root only, who sees them anyway)"
-	fs.BoolVar(&everyone, "all-users", false, always)
+	allUsers(fs, &q.Servers)
 	fs.BoolVarP(&q.Follow, "follow", "f", false, "print the last ten entries, then new entries until ^C")
 	fs.Func("since",
 		"print entries since `TIME`: a duration ago (2h, 1d), "+
@@ -52,8 +51,7 @@ or does not respond. To write every end of a server to a file, use mcpscope run
 			q.Since = since(text, time.Now())
 			return nil
 		})
-	fs.StringVar(&q.Project, "project", "", "only servers of the project `NAME`")
-	fs.StringVar(&q.Session, "session", "", "only servers of the client's session `ID`")
+	addOrigin(fs, &q.Servers)
 	fs.FuncP("lines", "n", "print only the last `N` entries", func(text string) error {
 		if _, err := strconv.ParseUint(text, 10, 31); err != nil {
 			return errors.New("it must be a number")
@@ -75,28 +73,24 @@ func since(text string, now time.Time) string {
 }
 
 // printLogs becomes journalctl, unless there is a mistake.
-func printLogs(q logs.Query, everyone bool, operands []string, stdio cli.Stdio) int {
-	if len(operands) > 1 {
+func printLogs(q *logs.Query, stdio cli.Stdio) int {
+	if len(q.Servers.Names) > 1 {
 		return stdio.Mistake("logs", "only one name or id is possible; without it, logs prints all servers")
 	}
-	called := ""
-	if len(operands) == 1 {
-		called = operands[0]
-	}
-	err := selection.Whose(everyone).CheckVisible()
+	err := q.Servers.Users().CheckVisible()
 	if err == nil {
-		err = becomeLogs(&q, called, stdio)
+		err = becomeLogs(q, stdio)
 	}
 	return stdio.Cannot("print logs", err)
 }
 
 // becomeLogs executes journalctl instead of this program. It returns only if it cannot.
-func becomeLogs(q *logs.Query, called string, stdio cli.Stdio) error {
+func becomeLogs(q *logs.Query, stdio cli.Stdio) error {
 	journal, err := logs.Open()
 	if err != nil {
 		return err
 	}
-	entries, err := journal.Entries(q, called)
+	entries, err := journal.Entries(q)
 	if err != nil {
 		return err
 	}
@@ -106,6 +100,9 @@ func becomeLogs(q *logs.Query, called string, stdio cli.Stdio) error {
 	}
 	if !found && cli.OnTerminal(stdio.Out) {
 		stdio.Note("no entries yet")
+	}
+	if len(q.Servers.Names) == 0 {
+		noteOthers(&q.Servers, stdio, "logs")
 	}
 	return entries.Become()
 }

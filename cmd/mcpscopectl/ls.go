@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/clientconfig"
@@ -22,24 +21,12 @@ import (
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
-func addFilter(c *cobra.Command, f *selection.Filter) {
-	allUsers(c.Flags(), &f.AllUsers)
-	c.Flags().StringVar(&f.Client, "client", "", "only servers of client `PID|NAME`")
-	_ = c.RegisterFlagCompletionFunc("client", clientNames) // it has that flag
-	c.Flags().StringVar(&f.Project, "project", "", "only servers of the project `NAME`")
-	c.Flags().StringVar(&f.Session, "session", "", "only servers of the session `ID`, or its beginning")
-}
-
-func allUsers(fs *pflag.FlagSet, value *bool) {
-	fs.BoolVar(value, "all-users", false, "include the servers of all users (root only)")
-}
-
 type lsFlags struct {
-	selection.Filter
-	order  render.Order
-	all    bool
-	json   bool
-	format *render.Format // nil without --format
+	servers selection.Selection
+	order   render.Order
+	all     bool
+	json    bool
+	format  *render.Format // nil without --format
 }
 
 func lsCommand(stdio cli.Stdio) *cobra.Command {
@@ -86,19 +73,10 @@ A template of --format has the fields of --json:
 		return render.SortColumns(), cobra.ShellCompDirectiveNoFileComp
 	}
 	_ = c.RegisterFlagCompletionFunc("sort", sortable) // it has that flag
-	addFilter(c, &f.Filter)
+	addFilters(c, &f.servers)
 	fs.Func("format", "print each server by the Go template `TEXT`, or json", f.setFormat)
 	fs.BoolVar(&f.json, "json", false, "print one JSON object")
 	return c
-}
-
-// noteOthers prints to root, in a pipe too, that other users have servers: a service with User= has its
-// servers there.
-func noteOthers(f *selection.Filter, command string, stdio cli.Stdio) {
-	others := f.CountOthers()
-	if others > 0 {
-		stdio.Note(cli.Counted(others, "server") + " of other users: mcpscope " + command + " --all-users")
-	}
 }
 
 func (f *lsFlags) setFormat(text string) (err error) {
@@ -115,12 +93,12 @@ func (f *lsFlags) setFormat(text string) (err error) {
 func (f *lsFlags) note(servers []*fleet.Listed, stdio cli.Stdio) {
 	isForProgram := f.json || f.format != nil // it may take stderr for a failure
 	if !isForProgram {
-		noteOthers(&f.Filter, "ls", stdio)
+		noteOthers(&f.servers, stdio, "ls")
 	}
-	for _, line := range containment.Lines(selection.Whose(f.AllUsers)) {
+	for _, line := range containment.Lines(f.servers.Users()) {
 		stdio.Note(line)
 	}
-	for _, group := range containment.UncontainedGroups(selection.Whose(f.AllUsers)) {
+	for _, group := range containment.UncontainedGroups(f.servers.Users()) {
 		stdio.Note("the gateway in " + group + " has no server that is contained: see mcpscope doctor")
 	}
 	for _, line := range containment.DaemonLines(servers) {
@@ -135,16 +113,17 @@ func (f *lsFlags) note(servers []*fleet.Listed, stdio cli.Stdio) {
 // and mcpscope sweep.
 func (f *lsFlags) notePerson(isEmpty bool, stdio cli.Stdio) {
 	lines := uncovered()
-	if isEmpty && !f.IsNarrow() { // the servers that a person expects in the list may be bare
+	if isEmpty && !f.servers.IsNarrow() { // the servers that a person expects in the list may be bare
 		lines = clientconfig.FindCoverage().Lines(containment.ClientsInside())
 	}
 	for _, line := range slices.Concat(mistakesInSettings(), lines) {
 		stdio.Note(line)
 	}
-	left, _ := leaks.Count(selection.Whose(f.AllUsers)) // sweep prints the error
+	left, _ := leaks.Count(f.servers.Users()) // sweep prints the error
 	if left > 0 {
 		servers := cli.Counted(left, "server")
-		stdio.Note(servers + " left behind by agents without mcpscope: mcpscope sweep --dry-run")
+		line := f.servers.OnlyUsers().CommandLine("sweep", "--dry-run")
+		stdio.Note(servers + " left behind by agents without mcpscope: " + line)
 	}
 }
 
@@ -173,19 +152,19 @@ func uncovered() []string {
 }
 
 func (f *lsFlags) run(stdio cli.Stdio) int {
-	servers, err := f.List()
-	defer selection.Close(servers)
-	if err != nil && len(servers) == 0 {
+	found, err := f.servers.Find()
+	if err != nil {
 		return stdio.Cannot("list servers", err)
 	}
-	views := render.MeasureAll(servers)
-	sessions := f.sessions(views)
+	defer found.Close()
+	views := render.MeasureAll(found.Servers)
+	sessions := render.MeasureSessions(found.Sessions, views)
 	if f.all {
-		views = append(views, f.ended(servers, stdio)...)
+		views = append(views, f.ended(found.Servers, stdio)...)
 	}
 	f.order.Sort(views)
-	status := f.print(views, sessions, err, stdio)
-	f.note(servers, stdio)
+	status := f.print(views, sessions, found.Unlisted, stdio)
+	f.note(found.Servers, stdio)
 	if cli.OnTerminal(stdio.Out) {
 		f.notePerson(len(views) == 0, stdio)
 	}
@@ -205,19 +184,12 @@ func (f *lsFlags) print(
 	case f.json:
 		status = printJSON(stdio, "list servers", render.ListWith(servers, sessions))
 	case len(servers) == 0 && len(sessions) == 0 && unlisted == nil:
-		stdio.None(f.None())
+		stdio.None(f.servers.None())
 	default:
-		render.WriteServers(stdio.Out, servers, sessions, f.AllUsers)
+		render.WriteServers(stdio.Out, servers, sessions, f.servers.AllUsers)
 	}
 	if unlisted != nil {
 		return stdio.Cannot("list all servers", unlisted)
 	}
 	return status
-}
-
-// sessions measures the sessions that have a listed server and, without a filter, those without servers.
-func (f *lsFlags) sessions(servers []render.Server) []render.Session {
-	listed, _ := f.ListSessions() // as far as they can be listed: their servers are there all the same
-	defer selection.CloseSessions(listed)
-	return render.MeasureSessions(listed, servers, !f.IsNarrow())
 }

@@ -18,7 +18,7 @@ import (
 // ended returns the servers that the journal has, without those that run: an event can be forged. Where it
 // cannot be read, a note says so, and the list has the other servers.
 func (f *lsFlags) ended(running []*fleet.Listed, stdio cli.Stdio) []render.Server {
-	found, err := logs.EndedServers(selection.Whose(f.AllUsers))
+	found, err := logs.EndedServers(f.servers.Users())
 	if err != nil {
 		stdio.NoteError("servers that have ended are not listed: ", err)
 	}
@@ -28,7 +28,7 @@ func (f *lsFlags) ended(running []*fleet.Listed, stdio cli.Stdio) []render.Serve
 		traits := selection.Traits{
 			ClientPID: e.ClientPID, ClientName: e.ClientName, Project: e.Project, Session: e.Session,
 		}
-		if !isRunning && f.Matches(traits) {
+		if !isRunning && f.servers.Matches(traits) {
 			views = append(views, endedView(&e))
 		}
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 type metricsFlags struct {
-	selection.Filter
+	servers  selection.Selection
 	textfile string
 	listen   string
 }
@@ -39,7 +39,7 @@ root, and add to prometheus.yml:
       static_configs: [{targets: ["127.0.0.1:9500"]}]`,
 	}, func(operands []string) int { return f.run(stdio) })
 	fs := c.Flags()
-	allUsers(fs, &f.AllUsers)
+	allUsers(fs, &f.servers)
 	fs.StringVar(&f.textfile, "textfile", "",
 		"replace the file `PATH` atomically, in Prometheus text format, "+
 			"for the textfile collector of node_exporter")
@@ -54,17 +54,17 @@ func (f *metricsFlags) run(stdio cli.Stdio) int {
 	case f.listen != "" && f.textfile != "":
 		return stdio.Mistake("metrics", "--textfile and --listen exclude each other")
 	}
-	noteOthers(&f.Filter, "metrics", stdio)
+	noteOthers(&f.servers, stdio, "metrics")
 	switch {
 	case f.listen != "":
 		return f.serve(stdio)
 	case f.textfile != "":
-		if err := metrics.WriteFile(&f.Filter, f.textfile); err != nil {
+		if err := metrics.WriteFile(&f.servers, f.textfile); err != nil {
 			return stdio.Cannot("write metrics", err)
 		}
 		return cli.ExitOK
 	}
-	text, err := metrics.Text(&f.Filter)
+	text, err := metrics.Text(&f.servers)
 	if err != nil {
 		return stdio.Cannot("list servers", err)
 	}
@@ -83,5 +83,5 @@ func (f *metricsFlags) serve(stdio cli.Stdio) int {
 // answer returns only if it cannot serve.
 func (f *metricsFlags) answer(listener net.Listener, stdio cli.Stdio) int {
 	fmt.Fprintf(stdio.Out, "listening on http://%s/metrics\n", listener.Addr())
-	return stdio.Cannot("serve metrics", metrics.Serve(listener, &f.Filter))
+	return stdio.Cannot("serve metrics", metrics.Serve(listener, &f.servers))
 }

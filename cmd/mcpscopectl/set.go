@@ -21,7 +21,7 @@ import (
 )
 
 func setCommand(stdio cli.Stdio) *cobra.Command {
-	var f selection.Filter
+	var s selection.Selection
 	c := command(spec{
 		use: "set NAME|ID… FILE=VALUE… [flags]", short: "limit the resources of running servers",
 		also:     "limit",
@@ -40,8 +40,8 @@ If a server uses more memory than the new limit, the kernel reclaims memory. If
 that fails with memory.max, the kernel kills the server. To limit each start of
 a server, use the flags of mcpscope run, or mcpscope.toml for servers that are
 wrapped: see 'man mcpscope.toml'.`,
-	}, func(operands []string) int { return setLimits(&f, operands, stdio) })
-	allUsers(c.Flags(), &f.AllUsers)
+	}, func(operands []string) int { return setLimits(&s, operands, stdio) })
+	allUsers(c.Flags(), &s)
 	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return limitForFlag(err) })
 	return c
 }
@@ -75,7 +75,7 @@ func meantFile(limit string) string {
 	return similar.Meant(similar.Among(typed, limitFiles))
 }
 
-func setLimits(f *selection.Filter, operands []string, stdio cli.Stdio) int {
+func setLimits(s *selection.Selection, operands []string, stdio cli.Stdio) int {
 	names, limitTexts := splitLimits(operands)
 	var limits []cgroup.Limit
 	for _, text := range limitTexts {
@@ -97,7 +97,8 @@ func setLimits(f *selection.Filter, operands []string, stdio cli.Stdio) int {
 			return setAll(sessionAndID(s), s.Limit, limits)
 		},
 	}
-	return set.runOnNamed(f, names, stdio)
+	s.Names = names
+	return set.runOnNamed(s, stdio)
 }
 
 // splitLimits separates the names of servers from limits. A name may contain "=", but hardly behind the name

@@ -20,13 +20,15 @@ import (
 )
 
 type stopFlags struct {
-	selection.Filter
-	all, yes bool
-	grace    fleet.Grace
+	servers   selection.Selection
+	yes       bool
+	grace     fleet.Grace
+	graceText string // as it was given
 }
 
-func stopCommand(stdio cli.Stdio) *cobra.Command {
-	var f stopFlags
+func stopCommand(stdio cli.Stdio) *cobra.Command { return stopCommandOf(&stopFlags{}, stdio) }
+
+func stopCommandOf(f *stopFlags, stdio cli.Stdio) *cobra.Command {
 	c := command(spec{
 		use: "stop NAME|ID… | --all | --client PID|NAME", short: "stop servers",
 		also: "rm remove kill end", operands: serversAndSessions,
@@ -42,75 +44,100 @@ of an ID is enough. With --all, or a --client whose name several clients have,
 it lists the servers and asks before it stops them.
 
 The name or id of a session stops its agent, by SIGTERM and after 5s by SIGKILL,
-and all its servers. Of several sessions with one name, give an id. A process
-of a server or session cannot stop it: use another terminal.
+and all its servers. Of several sessions with one name, give an id. Without the
+name no session is stopped, only servers in it. A filter compares the agent.
+A process of a server or session cannot stop it: use another terminal.
 
 The exit status is 0 if all of them were stopped.`,
-	}, func(operands []string) int { return f.run(operands, stdio) })
+	}, func(operands []string) int {
+		f.servers.Names = operands
+		return f.run(stdio)
+	})
 	fs := c.Flags()
-	fs.BoolVar(&f.all, "all", false, "all servers of the calling user")
-	addFilter(c, &f.Filter)
-	fs.Func("grace", "shorten the time from SIGTERM to SIGKILL to `D`; 0 kills at once",
-		readBy(&f.grace, parseStopGrace))
+	fs.BoolVar(&f.servers.All, "all", false, "all servers of the calling user")
+	addFilters(c, &f.servers)
+	fs.Func("grace", "shorten the time from SIGTERM to SIGKILL to `D`; 0 kills at once", f.setGrace)
 	fs.BoolVar(&f.yes, "yes", false, "do not ask")
 	return c
 }
 
-func (f *stopFlags) run(operands []string, stdio cli.Stdio) int {
+func (f *stopFlags) run(stdio cli.Stdio) int {
 	switch {
-	case len(operands) == 0 && !f.all && !f.IsNarrow():
+	case len(f.servers.Names) == 0 && !f.servers.All && !f.servers.IsNarrow():
 		return stdio.Mistake("stop", "no server given: add a name, an id, --all, --client or --project")
-	case len(operands) > 0 && f.all:
+	case len(f.servers.Names) > 0 && f.servers.All:
 		return stdio.Mistake("stop", "--all and server names exclude each other")
 	}
-	chosen, err := f.choose(operands)
+	found, err := f.find()
 	if err != nil {
 		return stdio.Cannot("stop", err)
 	}
-	defer chosen.Close()
-	if len(chosen.Servers) == 0 && len(chosen.Sessions) == 0 {
-		return f.stopNone(chosen.Unlisted, stdio)
+	defer found.Close()
+	if len(found.Servers) == 0 && len(found.Sessions) == 0 {
+		return f.stopNone(found.Unlisted, stdio)
 	}
-	if status := f.confirm(chosen.Servers, stdio); status != cli.ExitOK {
+	if status := f.confirm(found.Servers, stdio); status != cli.ExitOK {
 		return status
 	}
-	return f.stop(chosen, stdio)
+	return f.stop(found, stdio)
+}
+
+// find finds sessions only by their names: whoever stops the servers of a project does not mean its agents.
+func (f *stopFlags) find() (*selection.Found, error) {
+	if len(f.servers.Names) > 0 {
+		return f.servers.Find()
+	}
+	return f.servers.FindServers()
 }
 
 // stopNone reports that there is no server to stop. unlisted is why servers may be missing in the list.
 func (f *stopFlags) stopNone(unlisted error, stdio cli.Stdio) int {
-	noteOthers(&f.Filter, "ls", stdio)
+	noteOthers(&f.servers, stdio, "ls")
 	switch {
-	case f.IsNarrow(): // it can be a typing error
-		return stdio.CannotWithHint("stop", errors.New("there are "+f.None()), "mcpscope ls")
+	case f.servers.IsNarrow(): // it can be a typing error
+		list := f.servers.OnlyUsers().CommandLine("ls")
+		return stdio.CannotWithHint("stop", errors.New("there are "+f.servers.None()), list)
 	case unlisted != nil:
 		return stdio.Cannot("stop all servers", unlisted)
 	}
-	stdio.None(f.None())
+	stdio.None(f.servers.None())
 	return cli.ExitOK
 }
 
 // confirm asks before a command stops servers that a person may not think of.
 func (f *stopFlags) confirm(servers []*fleet.Listed, stdio cli.Stdio) int {
-	clients := f.clientsOf(servers)
-	isWide := f.all || clients > 1
+	isWide := f.servers.All || f.clientsOf(servers) > 1
 	if !isWide || f.yes {
 		return cli.ExitOK
 	}
-	render.WriteServers(stdio.Out, render.MeasureAll(servers), nil, f.AllUsers)
+	render.WriteServers(stdio.Out, render.MeasureAll(servers), nil, f.servers.AllUsers)
+	return f.ask(servers, stdio)
+}
+
+func (f *stopFlags) ask(servers []*fleet.Listed, stdio cli.Stdio) int {
+	clients := f.clientsOf(servers)
 	question := "Stop " + cli.Counted(len(servers), "server")
-	confirmed := "mcpscope stop --all --yes"
+	hint := f.confirmed()
 	if clients > 1 {
 		question += " of " + cli.Counted(clients, "client")
-		confirmed = "add --yes, or stop those of one client: --client PID"
+		hint += ", or those of one client: --client PID"
 	}
 	if !stdio.Confirmed(question + "?") {
-		return stdio.Unconfirmed("stop", confirmed)
+		return stdio.Unconfirmed("stop", hint)
 	}
 	return cli.ExitOK
 }
 
-func (f *stopFlags) stop(chosen *selection.Chosen, stdio cli.Stdio) int {
+// confirmed is the command that stops the same servers without a question.
+func (f *stopFlags) confirmed() string {
+	more := []string{"--yes"}
+	if f.graceText != "" {
+		more = []string{"--grace", f.graceText, "--yes"}
+	}
+	return f.servers.CommandLine("stop", more...)
+}
+
+func (f *stopFlags) stop(found *selection.Found, stdio cli.Stdio) int {
 	stop := serverAction{
 		verb: "stop",
 		do: oneLine("stopped", nameAndID, func(s *fleet.Listed) error {
@@ -120,9 +147,9 @@ func (f *stopFlags) stop(chosen *selection.Chosen, stdio cli.Stdio) int {
 			return s.Stop(f.grace)
 		}),
 	}
-	status := stop.runOn(chosen, stdio)
-	if chosen.Unlisted != nil {
-		return stdio.Cannot("stop all servers", chosen.Unlisted)
+	status := stop.runOn(found, stdio)
+	if found.Unlisted != nil {
+		return stdio.Cannot("stop all servers", found.Unlisted)
 	}
 	return status
 }
@@ -130,7 +157,7 @@ func (f *stopFlags) stop(chosen *selection.Chosen, stdio cli.Stdio) int {
 // clientsOf counts the clients that have the name which the filter asks for. Their number is 0 without one. A
 // person who stops the servers of a client may not think of its other windows.
 func (f *stopFlags) clientsOf(servers []*fleet.Listed) int {
-	if f.Client == "" {
+	if f.servers.Client == "" {
 		return 0
 	}
 	clients := map[protocol.Identity]bool{}
@@ -140,17 +167,11 @@ func (f *stopFlags) clientsOf(servers []*fleet.Listed) int {
 	return len(clients)
 }
 
-func parseStopGrace(text string) (fleet.Grace, error) {
+func (f *stopFlags) setGrace(text string) error {
 	d, err := cli.ParseGrace(text)
-	return fleet.AtMost(d), err
-}
-
-// choose returns what operands name, or the servers that the filter lets through.
-func (f *stopFlags) choose(operands []string) (*selection.Chosen, error) {
-	if len(operands) > 0 {
-		return f.ChooseAny(operands)
-	}
-	return f.ChooseAll()
+	f.grace = fleet.AtMost(d)
+	f.graceText = text
+	return err
 }
 
 // stopServer records the request in the journal before the server can end.

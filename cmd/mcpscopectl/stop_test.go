@@ -54,7 +54,7 @@ func TestStopWithUnlistedServers(t *testing.T) {
 	none.err = othersNote.ReplaceAllString(none.err, "")
 	wantSaid(t, "none listed", none, want)
 	some := printed(func(stdio cli.Stdio) int {
-		return f.stop(&selection.Chosen{Unlisted: unlisted}, stdio)
+		return f.stop(&selection.Found{Unlisted: unlisted}, stdio)
 	})
 	wantSaid(t, "some listed", some, want)
 }

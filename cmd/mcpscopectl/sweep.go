@@ -23,15 +23,24 @@ import (
 )
 
 type sweepFlags struct {
-	sweep.SweepFilter
-	olderThan time.Duration // of leaks
+	servers   selection.Selection
+	dryRun    bool // list them, and stop none
 	json, yes bool
 	quiet     bool // say nothing if nothing is found
 	noOrphans bool // the search has ended, and found none
 }
 
-func sweepCommand(stdio cli.Stdio) *cobra.Command {
-	f := sweepFlags{olderThan: leaks.LeastAge}
+// leastAge is that of a leak. Of an orphan any is enough, unless --older-than was given.
+func (f *sweepFlags) leastAge() time.Duration {
+	if f.servers.OlderThan == nil {
+		return leaks.LeastAge
+	}
+	return *f.servers.OlderThan
+}
+
+func sweepCommand(stdio cli.Stdio) *cobra.Command { return sweepCommandOf(&sweepFlags{}, stdio) }
+
+func sweepCommandOf(f *sweepFlags, stdio cli.Stdio) *cobra.Command {
 	c := command(spec{
 		use: "sweep [flags]", short: "stop orphans and leaked servers", also: "clean cleanup gc prune leaks",
 		examples: `  mcpscope sweep
@@ -55,24 +64,34 @@ nothing, it says so, without a terminal as a note on stderr. --quiet is for
 timers: it leaves that out.`,
 	}, func(operands []string) int { return f.run(stdio) })
 	fs := c.Flags()
-	allUsers(fs, &f.AllUsers)
-	fs.BoolVar(&f.DryRun, "dry-run", false, "list the servers that would be stopped, and stop none")
+	allUsers(fs, &f.servers)
+	fs.BoolVar(&f.dryRun, "dry-run", false, "list the servers that would be stopped, and stop none")
 	fs.BoolVar(&f.yes, "yes", false, "stop leaks without asking")
-	fs.Func("older-than", "only leaks that started more than `D` ago, for example 10m",
-		readBy(&f.olderThan, cli.ParseGrace))
-	fs.StringVar(&f.Unit, "unit", "",
-		"only orphans whose client ran in `UNIT`; in a unit file: ExecStopPost=-mcpscope sweep --unit=%n")
+	fs.Func("older-than", "only orphans and leaks that started more than `D` ago, for example 10m",
+		readBy(&f.servers.OlderThan, parseAge))
+	const unit = "only orphans whose client ran in `UNIT`; " +
+		"in a unit file: ExecStopPost=-mcpscope sweep --unit=%n"
+	fs.Func("unit", unit, readBy(&f.servers.Unit, notEmpty))
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "print nothing if there is nothing to stop")
 	fs.BoolVar(&f.json, "json", false, "print one JSON object per line")
 	return c
 }
 
+// parseAge reads a duration that is not negative.
+func parseAge(text string) (*time.Duration, error) {
+	age, err := cli.ParseDuration(text)
+	if err != nil || age < 0 {
+		return nil, fmt.Errorf("%q is no duration (like 30s, 10m or 1d)", text)
+	}
+	return &age, nil
+}
+
 func (f *sweepFlags) run(stdio cli.Stdio) int {
 	status := f.sweepOrphans(stdio)
-	isRefused := f.AllUsers && os.Getuid() != 0 // nothing was searched, so there is nothing to add
-	isAnswered := f.yes || f.DryRun || f.json || stdio.CanAsk()
+	isRefused := f.servers.AllUsers && os.Getuid() != 0 // nothing was searched, so there is nothing to add
+	isAnswered := f.yes || f.dryRun || f.json || stdio.CanAsk()
 	switch {
-	case f.Unit != "" || isRefused:
+	case f.servers.Unit != "" || isRefused:
 		return status
 	case isAnswered:
 		return max(status, f.sweepLeaks(stdio))
@@ -81,12 +100,20 @@ func (f *sweepFlags) run(stdio cli.Stdio) int {
 	return status
 }
 
+func (f *sweepFlags) ofOrphans() sweep.SweepFilter {
+	filter := sweep.SweepFilter{Unit: f.servers.Unit, AllUsers: f.servers.AllUsers, DryRun: f.dryRun}
+	if f.servers.OlderThan != nil {
+		filter.OlderThan = *f.servers.OlderThan
+	}
+	return filter
+}
+
 func (f *sweepFlags) sweepOrphans(stdio cli.Stdio) int {
 	before := map[string]render.Server{}
 	if f.json {
-		before = leaks.MeasureServers(selection.Whose(f.AllUsers))
+		before = leaks.MeasureServers(f.servers.Users())
 	}
-	orphans, err := sweep.Sweep(f.SweepFilter)
+	orphans, err := sweep.Sweep(f.ofOrphans())
 	f.noOrphans = len(orphans) == 0 && err == nil
 	if f.noOrphans && !f.json && !f.quiet {
 		stdio.None("no orphans (servers whose mcpscope was killed)")
@@ -98,7 +125,7 @@ func (f *sweepFlags) sweepOrphans(stdio cli.Stdio) int {
 	switch {
 	case err == nil:
 		return status
-	case f.DryRun:
+	case f.dryRun:
 		return stdio.Cannot("look for orphans", err)
 	}
 	return stdio.Cannot("sweep", remedy.With(err, advice.Hint(names.Auto, err)))
@@ -117,7 +144,7 @@ func (f *sweepFlags) printOrphan(stdio cli.Stdio, o sweep.Swept, before render.S
 	switch {
 	case o.Stuck != "":
 		return stdio.Cannot(fmt.Sprintf("stop all of %q (%s)", name, o.ID), errors.New(o.Stuck))
-	case f.DryRun:
+	case f.dryRun:
 		fmt.Fprintf(stdio.Out, "would stop %s (%s)\n", name, o.ID)
 	default:
 		fmt.Fprintf(stdio.Out, "stopped %s (%s)\n", name, o.ID)

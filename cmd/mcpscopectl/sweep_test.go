@@ -15,6 +15,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/leaks"
 	"github.com/mcpscope/mcpscope/internal/render"
+	"github.com/mcpscope/mcpscope/internal/selection"
 	"github.com/mcpscope/mcpscope/internal/server/sweep"
 	"github.com/mcpscope/mcpscope/test/unprivileged"
 )
@@ -26,7 +27,10 @@ func TestSweepMistakes(t *testing.T) {
 	checkSaid(t, map[string]said{
 		"sweep time": usage("sweep", `unexpected argument "time"`),
 		"sweep --older-than soon": usage("sweep", `--older-than "soon": `+
-			`"soon" is no duration (like 1.2s, 500ms, 1d, 0 or infinity)`),
+			`"soon" is no duration (like 30s, 10m or 1d)`),
+		// an age that none has is no age
+		"sweep --older-than infinity --yes": usage("sweep", `--older-than "infinity": `+
+			`"infinity" is no duration (like 30s, 10m or 1d)`),
 	})
 }
 
@@ -55,7 +59,7 @@ func TestPrintOrphan(t *testing.T) {
 		want   said
 	}{
 		"stopped": {sweepFlags{}, orphan, said{out: "stopped ti?me (k3x9w2ab)\n"}},
-		"dry run": {sweepFlags{SweepFilter: sweep.SweepFilter{DryRun: true}}, orphan, said{out: "would stop ti?me (k3x9w2ab)\n"}},
+		"dry run": {sweepFlags{dryRun: true}, orphan, said{out: "would stop ti?me (k3x9w2ab)\n"}},
 		"stuck":   {sweepFlags{}, stuck, failure(`stop all of "ti?me" (k3x9w2ab): 7 (D)?`, "")},
 	} {
 		got := printed(func(stdio cli.Stdio) int {
@@ -93,7 +97,7 @@ func TestPrintStopped(t *testing.T) {
 // Without a terminal and without --yes, no leak is stopped.
 func TestLeaksAreStoppedAfterAQuestion(t *testing.T) {
 	found := []*leaks.Leak{{PID: noProcess, Name: "time"}}
-	f := sweepFlags{olderThan: leaks.LeastAge}
+	var f sweepFlags
 	got := printed(func(stdio cli.Stdio) int { return f.stopListed(stdio, found) })
 	if want := failure("stop leaks: not confirmed", "mcpscope sweep --yes"); got != want {
 		t.Errorf("%+v, want %+v", got, want)
@@ -106,7 +110,7 @@ func TestLeaksThatAreLeftAlone(t *testing.T) {
 		1: "mcpscope: note: 1 leak left alone, because there is no terminal to ask: mcpscope sweep --yes\n",
 		2: "mcpscope: note: 2 leaks left alone, because there is no terminal to ask: mcpscope sweep --yes\n",
 	} {
-		f := sweepFlags{olderThan: leaks.LeastAge}
+		var f sweepFlags
 		got := printed(func(stdio cli.Stdio) int {
 			f.noteLeftAlone(stdio, count)
 			return cli.ExitOK
@@ -115,7 +119,8 @@ func TestLeaksThatAreLeftAlone(t *testing.T) {
 			t.Errorf("%d: %+v, want %q", count, got, want)
 		}
 	}
-	f := sweepFlags{SweepFilter: sweep.SweepFilter{AllUsers: true}, olderThan: 10 * time.Minute}
+	age := 10 * time.Minute
+	f := sweepFlags{servers: selection.Selection{AllUsers: true, OlderThan: &age}}
 	if got := f.confirmed(); got != "mcpscope sweep --all-users --older-than 10m0s --yes" {
 		t.Errorf("%q", got)
 	}
@@ -126,7 +131,7 @@ func TestDaemonsOfLeaksAreNoted(t *testing.T) {
 	found := leaks.List{Found: []*leaks.Leak{{PID: noProcess, Name: "time"}}}
 	const note = "mcpscope: note: daemons of these servers are neither in PROCS nor stopped: " +
 		"their parent is init, as that of any other daemon\n"
-	dry := sweepFlags{SweepFilter: sweep.SweepFilter{DryRun: true}}
+	dry := sweepFlags{dryRun: true}
 	got := printed(func(stdio cli.Stdio) int { return dry.listAndStop(stdio, found) })
 	if got.status != cli.ExitOK || got.err != note || !strings.HasPrefix(got.out, "PID ") {
 		t.Errorf("dry run: %+v", got)
@@ -139,15 +144,15 @@ func TestNothingToSweep(t *testing.T) {
 		leaks   = "no leaks (servers that an agent without mcpscope has left behind) of the servers configured in /h\n"
 		daemons = "mcpscope: note: daemons of leaks are not found: their parent is init, as that of any other daemon\n"
 	)
-	dry := sweep.SweepFilter{DryRun: true, AllUsers: true}
+	everyone := selection.Selection{AllUsers: true}
 	for what, c := range map[string]struct {
 		flags sweepFlags
 		want  string
 	}{
 		"nothing":            {sweepFlags{noOrphans: true}, "mcpscope: note: no orphans, and " + leaks},
 		"orphans alone":      {sweepFlags{}, "mcpscope: note: " + leaks},
-		"nothing, a dry run": {sweepFlags{SweepFilter: dry, noOrphans: true}, "mcpscope: note: no orphans, and " + leaks + daemons},
-		"quiet":              {sweepFlags{SweepFilter: dry, noOrphans: true, quiet: true}, ""},
+		"nothing, a dry run": {sweepFlags{servers: everyone, dryRun: true, noOrphans: true}, "mcpscope: note: no orphans, and " + leaks + daemons},
+		"quiet":              {sweepFlags{servers: everyone, dryRun: true, noOrphans: true, quiet: true}, ""},
 	} {
 		got := printed(func(stdio cli.Stdio) int {
 			c.flags.sayNone(stdio, []string{"/h"})
@@ -207,7 +212,7 @@ func TestNoLeaks(t *testing.T) {
 // A search that failed is not an empty one.
 func TestLeaksThatCannotBeFound(t *testing.T) {
 	unprivileged.Run(t, func(t *testing.T) {
-		f := sweepFlags{SweepFilter: sweep.SweepFilter{AllUsers: true}}
+		f := sweepFlags{servers: selection.Selection{AllUsers: true}}
 		wantSaid(t, "leaks", printed(f.sweepLeaks), failure("look for leaks: "+onlyRoot, ""))
 	})
 }

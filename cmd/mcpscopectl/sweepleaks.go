@@ -12,13 +12,12 @@ import (
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/leaks"
 	"github.com/mcpscope/mcpscope/internal/render"
-	"github.com/mcpscope/mcpscope/internal/selection"
 	"github.com/mcpscope/mcpscope/internal/server/policy"
 )
 
 // sweepLeaks lists leaks, and stops them after a question.
 func (f *sweepFlags) sweepLeaks(stdio cli.Stdio) int {
-	found, err := leaks.Find(selection.Whose(f.AllUsers), f.olderThan)
+	found, err := leaks.Find(f.servers.Users(), f.leastAge())
 	for _, err := range found.Unread {
 		stdio.NoteError("leaks of some servers are not found: cannot ", err)
 	}
@@ -35,7 +34,7 @@ func (f *sweepFlags) sweepLeaks(stdio cli.Stdio) int {
 // leaveLeaks mentions leaks where no person can be asked. The sweep of orphans is the purpose of such a
 // script, so a failed search for leaks is no failure of it.
 func (f *sweepFlags) leaveLeaks(stdio cli.Stdio) {
-	found, err := leaks.Find(selection.Whose(f.AllUsers), f.olderThan)
+	found, err := leaks.Find(f.servers.Users(), f.leastAge())
 	if err != nil {
 		return
 	}
@@ -61,11 +60,11 @@ func (f *sweepFlags) sayNone(stdio cli.Stdio, searched []string) {
 	default: // its orphans are listed
 		stdio.Note(noLeaks(searched))
 	}
-	if isTerminal || f.DryRun {
+	if isTerminal || f.dryRun {
 		stdio.Note("daemons of leaks are not found: their parent is init, as that of any other daemon")
 	}
-	if f.DryRun && f.noOrphans {
-		noteOthers(&selection.Filter{AllUsers: f.AllUsers}, "sweep --dry-run", stdio)
+	if f.dryRun && f.noOrphans {
+		noteOthers(&f.servers, stdio, "sweep", "--dry-run")
 	}
 }
 
@@ -75,16 +74,7 @@ func (f *sweepFlags) noteLeftAlone(stdio cli.Stdio, count int) {
 }
 
 // confirmed is the command that stops the same leaks without a question.
-func (f *sweepFlags) confirmed() string {
-	words := []string{"mcpscope sweep"}
-	if f.AllUsers {
-		words = append(words, "--all-users")
-	}
-	if f.olderThan != leaks.LeastAge {
-		words = append(words, "--older-than", f.olderThan.String())
-	}
-	return strings.Join(append(words, "--yes"), " ")
-}
+func (f *sweepFlags) confirmed() string { return f.servers.CommandLine("sweep", "--yes") }
 
 func (f *sweepFlags) listAndStop(stdio cli.Stdio, found leaks.List) int {
 	if len(found.Found) == 0 {
@@ -94,7 +84,7 @@ func (f *sweepFlags) listAndStop(stdio cli.Stdio, found leaks.List) int {
 	writeLeaks(stdio, found.Found)
 	stdio.Note("daemons of these servers are neither in PROCS nor stopped: " +
 		"their parent is init, as that of any other daemon")
-	if f.DryRun {
+	if f.dryRun {
 		return cli.ExitOK
 	}
 	return f.stopListed(stdio, found.Found)
@@ -119,7 +109,7 @@ func (f *sweepFlags) printLeaksJSON(stdio cli.Stdio, found []*leaks.Leak) int {
 	status := cli.ExitOK
 	for _, l := range found {
 		swept := l.Swept()
-		if f.yes && !f.DryRun {
+		if f.yes && !f.dryRun {
 			err := stopLeak(l)
 			swept.Stopped = new(err == nil)
 			if err != nil {

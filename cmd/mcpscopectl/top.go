@@ -30,7 +30,7 @@ func topLong() string {
 }
 
 func topCommand(stdio cli.Stdio) *cobra.Command {
-	var f selection.Filter
+	var f selection.Selection
 	c := command(spec{
 		use: "top [flags]", short: "watch the running servers", also: "stats",
 		examples: `  mcpscope top
@@ -38,30 +38,26 @@ func topCommand(stdio cli.Stdio) *cobra.Command {
 `,
 		long: topLong(),
 	}, func([]string) int { return runTop(&f, stdio) })
-	addFilter(c, &f)
+	addFilters(c, &f)
 	return c
 }
 
-func runTop(f *selection.Filter, stdio cli.Stdio) int {
+func runTop(f *selection.Selection, stdio cli.Stdio) int {
 	if !stdio.CanAsk() {
 		err := errors.New("stdin or stdout is no terminal")
-		list := "mcpscope ls"
-		if f.AllUsers {
-			list += " --all-users"
-		}
-		return stdio.CannotWithHint("show servers", err, list)
+		return stdio.CannotWithHint("show servers", err, f.CommandLine("ls"))
 	}
 	return openScreen(f, stdio)
 }
 
-func openScreen(f *selection.Filter, stdio cli.Stdio) int {
+func openScreen(f *selection.Selection, stdio cli.Stdio) int {
 	if err := showServers(f); err != nil {
 		return stdio.Cannot("show servers", err)
 	}
 	return cli.ExitOK
 }
 
-func showServers(f *selection.Filter) error {
+func showServers(f *selection.Selection) error {
 	screen, err := top.New(top.Options{
 		Servers: f,
 		Note:    strings.Join(slices.Concat(mistakesInSettings(), uncovered()), "; "),

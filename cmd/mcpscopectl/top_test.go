@@ -22,7 +22,7 @@ func TestTopNeedsATerminal(t *testing.T) {
 // The screen is not opened for a list that a user may not read.
 func TestTopOfOtherUsers(t *testing.T) {
 	unprivileged.Run(t, func(t *testing.T) {
-		got := printed(func(stdio cli.Stdio) int { return openScreen(&selection.Filter{AllUsers: true}, stdio) })
+		got := printed(func(stdio cli.Stdio) int { return openScreen(&selection.Selection{AllUsers: true}, stdio) })
 		wantSaid(t, "top", got, failure("show servers: "+onlyRoot, ""))
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/containment"
 	"github.com/mcpscope/mcpscope/internal/remedy"
 	"github.com/mcpscope/mcpscope/internal/selection"
+	"github.com/mcpscope/mcpscope/internal/server/fleet"
 	"github.com/mcpscope/mcpscope/internal/units"
 )
 
@@ -211,8 +212,8 @@ func reportServers(stdio cli.Stdio, d units.DropIn, gateway int) {
 
 // countServers counts the servers of a service, as far as they can be listed.
 func countServers(service string) (count int) {
-	everyone := selection.Filter{AllUsers: os.Getuid() == 0} // the service can have User=
-	servers, _ := everyone.List()
+	everyone := os.Getuid() == 0 // the service can have User=
+	servers, _ := fleet.List(selection.Whose(everyone))
 	defer selection.Close(servers)
 	for _, s := range servers {
 		if s.Client.Unit == service {

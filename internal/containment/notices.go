@@ -23,7 +23,7 @@ func CountUncontained(users group.Users) (count int) {
 // and why. The texts may be anything.
 func Lines(users group.Users) (lines []string) {
 	for _, g := range gateway.List(users) {
-		lines = append(lines, linesOf(g)...)
+		lines = append(lines, linesOf(g, users)...)
 	}
 	return lines
 }
@@ -32,13 +32,13 @@ func Lines(users group.Users) (lines []string) {
 func LinesOf(users group.Users, pid int) (lines []string) {
 	for _, g := range gateway.List(users) {
 		if g.PID == pid {
-			lines = append(lines, linesOf(g)...)
+			lines = append(lines, linesOf(g, users)...)
 		}
 	}
 	return lines
 }
 
-func linesOf(g gateway.Running) (lines []string) {
+func linesOf(g gateway.Running, users group.Users) (lines []string) {
 	label := fmt.Sprintf("%s[%d]", g.Name, g.PID)
 	if outside := g.Notices.Living(); len(outside) > 0 {
 		lines = append(lines, outsideLine(label, outside, g.Notices.More))
@@ -48,8 +48,12 @@ func linesOf(g gateway.Running) (lines []string) {
 	}
 	if daemons := g.Daemons(); len(daemons) > 0 {
 		const text = "%s: its daemon %s goes on without it; its servers are contained " +
-			"(mcpscope ls --client %s)"
-		line := fmt.Sprintf(text, label, strings.Join(daemons, ", "), g.Name)
+			"(mcpscope ls%s --client %s)"
+		whose := ""
+		if users.IsEveryone() {
+			whose = " --all-users"
+		}
+		line := fmt.Sprintf(text, label, strings.Join(daemons, ", "), whose, g.Name)
 		lines = append(lines, cli.OneLine(line))
 	}
 	return lines

@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"encoding/json"
 	"io"
-	"slices"
 	"strconv"
 	"time"
 
@@ -46,27 +45,14 @@ func EndedServers(users group.Users) ([]EndedServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	args := append([]string{"--quiet", "--all", "--output=json", "--boot"}, endsOf(users)...)
+	ends := anyOf(eventsAbout(users, journal.Ended, journal.Swept, journal.Failed)...)
+	args := append([]string{"--quiet", "--all", "--output=json", "--boot"}, ends...)
 	var ended []EndedServer
 	err = source.stream(args, func(entries io.Reader) { ended = readEnded(entries) })
 	if err != nil {
 		return nil, err
 	}
-	isOthers := func(e EndedServer) bool { return !users.Include(e.UID) } // root sweeps those of others
-	return slices.DeleteFunc(ended, isOthers), nil
-}
-
-// endsOf matches the ends of a user's servers, also those that root has swept. For any other choice it
-// matches the ends of all users.
-func endsOf(users group.Users) []string {
-	kinds := []journal.Event{journal.Ended, journal.Swept, journal.Failed}
-	uid, isSingle := users.Single()
-	if !isSingle {
-		return eventsBy(nil, kinds...)
-	}
-	owner := strconv.Itoa(uid)
-	ofRoot := append(eventsBy([]string{"0"}, kinds...), "MCPSCOPE_OWNER="+owner)
-	return anyOf(eventsBy([]string{owner}, kinds...), ofRoot)
+	return ended, nil
 }
 
 // readEnded leaves out entries that are not of mcpscope.

@@ -9,19 +9,21 @@ import (
 	"os/exec"
 	"strings"
 
+	"github.com/mcpscope/mcpscope/internal/selection"
 	"github.com/mcpscope/mcpscope/internal/server/causes"
+	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/journal"
 )
 
-// LastEnd is the message of the last end of a server of that name or id, as the journal has it. It is "" for
-// none. Any process of the user can have written it.
-func LastEnd(called string) string {
+// LastEnd is the message of the last end of a server that a selection of one name means, as the journal has
+// it. It is "" for none. Any process of the user can have written it.
+func LastEnd(s *selection.Selection) string {
 	entries, err := Open()
 	if err != nil {
 		return ""
 	}
 	args := []string{"--quiet", "--output=short-iso", "--no-hostname", "--lines=1"}
-	args = append(args, (&Query{}).eventsCalled(entries.uid, called, journal.Ended)...)
+	args = append(args, entries.eventsOfNamed(s, journal.Ended)...)
 	line, _ := exec.Command(entries.journalctl, args...).Output() // none, if the journal can't be read
 	return strings.TrimSpace(string(line))
 }
@@ -29,6 +31,7 @@ func LastEnd(called string) string {
 // Ends counts the ends of servers by their cause, from the boot on. Each Read continues where the last one
 // ended.
 type Ends struct {
+	Users  group.Users
 	counts map[causes.Cause]int
 	cursor string
 }
@@ -39,20 +42,20 @@ func (e *Ends) Read() (map[causes.Cause]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := source.stream(e.arguments(source.uid), e.count); err != nil {
+	if err := source.stream(e.arguments(), e.count); err != nil {
 		return nil, err
 	}
 	return e.counts, nil
 }
 
 // arguments returns the arguments with which journalctl prints the ends since the last Read.
-func (e *Ends) arguments(uid int) []string {
+func (e *Ends) arguments() []string {
 	from := "--boot"
 	if e.cursor != "" {
 		from = "--after-cursor=" + e.cursor
 	}
 	args := []string{"--quiet", "--output=json", "--output-fields=MCPSCOPE_CAUSE", from}
-	return append(args, (&Query{}).eventsFor(uid, "", journal.Ended)...)
+	return append(args, anyOf(eventsAbout(e.Users, journal.Ended)...)...)
 }
 
 // count reads entries as long as there are any. A cause that is not known may be forged.

@@ -16,18 +16,18 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/selection"
+	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/journal"
 	"github.com/mcpscope/mcpscope/internal/server/names"
 )
 
-// Query selects entries, and how they are printed. The zero value selects all.
+// Query selects entries, and how they are printed. The zero value selects all of the calling user.
 type Query struct {
-	Follow bool
-	JSON   bool
-	Since  string // for journalctl, like Lines
-	Lines  string
-	// Project and Session are those of servers. The journal can't find a part of an id.
-	Project, Session string
+	Servers selection.Selection // with at most one name
+	Follow  bool
+	JSON    bool
+	Since   string // for journalctl, like Lines
+	Lines   string
 }
 
 // Entries are those that a query selects.
@@ -37,13 +37,15 @@ type Entries struct {
 	matches []string // arguments of journalctl(1)
 }
 
-// Entries selects those of the servers of that name or id, or of all with "".
-func (j *Journal) Entries(q *Query, called string) (*Entries, error) {
-	selected := &Entries{journal: j, query: q, matches: q.eventsFor(j.uid, "")}
-	if called == "" {
+// Entries selects those of the servers that a query means.
+func (j *Journal) Entries(q *Query) (*Entries, error) {
+	j.asRoot = "sudo " + q.Servers.OfAllUsers().CommandLine("logs")
+	selected := &Entries{journal: j, query: q}
+	if len(q.Servers.Names) == 0 {
+		selected.matches = j.events(&q.Servers, "")
 		return selected, nil
 	}
-	servers, err := j.find(q, called)
+	servers, err := j.find(q)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +62,7 @@ func (e *Entries) Any() (bool, error) {
 	args := append([]string{"--quiet", "--output=cat", "--lines=1"}, e.query.times()...)
 	entry, err := exec.Command(e.journal.journalctl, append(args, e.matches...)...).Output()
 	if err != nil {
-		return false, journalctlError(err)
+		return false, e.journal.failed(err)
 	}
 	return len(entry) > 0, nil
 }
@@ -103,12 +105,13 @@ func (q *Query) times() []string {
 
 // find searches the servers that run first, whose start the journal may have lost; then the newest server in
 // the journal that was started or not, or has ended, by that name or id.
-func (j *Journal) find(q *Query, called string) ([]server, error) {
-	running, err := runningServers(called)
-	if !errors.As(err, new(*selection.UnknownError)) {
+func (j *Journal) find(q *Query) ([]server, error) {
+	running, err := runningServers(&q.Servers)
+	isOthers := errors.As(err, new(*selection.OtherUsersError))
+	if !isOthers && !errors.As(err, new(*selection.UnknownError)) {
 		return running, err
 	}
-	matches := q.eventsCalled(j.uid, called, journal.Started, journal.Failed, journal.Ended)
+	matches := j.eventsOfNamed(&q.Servers, journal.Started, journal.Failed, journal.Ended)
 	ended, found, journalErr := j.newest(matches)
 	if journalErr != nil {
 		return nil, journalErr
@@ -119,15 +122,16 @@ func (j *Journal) find(q *Query, called string) ([]server, error) {
 	return []server{ended}, nil
 }
 
-// runningServers finds those of all users for root, as the journal does.
-func runningServers(called string) (found []server, err error) {
-	filter := selection.Filter{AllUsers: os.Getuid() == 0}
-	running, err := filter.Choose([]string{called})
-	defer selection.Close(running)
-	for _, s := range running {
-		found = append(found, server{id: s.ID, name: s.Name, uid: strconv.Itoa(s.UID)})
+func runningServers(s *selection.Selection) (servers []server, err error) {
+	found, err := s.FindServers()
+	if err != nil {
+		return nil, err
 	}
-	return found, err
+	defer found.Close()
+	for _, l := range found.Servers {
+		servers = append(servers, server{id: l.ID, name: l.Name, uid: strconv.Itoa(l.UID)})
+	}
+	return servers, nil
 }
 
 // anyOf matches the entries of each list of matches. journalctl joins lists by "+".
@@ -157,30 +161,52 @@ func eventsBy(uids []string, kinds ...journal.Event) (matches []string) {
 	return matches
 }
 
-// eventsFor matches events that a user may see, all of them for root; with another match, unless that is "".
-func (q *Query) eventsFor(uid int, match string, kinds ...journal.Event) []string {
-	var uids []string
-	if uid != 0 {
-		uids = []string{strconv.Itoa(uid)}
+// eventsAbout returns lists of matches: one of them matches each event about the servers of a choice of
+// users. Root writes events about the servers of others, too, and names their owner.
+func eventsAbout(users group.Users, kinds ...journal.Event) [][]string {
+	uid, isSingle := users.Single()
+	if !isSingle {
+		return [][]string{eventsBy(nil, kinds...)}
 	}
-	matches := eventsBy(uids, kinds...)
-	if q.Project != "" {
-		matches = append(matches, "MCPSCOPE_PROJECT="+q.Project)
+	owner := strconv.Itoa(uid)
+	byRoot := append(eventsBy([]string{"0"}, kinds...), "MCPSCOPE_OWNER="+owner)
+	if uid == 0 {
+		return [][]string{byRoot}
 	}
-	if q.Session != "" {
-		matches = append(matches, "MCPSCOPE_SESSION="+q.Session)
-	}
-	if match != "" {
-		matches = append(matches, match)
-	}
-	return matches
+	return [][]string{eventsBy([]string{owner}, kinds...), byRoot}
 }
 
-// eventsCalled is eventsFor of the servers with that name or id.
-func (q *Query) eventsCalled(uid int, called string, kinds ...journal.Event) []string {
+// events matches the events about the servers that a selection means, without its names; with another match,
+// unless that is "".
+func (j *Journal) events(s *selection.Selection, match string, kinds ...journal.Event) []string {
+	var filters []string
+	if s.Project != "" {
+		filters = append(filters, "MCPSCOPE_PROJECT="+s.Project)
+	}
+	for _, id := range j.conversations(s.Session) {
+		filters = append(filters, "MCPSCOPE_SESSION="+id)
+	}
+	if match != "" {
+		filters = append(filters, match)
+	}
+	var lists [][]string
+	for _, list := range eventsAbout(s.Users(), kinds...) {
+		lists = append(lists, append(list, filters...))
+	}
+	return anyOf(lists...)
+}
+
+// eventsOfNamed is events for the servers with the only name or id of a selection. A whole id that root gives
+// means a server of any user, as for servers that run.
+func (j *Journal) eventsOfNamed(s *selection.Selection, kinds ...journal.Event) []string {
+	name := s.Names[0]
+	byID := s
+	if os.Getuid() == 0 {
+		byID = s.OfAllUsers()
+	}
 	return anyOf(
-		q.eventsFor(uid, "MCPSCOPE_ID="+called, kinds...),
-		q.eventsFor(uid, "MCPSCOPE_NAME="+called, kinds...),
+		j.events(byID, "MCPSCOPE_ID="+name, kinds...),
+		j.events(s, "MCPSCOPE_NAME="+name, kinds...),
 	)
 }
 

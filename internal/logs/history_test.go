@@ -15,6 +15,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/remedy"
 	"github.com/mcpscope/mcpscope/internal/selection"
+	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/journal"
 	"github.com/mcpscope/mcpscope/internal/server/names"
 )
@@ -31,7 +32,7 @@ func TestOpenWithoutJournal(t *testing.T) {
 	if counts, err := e.Read(); !errors.Is(err, systemd.ErrNoJournal) || counts != nil {
 		t.Errorf("%v (%v)", counts, err)
 	}
-	if text := LastEnd("time"); text != "" {
+	if text := LastEnd(&selection.Selection{Names: []string{"time"}}); text != "" {
 		t.Errorf("an end without a journal: %q", text)
 	}
 }
@@ -51,23 +52,35 @@ func TestFlags(t *testing.T) {
 	}
 }
 
-// All events are matched without a name. Users match those of their own processes alone, root those of all.
+// All events are matched without a name. The beginning of a conversation's id stands for those in the journal.
 func TestArgumentsForAllServers(t *testing.T) {
-	for uid, want := range map[int]string{0: "", 1000: " _UID=1000"} {
-		j := &Journal{uid: uid}
-		entries, err := j.Entries(&Query{Project: "shop", Session: "s1"}, "")
-		if err != nil {
-			t.Fatal(err)
+	j := fakeJournal(t, `test "$2" = --field=MCPSCOPE_SESSION && printf '%s\n' s1 t2 s1b`)
+	entries, err := j.Entries(&Query{Servers: selection.Selection{AllUsers: true, Project: "shop", Session: "s1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := strings.Join(entries.arguments(), " ")
+	for kind, id := range journal.MessageIDs() {
+		if !strings.Contains(line, " MESSAGE_ID="+id) {
+			t.Errorf("%s is not matched: %s", kind, line)
 		}
-		line := strings.Join(entries.arguments(), " ")
-		for kind, id := range journal.MessageIDs() {
-			if !strings.Contains(line, " MESSAGE_ID="+id) {
-				t.Errorf("uid %d: %s is not matched: %s", uid, kind, line)
-			}
-		}
-		if !strings.HasPrefix(line, "--no-pager --all --quiet --output=short-iso --no-hostname MESSAGE_ID=") ||
-			!strings.HasSuffix(line, want+" MCPSCOPE_PROJECT=shop MCPSCOPE_SESSION=s1") || strings.Contains(line, "_UID") != (want != "") {
-			t.Errorf("uid %d: %s", uid, line)
+	}
+	if !strings.HasPrefix(line, "--no-pager --all --quiet --output=short-iso --no-hostname MESSAGE_ID=") ||
+		!strings.HasSuffix(line, " MCPSCOPE_PROJECT=shop MCPSCOPE_SESSION=s1 MCPSCOPE_SESSION=s1b") || strings.Contains(line, "_UID") {
+		t.Errorf("%s", line)
+	}
+}
+
+// Users match the events that they have written, and those that root has written about their servers. Root's own
+// are not those that root has written about other users' servers.
+func TestEventsAbout(t *testing.T) {
+	for want, users := range map[string]group.Users{
+		"%": group.Everyone(), "% _UID=7 + % _UID=0 MCPSCOPE_OWNER=7": group.OneUser(7), "% _UID=0 MCPSCOPE_OWNER=0": group.OneUser(0),
+	} {
+		got := strings.Join(anyOf(eventsAbout(users, journal.Ended)...), " ")
+		want = strings.ReplaceAll(want, "%", "MESSAGE_ID="+journal.MessageIDs()[journal.Ended])
+		if got != want {
+			t.Errorf("%s\nwant %s", got, want)
 		}
 	}
 }
@@ -75,16 +88,17 @@ func TestArgumentsForAllServers(t *testing.T) {
 // A time that journalctl cannot read has an example.
 func TestUnknownTime(t *testing.T) {
 	failed := &exec.ExitError{Stderr: []byte("Failed to parse timestamp: yesterda\n")}
-	err := journalctlError(failed)
+	err := (&Journal{}).failed(failed)
 	if err.Error() != "journalctl: Failed to parse timestamp: yesterda" || !strings.Contains(remedy.Of(err), "2h") {
 		t.Errorf("%v: %q", err, remedy.Of(err))
 	}
 }
 
-func TestEventsCalled(t *testing.T) {
+func TestEventsOfNamed(t *testing.T) {
 	ended := "MESSAGE_ID=" + journal.MessageIDs()[journal.Ended]
-	got := strings.Join((&Query{Project: "shop"}).eventsCalled(7, "time", journal.Ended), " ")
-	want := ended + " _UID=7 MCPSCOPE_PROJECT=shop MCPSCOPE_ID=time + " + ended + " _UID=7 MCPSCOPE_PROJECT=shop MCPSCOPE_NAME=time"
+	s := &selection.Selection{Names: []string{"time"}, AllUsers: true, Project: "shop"}
+	got := strings.Join((&Journal{}).eventsOfNamed(s, journal.Ended), " ")
+	want := ended + " MCPSCOPE_PROJECT=shop MCPSCOPE_ID=time + " + ended + " MCPSCOPE_PROJECT=shop MCPSCOPE_NAME=time"
 	if got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
@@ -103,6 +117,8 @@ func TestServerMatches(t *testing.T) {
 func TestParseEntry(t *testing.T) {
 	for entry, want := range map[string]server{
 		`{"_UID":"7","MCPSCOPE_ID":"k3x9w2ab","MCPSCOPE_NAME":"time"}`: {id: "k3x9w2ab", name: "time", uid: "7"},
+		`{"_UID":"0","MCPSCOPE_OWNER":"7","MCPSCOPE_ID":"a"}`:          {id: "a", uid: "7"}, // root has swept it
+		`{"_UID":"8","MCPSCOPE_OWNER":"7","MCPSCOPE_ID":"a"}`:          {id: "a", uid: "8"},
 		`{"_UID":"7","MCPSCOPE_NAME":"time"}`:                          {},
 		`{"_UID":"7","MCPSCOPE_ID":[1,255],"MCPSCOPE_NAME":"time"}`:    {},
 		`not JSON`: {},
@@ -114,17 +130,18 @@ func TestParseEntry(t *testing.T) {
 	}
 }
 
-func TestJournalctlError(t *testing.T) {
+func TestFailed(t *testing.T) {
+	j := &Journal{asRoot: "sudo mcpscope logs git"}
 	failed := &exec.ExitError{Stderr: []byte("No journal files were opened\n")}
-	if got := journalctlError(failed).Error(); got != "journalctl: No journal files were opened" {
+	if got := j.failed(failed).Error(); got != "journalctl: No journal files were opened" {
 		t.Errorf("%q", got)
 	}
 	failed.Stderr = []byte("No journal files were opened due to insufficient permissions.\n")
-	hint := remedy.Of(journalctlError(failed))
-	if !strings.HasPrefix(hint, "sudo mcpscope logs, or ") {
+	hint := remedy.Of(j.failed(failed))
+	if !strings.HasPrefix(hint, "sudo mcpscope logs git, or ") {
 		t.Errorf("without permission: hint %q", hint)
 	}
-	if got := journalctlError(fs.ErrPermission); !errors.Is(got, fs.ErrPermission) {
+	if got := j.failed(fs.ErrPermission); !errors.Is(got, fs.ErrPermission) {
 		t.Errorf("%v", got)
 	}
 }
@@ -142,7 +159,7 @@ func TestStreamOfAJournalThatMayNotBeRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		entries := ""
-		err := (&Journal{journalctl: journalctl}).stream(nil, func(r io.Reader) {
+		err := (&Journal{journalctl: journalctl, asRoot: "sudo mcpscope logs"}).stream(nil, func(r io.Reader) {
 			read, _ := io.ReadAll(r) // compared below
 			entries = string(read)
 		})
@@ -157,28 +174,29 @@ func TestEndsArguments(t *testing.T) {
 	ended := " MESSAGE_ID=" + journal.MessageIDs()[journal.Ended]
 	const flags = "--quiet --output=json --output-fields=MCPSCOPE_CAUSE "
 	for want, e := range map[string]Ends{
-		flags + "--boot" + ended + " _UID=7":             {},
-		flags + "--after-cursor=s=1" + ended + " _UID=7": {cursor: "s=1"},
+		flags + "--boot" + ended + "":             {Users: group.Everyone()},
+		flags + "--after-cursor=s=1" + ended + "": {Users: group.Everyone(), cursor: "s=1"},
 	} {
-		if got := strings.Join(e.arguments(7), " "); got != want {
+		if got := strings.Join(e.arguments(), " "); got != want {
 			t.Errorf("%s\nwant %s", got, want)
 		}
 	}
 }
 
 // fakeJournal is a journal whose journalctl is a script.
-func fakeJournal(t *testing.T, uid int, script string) *Journal {
+func fakeJournal(t *testing.T, script string) *Journal {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "journalctl")
 	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	return &Journal{journalctl: path, uid: uid}
+	return &Journal{journalctl: path}
 }
 
 // A name that no server has is answered by a similar one of the asked time, or by all names.
 func TestHintOfTheJournal(t *testing.T) {
-	unknown := &selection.UnknownError{Arg: "stubb"}
+	unknown := &selection.UnknownError{Name: "stubb"}
+	shop := selection.Selection{Project: "shop"}
 	entry := func(name string) string { return `printf '%s\n' '{"MCPSCOPE_NAME":` + name + "}'\n" }
 	for _, c := range []struct{ script, want string }{
 		{"", ""},
@@ -186,16 +204,16 @@ func TestHintOfTheJournal(t *testing.T) {
 		{entry(`"git"`) + "echo no JSON\n" + entry(`[1]`) + entry(`"git"`) + entry(`"a\nb"`) + "exit 1\n", "in the journal: a?b, git"},
 		{entry(`"git"`) + entry(`"stub"`), "did you mean stub?"},
 		{`test "$*" = "` + strings.Join(namesArguments, " ") + ` --since=@7 ` +
-			strings.Join((&Query{Project: "shop"}).eventsFor(9, "", journal.Started, journal.Ended), " ") + "\" && " + entry(`"stub"`), "did you mean stub?"},
+			strings.Join((&Journal{}).events(&shop, "", journal.Started, journal.Ended), " ") + "\" && " + entry(`"stub"`), "did you mean stub?"},
 	} {
-		j := fakeJournal(t, 9, c.script)
-		err := j.withNames(unknown, &Query{Project: "shop", Since: "@7"})
+		j := fakeJournal(t, c.script)
+		err := j.withNames(unknown, &Query{Servers: shop, Since: "@7"})
 		if got := remedy.Of(err); got != c.want || !errors.Is(err, unknown) {
 			t.Errorf("%s: %v, %q, want %q", c.script, err, got, c.want)
 		}
 	}
-	running := remedy.With(&selection.UnknownError{Arg: "stubb", IsNear: true}, "did you mean stub?")
-	if err := fakeJournal(t, 9, entry(`"git"`)).withNames(running, &Query{}); remedy.Of(err) != "did you mean stub?" {
+	running := remedy.With(&selection.UnknownError{Name: "stubb", IsNear: true}, "did you mean stub?")
+	if err := fakeJournal(t, entry(`"git"`)).withNames(running, &Query{}); remedy.Of(err) != "did you mean stub?" {
 		t.Errorf("a server that runs: %q", remedy.Of(err))
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"strings"
 
@@ -20,7 +19,7 @@ import (
 // Journal is the journal of this host, as journalctl reads it.
 type Journal struct {
 	journalctl string // its file
-	uid        int    // of the calling user
+	asRoot     string // the command with which a user prints entries that only root may read
 }
 
 // Open returns an error on a host without a journal or journalctl.
@@ -30,7 +29,7 @@ func Open() (*Journal, error) {
 		return nil, remedy.With(systemd.ErrNoJournal, "mcpscope run --report FILE writes the same facts, "+
 			"also in a container; or install systemd-journald and journalctl")
 	}
-	return &Journal{journalctl: journalctl, uid: os.Getuid()}, nil
+	return &Journal{journalctl: journalctl, asRoot: "sudo mcpscope logs --all-users"}, nil
 }
 
 // newest returns the server of the newest of these entries, and false if there is no entry. journalctl reads
@@ -39,7 +38,7 @@ func (j *Journal) newest(matches []string) (server, bool, error) {
 	args := append([]string{"--quiet", "--output=json", "--lines=1"}, matches...)
 	entry, err := exec.Command(j.journalctl, args...).Output()
 	if err != nil {
-		return server{}, false, journalctlError(err)
+		return server{}, false, j.failed(err)
 	}
 	s, ok := parseEntry(entry)
 	return s, ok, nil
@@ -63,7 +62,7 @@ func (j *Journal) stream(args []string, read func(entries io.Reader)) error {
 		failed.Stderr = reason.Bytes() // Output does that, Wait does not
 	}
 	if err != nil {
-		return fmt.Errorf("read the journal: %w", journalctlError(err))
+		return fmt.Errorf("read the journal: %w", j.failed(err))
 	}
 	return nil
 }
@@ -74,8 +73,26 @@ const (
 	badTime  = "Failed to parse timestamp"
 )
 
-// journalctlError has the text that journalctl wrote to stderr, or its remedy.
-func journalctlError(err error) error {
+// conversations returns the ids of conversations in the journal that begin so, none for "". journalctl finds
+// whole values alone.
+func (j *Journal) conversations(beginning string) []string {
+	if beginning == "" {
+		return nil
+	}
+	ids := []string{beginning} // also if there is none yet: --follow waits for it
+	all := exec.Command(j.journalctl, "--quiet", "--field=MCPSCOPE_SESSION")
+	values, _ := all.Output() // none, if it cannot be read: then the next call fails, too
+	for id := range strings.Lines(string(values)) {
+		id = strings.TrimSuffix(id, "\n")
+		if strings.HasPrefix(id, beginning) && id != beginning {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// failed has the text that journalctl wrote to stderr, or its remedy.
+func (j *Journal) failed(err error) error {
 	failed, ok := errors.AsType[*exec.ExitError](err)
 	if !ok {
 		return err
@@ -83,7 +100,7 @@ func journalctlError(err error) error {
 	text := strings.TrimSpace(string(failed.Stderr))
 	if strings.Contains(text, noAccess) {
 		return remedy.With(errors.New("this user may not read any of its files"),
-			"sudo mcpscope logs, or join the group that may: sudo usermod -aG systemd-journal $USER")
+			j.asRoot+", or join the group that may: sudo usermod -aG systemd-journal $USER")
 	}
 	err = fmt.Errorf("journalctl: %s", text)
 	if strings.Contains(text, badTime) {
@@ -96,12 +113,17 @@ func journalctlError(err error) error {
 // parseEntry returns false for an entry that is not of mcpscope: its fields are texts.
 func parseEntry(entry []byte) (server, bool) {
 	var fields struct {
-		UID  string `json:"_UID"`
-		ID   string `json:"MCPSCOPE_ID"`
-		Name string `json:"MCPSCOPE_NAME"`
+		UID   string `json:"_UID"`
+		Owner string `json:"MCPSCOPE_OWNER"`
+		ID    string `json:"MCPSCOPE_ID"`
+		Name  string `json:"MCPSCOPE_NAME"`
 	}
 	if err := json.Unmarshal(entry, &fields); err != nil || fields.ID == "" {
 		return server{}, false
 	}
-	return server{id: fields.ID, name: fields.Name, uid: fields.UID}, true
+	found := server{id: fields.ID, name: fields.Name, uid: fields.UID}
+	if fields.UID == "0" && fields.Owner != "" {
+		found.uid = fields.Owner
+	}
+	return found, true
 }

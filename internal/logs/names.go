@@ -24,7 +24,7 @@ func (j *Journal) withNames(err error, q *Query) error {
 	if !isUnknown || unknown.IsNear {
 		return err
 	}
-	return remedy.With(err, selection.Hint(unknown.Arg, j.names(q), "in the journal"))
+	return remedy.With(err, selection.Hint(unknown.Name, j.names(q), "in the journal"))
 }
 
 // names returns the names of the servers that were started, or have ended, in the asked time. It returns none
@@ -34,7 +34,7 @@ func (j *Journal) names(q *Query) []string {
 	if q.Since != "" {
 		args = append(args, "--since="+q.Since)
 	}
-	args = append(args, q.eventsFor(j.uid, "", journal.Started, journal.Ended)...)
+	args = append(args, j.events(&q.Servers, "", journal.Started, journal.Ended)...)
 	var names []string
 	_ = j.stream(args, func(entries io.Reader) { names = readNames(entries) }) // it is only for a hint
 	return names

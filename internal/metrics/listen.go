@@ -26,8 +26,8 @@ const (
 )
 
 // Serve answers scrapers until a signal ends the process. It returns only if it cannot.
-func Serve(listener net.Listener, f *selection.Filter) error {
-	return newServer(sourceOf(f)).Serve(listener)
+func Serve(listener net.Listener, s *selection.Selection) error {
+	return newServer(sourceOf(s)).Serve(listener)
 }
 
 // newServer answers in the format that the request accepts.

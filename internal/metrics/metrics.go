@@ -22,6 +22,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/render"
 	"github.com/mcpscope/mcpscope/internal/selection"
 	"github.com/mcpscope/mcpscope/internal/server/causes"
+	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/units"
 )
 
@@ -34,27 +35,30 @@ type source struct {
 	ends        func() (map[causes.Cause]int, error)
 }
 
-func sourceOf(f *selection.Filter) source {
-	users := selection.Whose(f.AllUsers)
+func sourceOf(s *selection.Selection) source {
+	users := s.Users()
 	return source{
-		servers:     func() ([]render.Server, error) { return measure(f) },
+		servers:     func() ([]render.Server, error) { return measure(s) },
 		leaks:       func() (int, error) { return leaks.Count(users) },
 		uncontained: func() int { return containment.CountUncontained(users) },
 		gateways:    func() int { return len(units.UncontainedGateways()) },
-		ends:        countEnds(),
+		ends:        countEnds(users),
 	}
 }
 
 // measure returns servers and an error if only some servers could be listed.
-func measure(f *selection.Filter) ([]render.Server, error) {
-	servers, err := f.List()
-	defer selection.Close(servers)
-	return render.MeasureAll(servers), err
+func measure(s *selection.Selection) ([]render.Server, error) {
+	found, err := s.FindServers()
+	if err != nil {
+		return nil, err
+	}
+	defer found.Close()
+	return render.MeasureAll(found.Servers), found.Unlisted
 }
 
 // countEnds returns a function that scrapes can call at the same time.
-func countEnds() func() (map[causes.Cause]int, error) {
-	var ends logs.Ends
+func countEnds(users group.Users) func() (map[causes.Cause]int, error) {
+	ends := logs.Ends{Users: users}
 	var mu sync.Mutex
 	return func() (map[causes.Cause]int, error) {
 		mu.Lock()
@@ -65,7 +69,7 @@ func countEnds() func() (map[causes.Cause]int, error) {
 }
 
 // Text returns the figures as OpenMetrics text.
-func Text(f *selection.Filter) ([]byte, error) { return textOf(sourceOf(f)) }
+func Text(s *selection.Selection) ([]byte, error) { return textOf(sourceOf(s)) }
 
 func textOf(figures source) ([]byte, error) {
 	servers, err := figures.servers() // the library puts its own words around an error
@@ -91,8 +95,8 @@ func textOf(figures source) ([]byte, error) {
 }
 
 // WriteFile replaces a file in Prometheus' text format, for node_exporter.
-func WriteFile(f *selection.Filter, path string) error {
-	families, err := registry(sourceOf(f)).Gather()
+func WriteFile(s *selection.Selection, path string) error {
+	families, err := registry(sourceOf(s)).Gather()
 	if err != nil {
 		return err
 	}

@@ -29,9 +29,9 @@ type Session struct {
 	Figures
 }
 
-// MeasureSessions leaves out sessions that have ended since they were listed and, unless withEmpty, those
-// that have none of the servers.
-func MeasureSessions(sessions []*fleet.Session, servers []Server, withEmpty bool) []Session {
+// MeasureSessions leaves out sessions that have ended since they were listed. It counts those of the servers
+// that are in each.
+func MeasureSessions(sessions []*fleet.Session, servers []Server) []Session {
 	var measured []Session
 	for _, s := range sessions {
 		v, err := measureSession(s)
@@ -43,9 +43,7 @@ func MeasureSessions(sessions []*fleet.Session, servers []Server, withEmpty bool
 				v.Servers++
 			}
 		}
-		if v.Servers > 0 || withEmpty {
-			measured = append(measured, v)
-		}
+		measured = append(measured, v)
 	}
 	return measured
 }

@@ -3,13 +3,11 @@
 package selection
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/mcpscope/mcpscope/internal/remedy"
-	"github.com/mcpscope/mcpscope/internal/server/fleet"
 	"github.com/mcpscope/mcpscope/internal/similar"
 	"github.com/mcpscope/mcpscope/internal/text"
 )
@@ -48,27 +46,35 @@ func Hint(arg string, names []string, place string) string {
 	return place + ": " + strings.Join(printable, ", ")
 }
 
-// withNames returns the error about a name with the remedy that the names of servers give.
-func withNames(err *UnknownError, servers []*fleet.Listed) error {
-	var names []string
-	for _, s := range servers {
-		names = append(names, s.Name)
+// withNames returns the error about a name with the remedy that the names of servers and sessions give.
+func withNames(err *UnknownError, s *Selection, among *Found) error {
+	var servers, sessions []string
+	for _, l := range among.Servers {
+		if s.includesUser(l.UID) {
+			servers = append(servers, l.Name)
+		}
 	}
-	err.IsNear = Near(err.Arg, names) != ""
-	return remedy.With(err, Hint(err.Arg, names, "running"))
+	for _, of := range among.Sessions {
+		if s.includesUser(of.UID) {
+			sessions = append(sessions, of.Name)
+		}
+	}
+	return withHint(err, servers, sessions)
 }
 
-// withSessions adds the names of sessions to the remedy of a name that no server has.
-func withSessions(err error, sessions []string) error {
-	unknown, isUnknown := errors.AsType[*UnknownError](err)
-	if !isUnknown || unknown.IsNear {
-		return err
+// withHint prefers a name that is almost the same to the names that there are.
+func withHint(err *UnknownError, servers, sessions []string) error {
+	running := Hint(err.Name, servers, "running")
+	inside := Hint(err.Name, sessions, "sessions")
+	isNearServer := Near(err.Name, servers) != ""
+	isNearSession := Near(err.Name, sessions) != ""
+	err.IsNear = isNearServer || isNearSession
+	switch {
+	case isNearServer:
+		return remedy.With(err, running)
+	case isNearSession:
+		return remedy.With(err, inside)
 	}
-	unknown.IsNear = Near(unknown.Arg, sessions) != ""
-	hint := Hint(unknown.Arg, sessions, "sessions")
-	before := remedy.Of(err)
-	if before != "" && hint != "" && !unknown.IsNear {
-		hint = before + "; " + hint
-	}
-	return remedy.With(err, hint)
+	hints := slices.DeleteFunc([]string{running, inside}, func(hint string) bool { return hint == "" })
+	return remedy.With(err, strings.Join(hints, "; "))
 }

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/test/escape"
+	"github.com/mcpscope/mcpscope/test/host"
 	"github.com/mcpscope/mcpscope/test/pace"
 )
 
@@ -119,7 +120,11 @@ type tail struct {
 }
 
 func (b backend) events(t *testing.T, name string) tail {
-	return tail{follow(t, b.command(t, "logs", "--follow", "--since", "1h", "--json")), name}
+	line := []string{"logs", "--follow", "--since", "1h", "--json"}
+	if b.user == host.Root {
+		line = append(line, "--all-users")
+	}
+	return tail{follow(t, b.command(t, line...)), name}
 }
 
 // event waits for the next one of a kind.

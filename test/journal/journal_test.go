@@ -371,7 +371,7 @@ func TestUsersSeeTheirOwn(t *testing.T) {
 		b          backend
 		args       []string
 		root, user bool
-	}{{user, nil, false, true}, {system, nil, true, true}} {
+	}{{user, nil, false, true}, {system, nil, true, false}, {system, []string{"--all-users"}, true, true}} {
 		out := c.b.succeed(t, append([]string{"logs", "--json"}, c.args...)...)
 		ofRoot := false
 		ofUser := false

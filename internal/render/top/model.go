@@ -24,7 +24,7 @@ const (
 
 // Screen shows servers on a terminal. It is also the model of Bubble Tea, which calls Init, Update and View.
 type Screen struct {
-	servers       *selection.Filter
+	servers       *selection.Selection
 	view          view
 	width, height int
 	refreshes     int // so far
@@ -32,22 +32,21 @@ type Screen struct {
 
 // Options are for New.
 type Options struct {
-	Servers *selection.Filter
+	Servers *selection.Selection
 	Note    string                    // in the last line, until the first key
 	Stop    func(*fleet.Listed) error // for the key s
 }
 
 // New reads the servers once. Run closes them.
 func New(o Options) (*Screen, error) {
-	readings, err := read(o.Servers, nil, "")
-	if err != nil && len(readings) == 0 {
+	first, err := read(o.Servers, nil, "")
+	if err != nil && len(first.readings) == 0 {
 		return nil, err
 	}
 	const width, height = 80, 24 // until the terminal reports its size
 	s := &Screen{servers: o.Servers, width: width, height: height}
 	s.view = view{
-		readings: readings, order: "c", note: o.Note, stop: o.Stop,
-		sessions: readSessions(o.Servers, readings),
+		readings: first.readings, sessions: first.sessions, order: "c", note: o.Note, stop: o.Stop,
 		style: style{
 			users:  o.Servers.AllUsers,
 			colors: os.Getenv("NO_COLOR") == "", // https://no-color.org: any text counts
@@ -136,8 +135,9 @@ func (s *Screen) measure() tea.Cmd {
 	before := s.view.readings
 	details := s.view.details
 	return func() tea.Msg {
-		readings, err := read(s.servers, before, details)
-		return measured{readings: readings, sessions: readSessions(s.servers, readings), err: err}
+		now, err := read(s.servers, before, details)
+		now.err = err
+		return now
 	}
 }
 

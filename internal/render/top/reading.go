@@ -49,41 +49,38 @@ func (r *reading) details(width int) []string {
 	return lines
 }
 
-// read measures the servers, and compares them with the readings before. Of one it also lists the processes.
-func read(f *selection.Filter, before []reading, details string) ([]reading, error) {
+// read measures the servers and sessions, and compares the servers with the readings before. Of one it also
+// lists the processes. With an error it returns those that could be listed.
+func read(s *selection.Selection, before []reading, details string) (now measured, err error) {
 	previous := map[string]*reading{}
 	for i := range before {
 		previous[key(before[i].Row)] = &before[i]
 	}
-	servers, err := f.List()
-	var readings []reading
-	for _, s := range servers {
-		measured, gone := render.Measure(s)
+	found, err := s.Find()
+	if err != nil {
+		return now, err
+	}
+	var servers []render.Server
+	for _, l := range found.Servers {
+		server, gone := render.Measure(l)
 		if gone != nil {
-			s.Close()
+			l.Close()
 			continue
 		}
-		r := reading{Row: render.Row{Server: measured, Share: -1}, server: s, taken: time.Now()}
+		servers = append(servers, server)
+		r := reading{Row: render.Row{Server: server, Share: -1}, server: l, taken: time.Now()}
 		if old, ok := previous[key(r.Row)]; ok {
 			r.Share = max(r.CPU-old.CPU, 0) / r.taken.Sub(old.taken).Seconds()
 		}
 		if key(r.Row) == details {
-			r.tree, _ = s.Tree() // none, if it has just ended
+			r.tree, _ = l.Tree() // none, if it has just ended
 		}
-		readings = append(readings, r)
+		now.readings = append(now.readings, r)
 	}
-	return readings, err
-}
-
-// readSessions measures the sessions; those without a server only if no server is left out.
-func readSessions(f *selection.Filter, readings []reading) []render.Session {
-	var servers []render.Server
-	for i := range readings {
-		servers = append(servers, readings[i].Server)
-	}
-	listed, _ := f.ListSessions() // as far as they can be listed: their servers are there all the same
-	defer selection.CloseSessions(listed)
-	return render.MeasureSessions(listed, servers, !f.IsNarrow())
+	now.sessions = render.MeasureSessions(found.Sessions, servers)
+	found.Servers = nil // the readings have them
+	found.Close()
+	return now, found.Unlisted
 }
 
 func closeReadings(readings []reading) {

@@ -43,6 +43,15 @@ type SweepFilter struct {
 	Unit     string // the unit that the client was in
 	AllUsers bool   // root only
 	DryRun   bool   // they are listed, and not stopped
+	// OlderThan leaves out servers that started later, or at a time that is not known. 0 leaves out none.
+	OlderThan time.Duration
+}
+
+// includes reports whether the filter selects an orphan. It does not compare users.
+func (f SweepFilter) includes(of *protocol.Facts) bool {
+	isOfUnit := f.Unit == "" || f.Unit == of.Client.Unit
+	isOld := f.OlderThan == 0 || of.Started > 0 && time.Since(time.Unix(0, of.Started)) >= f.OlderThan
+	return isOfUnit && isOld
 }
 
 const (
@@ -392,7 +401,7 @@ func (s *sweeper) record(dir string, swept Swept, err error) {
 func (s *sweeper) stopOrphan(parent *cgroup.Group, g *group.ControlGroup, dead func()) (Swept, error) {
 	g.Backend = backendIn(parent, g)
 	of := g.Facts()
-	if s.filter.Unit != "" && s.filter.Unit != of.Client.Unit {
+	if !s.filter.includes(&of) {
 		return Swept{}, nil
 	}
 	over := isOver(g)
@@ -442,7 +451,7 @@ func subjectOf(g *group.ControlGroup, of protocol.Facts) journal.Subject {
 // knownOf are fields for an event, for a server that another process has watched: as far as the group has
 // them, before it is removed. The owner is not the user who sweeps.
 func knownOf(g *group.ControlGroup, of protocol.Facts) []systemd.JournalField {
-	known := []systemd.JournalField{journal.Field("owner", strconv.Itoa(g.Owner()))}
+	known := []systemd.JournalField{journal.OwnerField(g.Owner())}
 	if of.Started > 0 {
 		lived := max(time.Since(time.Unix(0, of.Started)), 0) // the clock may have been set back
 		known = append(known, journal.Field("seconds", fmt.Sprint(lived.Seconds())))
@@ -484,7 +493,7 @@ func (s *sweeper) sweepTrees(users group.Users) {
 		if !s.filter.DryRun {
 			wakeOrKillAskedLauncher(t.Config.Launcher, t.UID)
 		}
-		abandoned := t.Abandoned()
+		abandoned := t.Abandoned() && s.filter.includes(&t.Config.Facts)
 		others := t.UID != os.Getuid() && time.Now().After(until)
 		if abandoned && others {
 			left++
