@@ -118,6 +118,7 @@ func TestGatewayUnitOfAUser(t *testing.T) {
 		"of-root": nil, "of-lingering": {"User=tester"}, "of-nolinger": {"User=nolinger"}, "of-nobody": {"DynamicUser=yes"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			g := newGatewayUnit(t, host.Root, name, lines...)
 			said, status := g.installNow()
 			if status != 0 {
@@ -135,6 +136,7 @@ func TestGatewayUnitWritesEnds(t *testing.T) {
 	for name, held := range map[string]string{"ends-plain": "", "ends-held": `exec 8>&"$${S[1]}" 9<&"$${S[0]}"; sleep infinity & `} {
 		for _, verb := range []string{"stop", "restart"} {
 			t.Run(name+" "+verb, func(t *testing.T) {
+				t.Parallel()
 				name := name + "-" + verb
 				g := newGatewayUnit(t, host.Root, name, "User=nolinger", "TimeoutStopSec=10s")
 				text := host.Must(t, exec.Command("cat", g.file()))

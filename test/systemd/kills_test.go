@@ -15,13 +15,14 @@ import (
 // TestKillTable holds the promise for kills at random moments, where a manager takes the groups over.
 func TestKillTable(t *testing.T) {
 	managers.RLock()
-	defer managers.RUnlock()
-	host.Both(t, func(t *testing.T, u host.User) {
+	t.Cleanup(managers.RUnlock) // the tables go on after this function
+	host.BothAtOnce(t, func(t *testing.T, u host.User) {
 		y := newYard(t, u)
 		table := kills.Table{Name: u.Name, Backend: y.backend("auto")}
 		killTable(t, &table)
 	})
 	t.Run("session", func(t *testing.T) {
+		t.Parallel()
 		y := newYard(t, host.Tester)
 		b := y.backend("auto")
 		b.Site = y.session
