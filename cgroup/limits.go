@@ -36,10 +36,9 @@ const none = "max"
 // OOMGroup makes the kernel kill the whole group when it is out of memory.
 const OOMGroup = "memory.oom.group"
 
-// Limits are the limits of a group, and how strictly they are applied.
+// Limits are the limits of a group.
 type Limits struct {
-	Files      []Limit // at most one for each file
-	BestEffort bool    // the server may start without a limit that fails
+	Files []Limit // at most one for each file
 }
 
 // Put replaces the limit of the same file.

@@ -42,8 +42,7 @@ cannot be read.
 The exit status is 0 if a server gets its own control group. It is 1 if it does
 not, if a gateway contains nothing or has an outdated drop-in, if a settings
 file has a mistake, or if the selftest left a process. It is also 1 for a limit
-that cannot be applied, unless limits is best-effort. It is 125 if doctor itself
-failed.`,
+that cannot be applied. It is 125 if doctor itself failed.`,
 	}, func([]string) int { return f.run(stdio) })
 	c.Flags().BoolVar(&f.selftest, "selftest", false,
 		"also start six servers that ignore SIGTERM, stop them in three ways, "+

@@ -9,9 +9,8 @@ import (
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
-// Limits returns the limits that the flags and variables of wrapped servers have. With limits in settings
-// files those may fail, too.
-func (f Found) Limits(files *settings.FileSettings) []settings.PlacedLimit {
+// Limits returns the limits that the flags and variables of wrapped servers have.
+func (f Found) Limits() []settings.PlacedLimit {
 	var placed []settings.PlacedLimit
 	for _, c := range f.Files {
 		for i := range c.Servers {
@@ -20,10 +19,9 @@ func (f Found) Limits(files *settings.FileSettings) []settings.PlacedLimit {
 				continue
 			}
 			variable := func(name string) string { return s.Env[name] }
-			limits, mayFail := files.LimitsOfRun(s.Argv[2:], variable)
-			for _, limit := range limits {
+			for _, limit := range settings.LimitsOfRun(s.Argv[2:], variable) {
 				place := fmt.Sprintf("%s:%d", c.Path, s.Line(c.document))
-				placed = append(placed, settings.PlacedLimit{Limit: limit, Place: place, MayFail: mayFail})
+				placed = append(placed, settings.PlacedLimit{Limit: limit, Place: place})
 			}
 		}
 	}

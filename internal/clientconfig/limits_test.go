@@ -7,7 +7,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
 // The limits of wrapped servers are in their flags and variables, with the line of the command.
@@ -26,7 +25,7 @@ func TestLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	for _, l := range found.Limits(settings.ReadFiles()) {
+	for _, l := range found.Limits() {
 		got = append(got, l.Place+" "+l.String())
 	}
 	file := h.path(".cursor/mcp.json")

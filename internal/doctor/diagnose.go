@@ -52,7 +52,7 @@ func Collect(installed Programs) Facts {
 		UID:      os.Getuid(),
 		Host:     readHost(),
 		Findings: readFindings(files, configured),
-		Limits:   append(files.Limits(), configured.Limits(files)...),
+		Limits:   append(files.Limits(), configured.Limits()...),
 		WithCgo:  builtWithCgo(installed.runner),
 	}
 	for _, b := range backend.Candidates() {

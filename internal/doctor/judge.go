@@ -22,8 +22,6 @@ type Diagnosis struct {
 	Findings
 	Limits   []string   `json:"limits,omitempty"` // that cannot be applied
 	Selftest []TestCase `json:"selftest,omitempty"`
-
-	limitsAreFatal bool // with one of Limits mcpscope run starts nothing
 }
 
 // Judge makes the diagnosis of facts. mcpscope run uses the first backend that works.
@@ -37,7 +35,7 @@ func Judge(f Facts) *Diagnosis {
 		if isOfRun {
 			d.Backend = t.Backend
 			d.Group = t.Group
-			d.Limits, d.limitsAreFatal = inapplicableLimits(f.Limits, t)
+			d.Limits = inapplicableLimits(f.Limits, t)
 			t.Remedy = remedyForControllers(t, f.Host.Cgroup)
 		}
 		d.Backends = append(d.Backends, t)
@@ -63,7 +61,7 @@ func (d *Diagnosis) IsHealthy() bool {
 	switch {
 	case !d.Group:
 		return false
-	case d.limitsAreFatal:
+	case len(d.Limits) > 0: // with one of them mcpscope run starts nothing
 		return false
 	case len(d.Uncontained) > 0 || len(d.Changed) > 0:
 		return false

@@ -35,10 +35,10 @@ func goodFacts() Facts {
 }
 
 // withLimits gives servers limits, as a settings file would.
-func (f *Facts) withLimits(bestEffort bool, files ...string) {
+func (f *Facts) withLimits(files ...string) {
 	for i, file := range files {
 		f.Limits = append(f.Limits, settings.PlacedLimit{
-			Limit: cgroup.Limit{File: file, Value: "1"}, Place: fmt.Sprintf("/f:%d", i+1), MayFail: bestEffort,
+			Limit: cgroup.Limit{File: file, Value: "1"}, Place: fmt.Sprintf("/f:%d", i+1),
 		})
 	}
 }
@@ -108,19 +108,12 @@ func TestJudge(t *testing.T) {
 `},
 		{"a limit without its controller", func(f *Facts) {
 			f.Trials[0].Controllers = []string{"memory"}
-			f.withLimits(false, "memory.max", "cpu.max")
+			f.withLimits("memory.max", "cpu.max")
 		}, false, `  systemd-user    works, in 12 ms; limits possible: memory
                   → for limits of cpu, pids: sudo systemctl edit user@.service, with the lines [Service] and Delegate=cpu memory pids io; then reboot
-  limits          /f:2: cpu.max=1 cannot be applied: systemd-user has no controller cpu, so mcpscope run starts nothing; below a gateway, and with limits = "best-effort", servers start without it
+  limits          /f:2: cpu.max=1 cannot be applied: systemd-user has no controller cpu, so mcpscope run starts nothing; below a gateway servers start without it
 `},
-		{"a limit that may be missing", func(f *Facts) {
-			f.Trials[0].Controllers = []string{"cpu", "memory"}
-			f.withLimits(true, "pids.max")
-		}, true, `  systemd-user    works, in 12 ms; limits possible: cpu, memory
-                  → for limits of pids: sudo systemctl edit user@.service, with the lines [Service] and Delegate=cpu memory pids io; then reboot
-  limits          /f:1: pids.max=1 cannot be applied: systemd-user has no controller pids
-`},
-		{"limits with their controllers", func(f *Facts) { f.withLimits(false, "memory.max", "pids.max") }, true, ""},
+		{"limits with their controllers", func(f *Facts) { f.withLimits("memory.max", "pids.max") }, true, ""},
 		{"an old kernel", func(f *Facts) {
 			f.Host.Kernel = "5.10.0"
 			f.Host.Old = true

@@ -14,24 +14,19 @@ import (
 // limitControllers are the controllers of the limits that flags and settings files have names for.
 var limitControllers = []string{"cpu", "memory", "pids"}
 
-// inapplicableLimits lists the limits that lack their controller in a trial. areFatal: with one of them
-// mcpscope run starts nothing.
-func inapplicableLimits(limits []settings.PlacedLimit, t Trial) (lines []string, areFatal bool) {
+// inapplicableLimits lists the limits that lack their controller in a trial: with one of them mcpscope run
+// starts nothing.
+func inapplicableLimits(limits []settings.PlacedLimit, t Trial) (lines []string) {
 	for _, limit := range limits {
 		if limit.IsApplicable(t.Controllers) {
 			continue
 		}
 		controller, _, _ := strings.Cut(limit.File, ".")
-		const text = "%s: %s cannot be applied: %s has no controller %s"
-		line := fmt.Sprintf(text, limit.Place, limit, t.Backend, controller)
-		if !limit.MayFail {
-			line += ", so mcpscope run starts nothing; " +
-				`below a gateway, and with limits = "best-effort", servers start without it`
-			areFatal = true
-		}
-		lines = append(lines, line)
+		const text = "%s: %s cannot be applied: %s has no controller %s, so mcpscope run starts nothing; " +
+			"below a gateway servers start without it"
+		lines = append(lines, fmt.Sprintf(text, limit.Place, limit, t.Backend, controller))
 	}
-	return lines, areFatal
+	return lines
 }
 
 // missingControllers returns those of limitControllers that servers do not get in this trial.

@@ -47,22 +47,29 @@ func (p Programs) start(b names.Backend, files []*os.File, args ...string) (*os.
 		}
 	}
 	argv := []string{
-		"mcpscope", "run", "--require=false", "--limits", "best-effort", "--name", names.Trial,
-		"--backend", string(b),
+		"mcpscope", "run", "--require=false", "--name", names.Trial, "--backend", string(b),
 	}
+	argv = append(argv, withoutLimits...)
 	attributes := &os.ProcAttr{Env: settings.ServerEnvironment(os.Environ()), Files: files}
 	return os.StartProcess(p.runner, append(argv, args...), attributes)
 }
 
-// startGateway starts a gateway whose server is known by its name. Flags override settings files: limits
-// could be too low for the server of a trial, and exceptions could leave it alone. session are more of them.
+// withoutLimits are flags that override those of settings files, which could be too low for the server of a
+// trial, or not be had.
+var withoutLimits = []string{
+	"--memory-max", "max", "--cpu-max", "max", "--pids-max", "max", "--set", "memory.max=max",
+}
+
+// startGateway starts a gateway whose server is known by its name. Flags override settings files, whose
+// exceptions could leave it alone. session are more of them.
 func (p Programs) startGateway(b names.Backend, session []string, files []*os.File) (*os.Process, error) {
 	require := strconv.FormatBool(b != names.Tree) // which it refuses
 	argv := []string{
 		programs.Runner, "gateway", "--require=" + require, "--backend", string(b),
 		"--match", names.Trial, "--except", "",
-		"--memory-max", "max", "--cpu-max", "max", "--pids-max", "max", "--explain", "fd:3",
+		"--explain", "fd:3",
 	}
+	argv = append(argv, withoutLimits...)
 	argv = append(argv, session...)
 	argv = append(argv, "--", p.tool, GatewayProbeCommand)
 	attributes := &os.ProcAttr{Env: settings.ServerEnvironment(os.Environ()), Files: files}

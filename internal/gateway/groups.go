@@ -48,7 +48,7 @@ func (g *groups) contain(p program, call *heldCall, why string) {
 		g.reportOutside(p.pid, p.argv, err)
 		return
 	}
-	g.reporter.reportUnlimited(t, s)
+	g.reporter.reportUnlimited(t)
 	clientStderr := -1
 	if s.Stderr == protocol.StderrJournal {
 		identifier := names.DirectoryName(s.Name, t.ID())
@@ -70,7 +70,7 @@ func (g *groups) prove(t *launcher.TakenServer, p *program, why string) {
 		g.servers.release(t)
 		return
 	}
-	g.reporter.reportUnlimited(t, s)
+	g.reporter.reportUnlimited(t)
 	if s.Stderr == protocol.StderrJournal {
 		const note = "stderr is the client's: when it started, only its name said that it is a server"
 		t.SetStderr(protocol.StderrInherit, note)
@@ -279,7 +279,6 @@ func (g *groups) newServer(name string, client *starter) *Server {
 	s.Executable = early.Executable
 	s.Guard = int(g.servers.page.ByGuard.GuardPID)
 	s.Hub = g.servers.hub
-	s.StrictLimits = !s.Limits.BestEffort
-	s.Limits.BestEffort = true // without them it is contained at least
+	s.LimitsMayFail = true // without them it is contained at least
 	return s
 }

@@ -106,12 +106,8 @@ func (r *reporter) reportAs(event journal.Event, text string) {
 	})
 }
 
-// reportUnlimited reports limits that a server was to have and has not. Where the settings say best-effort,
-// they are only a note of the server.
-func (r *reporter) reportUnlimited(t *launcher.TakenServer, s *Server) {
-	if !s.StrictLimits {
-		return
-	}
+// reportUnlimited reports limits that a server was to have and has not.
+func (r *reporter) reportUnlimited(t *launcher.TakenServer) {
 	for _, err := range t.Unlimited {
 		r.reportNote("servers run without a limit: " + unlimitedText(err, t.ID(), t.Backend()))
 	}

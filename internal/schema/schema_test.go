@@ -132,7 +132,7 @@ func TestSchemaRefusesMistakes(t *testing.T) {
 		"[defaults]\nmemory-maks = \"1G\"\n",
 		"[defaults]\nname = \"git\"\n",
 		"[defaults]\nrequire = \"true\"\n",
-		"[defaults]\nlimits = \"lax\"\n",
+		"[defaults]\nbackend = \"lax\"\n",
 		"[defaults]\nmatch = \"npx *\"\n",
 		"[defaults]\nmemory-max = 1.5\n",
 		"[server.git]\nmatch = [\"a\"]\n",

@@ -13,8 +13,7 @@ import (
 // PlacedLimit is a limit of servers, and where a person has written it.
 type PlacedLimit struct {
 	cgroup.Limit
-	Place   string // FILE:LINE
-	MayFail bool   // limits = "best-effort": the servers start without it
+	Place string // FILE:LINE
 }
 
 // limitKeys are the settings whose values are limits.
@@ -31,32 +30,21 @@ func (c *FileSettings) Limits() []PlacedLimit {
 		}
 		fromValue := Defaults()
 		fromValue.FromFile(map[string]FileValue{v.key: v})
-		// A server that is called like the section: a pattern matches itself.
-		ofServer := Defaults()
-		ofServer.FromFile(c.For(v.pattern))
 		for _, limit := range fromValue.Limits.Files {
-			limits = append(limits, PlacedLimit{
-				Limit:   limit,
-				Place:   fmt.Sprintf("%s:%d", v.File, v.Line),
-				MayFail: ofServer.Limits.BestEffort,
-			})
+			limits = append(limits, PlacedLimit{Limit: limit, Place: fmt.Sprintf("%s:%d", v.File, v.Line)})
 		}
 	}
 	return limits
 }
 
-// LimitsOfRun returns the limits in the flags and variables of one mcpscope run, without those of files.
-// mayFail is as of PlacedLimit. A command line with a mistake starts nothing, and so has no limits.
-func (c *FileSettings) LimitsOfRun(args []string, getenv func(string) string) (
-	limits []cgroup.Limit, mayFail bool,
-) {
+// LimitsOfRun returns the limits in the flags and variables of one mcpscope run, without those of files. A
+// command line with a mistake starts nothing, and so has no limits.
+func LimitsOfRun(args []string, getenv func(string) string) []cgroup.Limit {
 	v := Defaults()
 	if _, _, err := v.parse(Run, args, getenv); err != nil {
-		return nil, false
+		return nil
 	}
-	limits = slices.Clone(v.Limits.Files)
-	v.FromFile(c.For(v.Name))
-	return limits, v.Limits.BestEffort
+	return v.Limits.Files
 }
 
 // IsApplicable reports whether a group with these controllers can have the limit.

@@ -415,7 +415,7 @@ func TestPlacedLimits(t *testing.T) {
 	var places []FilePlace
 	for i, text := range []string{
 		"[defaults]\nmemory-max = \"1G\"\npids-max = 7\n",
-		"[defaults]\nmemory-max = \"2G\"\n[server.\"git*\"]\nset = \"cpu.weight=5;memory.high=1M\"\nlimits = \"best-effort\"\n",
+		"[defaults]\nmemory-max = \"2G\"\n[server.\"git*\"]\nset = \"cpu.weight=5;memory.high=1M\"\n",
 	} {
 		file := filepath.Join(dir, fmt.Sprint(i))
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -429,30 +429,23 @@ func TestPlacedLimits(t *testing.T) {
 	}
 	var got []string
 	for _, l := range c.Limits() {
-		got = append(got, fmt.Sprintf("%s %s %v", strings.TrimPrefix(l.Place, dir), l, l.MayFail))
+		got = append(got, fmt.Sprintf("%s %s", strings.TrimPrefix(l.Place, dir), l))
 	}
 	want := []string{
-		"/0:3 pids.max=7 false", "/1:2 memory.max=2147483648 false",
-		"/1:4 cpu.weight=5 true", "/1:4 memory.high=1048576 true",
+		"/0:3 pids.max=7", "/1:2 memory.max=2147483648", "/1:4 cpu.weight=5", "/1:4 memory.high=1048576",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	// The limits of a command line are in flags and variables, and may fail if its section says so.
+	// The limits of a command line are in flags and variables.
 	variable := func(name string) string { return map[string]string{"MCPSCOPE_PIDS_MAX": "3"}[name] }
-	for _, c2 := range []struct {
-		args    string
-		want    string
-		mayFail bool
-	}{
-		{"--memory-max 1M --name git -- x", "[pids.max=3 memory.max=1048576]", true},
-		{"--name other -- x", "[pids.max=3]", false},
-		{"--limits best-effort -- x", "[pids.max=3]", true},
-		{"--memory-mx 1M -- x", "[]", false},
+	for args, want := range map[string]string{
+		"--memory-max 1M --name git -- x": "[pids.max=3 memory.max=1048576]",
+		"--name other -- x":               "[pids.max=3]",
+		"--memory-mx 1M -- x":             "[]",
 	} {
-		limits, mayFail := c.LimitsOfRun(strings.Fields(c2.args), variable)
-		if fmt.Sprint(limits) != c2.want || mayFail != c2.mayFail {
-			t.Errorf("%s: %v, may fail: %v", c2.args, limits, mayFail)
+		if limits := LimitsOfRun(strings.Fields(args), variable); fmt.Sprint(limits) != want {
+			t.Errorf("%s: %v", args, limits)
 		}
 	}
 }

@@ -107,15 +107,6 @@ var table = [...]Row{
 		Help: "set another file of the group: memory.high=800M, memory.swap.max=0, cpu.weight=50 …; " +
 			"may be repeated, or separated by semicolons",
 		parse: func(v *Values, s string) error { return putLimits(&v.Limits, s) }},
-	{Name: "limits", For: Run, Where: Everywhere, Arg: "strict|best-effort",
-		Default: "strict",
-		Values:  []string{"strict", "best-effort"}, Only: true,
-		Help: "strict (default): start nothing if the host cannot apply a limit, or below a gateway " +
-			"start without it and report it; best-effort: continue with a note",
-		parse: func(v *Values, s string) error {
-			v.Limits.BestEffort = s == "best-effort"
-			return nil
-		}},
 	{Name: "stderr", For: both, Where: Everywhere, Arg: "inherit|journal",
 		Default: "inherit",
 		Values:  []string{"inherit", "journal"}, Only: true,

@@ -50,7 +50,7 @@ func (d DropIn) LimitNotes() []string {
 func (s service) limitNotes(flags []string, h hierarchy) (notes []string) {
 	values := settings.Defaults()
 	_, _, err := values.FromArguments(settings.Gateway, flags)
-	if err != nil || values.Limits.BestEffort {
+	if err != nil {
 		return nil
 	}
 	b := values.Backend

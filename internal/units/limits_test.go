@@ -26,7 +26,6 @@ func TestLimitNotes(t *testing.T) {
 		"no limit":             {systemd.Service{}, "", "--replace=true", none, ""},
 		"root":                 {systemd.Service{}, "", "--memory-max=200M", all, ""},
 		"a hybrid host":        {systemd.Service{}, "", "--memory-max=200M --pids-max=9", none, without + "memory.max, pids.max: their groups have no controller memory, pids; for limits of memory, pids: boot with systemd.unified_cgroup_hierarchy=1: now cgroup v1 has them"},
-		"best-effort":          {systemd.Service{}, "", "--memory-max=200M --limits=best-effort", none, ""},
 		"dynamic user":         {systemd.Service{DynamicUser: true}, "", "--cpu-max=50%", all, without + "cpu.max: their groups have no controller cpu; for limits of cpu: " + subgroup},
 		"user without manager": {systemd.Service{User: "no-such-user"}, "", "--memory-max=1G", all, without + "memory.max: their groups have no controller memory; for limits of memory: " + subgroup},
 		"with a subgroup":      {systemd.Service{DynamicUser: true}, "DelegateSubgroup=main\n", "--cpu-max=50%", all, ""},

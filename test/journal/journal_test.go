@@ -105,7 +105,7 @@ func TestFailedStarts(t *testing.T) {
 	if err := os.WriteFile(notRunnable, []byte("\x7fELF no program"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	limited := []string{"--limits", "strict", "--set", "hugetlb.4K.max=0"}
+	limited := []string{"--set", "hugetlb.4K.max=0"}
 	for kind, c := range map[string]struct {
 		flags   []string
 		command string

@@ -29,7 +29,9 @@ type Place struct {
 	Root   *cgroup.Group // of the cgroup2 mount, or nil
 	Path   string        // the client's, from there
 	Limits cgroup.Limits
-	Early  bool // the server may run before a manager has been asked for its scope
+	// LimitsMayFail: the server runs without those that it can't have.
+	LimitsMayFail bool
+	Early         bool // the server may run before a manager has been asked for its scope
 	// Session is the session of the client; nil for none. Groups of its backend are made in it.
 	Session *Session
 	// On sets the others.
@@ -264,7 +266,7 @@ func ownedBy(g *cgroup.Group, uid int) error {
 // checkTree makes sure that members of a tree can be found. It needs nothing of the host but pidfds and
 // /proc: the members are the descendants of the launcher, a subreaper, and the processes that carry its tag.
 func (p Place) checkTree() error {
-	if len(p.Limits.Files) > 0 && !p.Limits.BestEffort {
+	if len(p.Limits.Files) > 0 && !p.LimitsMayFail {
 		return group.ErrNoGroup
 	}
 	if _, err := proc.Orphans(os.Getpid()); err != nil { // of one thread, which is as good

@@ -40,7 +40,7 @@ func Labelled(argv []string, id string, limits cgroup.Limits) []string {
 		return argv
 	}
 	flags := []string{"--label", labelKey + id}
-	if !c.Compose && !limits.BestEffort { // a flag that fails keeps the engine from running the container
+	if !c.Compose {
 		flags = append(flags, engineFlags(limits)...)
 	}
 	return c.With(flags...)

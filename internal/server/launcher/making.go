@@ -36,7 +36,7 @@ type making struct {
 	wanted    *Server
 	client    *client.Side
 	prepared  *guard.Preparation // nil for a server that is taken over
-	unlimited []error            // limits that could not be applied, with Limits.BestEffort
+	unlimited []error            // limits that could not be applied, with Server.LimitsMayFail
 }
 
 // newMaking fills in the configuration that a brain needs, but for the group.
@@ -157,7 +157,7 @@ func (m *making) acquire() error {
 	if s.Unproven {
 		return m.server.Group.Disarm() // a sweep leaves such a group alone
 	}
-	m.unlimited, err = limit(m.server, s.Limits) // before there is a main process
+	m.unlimited, err = limit(m.server, s.Limits, s.LimitsMayFail) // before there is a main process
 	return err
 }
 
@@ -193,9 +193,9 @@ func isBroken(b names.Backend, err error) bool {
 	return makesGroups && !errors.Is(err, unix.EROFS)
 }
 
-// limit applies limits to the group of a server. With limits.BestEffort one that can't be applied is a note,
-// and among the unlimited.
-func limit(s *brain.Server, limits cgroup.Limits) (unlimited []error, err error) {
+// limit applies limits to the group of a server. If they may fail, one that can't be applied is a note, and
+// among the unlimited.
+func limit(s *brain.Server, limits cgroup.Limits, mayFail bool) (unlimited []error, err error) {
 	if err := s.Group.KillWholeInSession(); err != nil {
 		s.Note("out of memory the kernel kills one process of it: " + text.JoinLines(err))
 	}
@@ -204,7 +204,7 @@ func limit(s *brain.Server, limits cgroup.Limits) (unlimited []error, err error)
 		if err == nil {
 			continue
 		}
-		if !limits.BestEffort {
+		if !mayFail {
 			return unlimited, err
 		}
 		s.Note("not limited: " + text.JoinLines(err))

@@ -70,7 +70,7 @@ func (s *Server) eachPlaceIn(
 	}
 	candidates := s.candidates(hasCgroup, session)
 	here := backend.Place{
-		Root: root, Path: path, Limits: s.Limits, Session: session,
+		Root: root, Path: path, Limits: s.Limits, LimitsMayFail: s.LimitsMayFail, Session: session,
 		Early: len(candidates) > 1 && len(s.Limits.Files) == 0,
 	}
 	for _, c := range candidates {

@@ -40,9 +40,8 @@ type Server struct {
 	Client protocol.Identity
 	// Beside is the process in whose cgroup the place of a group is looked for; 0 for the calling one.
 	Beside int
-	// StrictLimits: the settings do not allow that a limit is missing. Below a gateway the server runs
-	// without it, and its watcher reports that.
-	StrictLimits bool
+	// LimitsMayFail: below a gateway the server runs without a limit that fails. Its watcher reports that.
+	LimitsMayFail bool
 	// Unproven is for a program that a gateway has started and that only its name says to be a server. It
 	// gets a group, but no limits, and nothing stops it, before TakenServer.Prove.
 	Unproven bool

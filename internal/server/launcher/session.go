@@ -20,7 +20,6 @@ import (
 // returns the path of the session.
 func EnterSession(on names.Backend, agent string, limits cgroup.Limits) (session string, err error) {
 	s := &Server{Backend: on, Limits: limits}
-	s.Limits.BestEffort = false // the caller decides
 	err = s.eachPlaceIn(noSession, func(p backend.Place, _ []error) error {
 		made, err := p.NewSession(agent, limits.Files)
 		session = made.Path

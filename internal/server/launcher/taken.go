@@ -181,7 +181,7 @@ func placeOf(pid int) *cgroup.Group {
 // stops it if it is an orphan. Guide has to follow.
 func (t *TakenServer) Prove(limits cgroup.Limits, why string) error {
 	t.server.Note(why)
-	unlimited, err := limit(t.server, limits)
+	unlimited, err := limit(t.server, limits, true)
 	t.Unlimited = append(t.Unlimited, unlimited...)
 	if err != nil {
 		return err
