@@ -103,7 +103,7 @@ func (b *birth) prefork() (waiting int32, e syscall.Errno) {
 	b.sock = ends[1]
 	keepInForks(uintptr(unsafe.Pointer(b)), b.child.size) // the guard was forked without it
 	keepInForks(b.texts.at, b.texts.size)
-	if copiesAll {
+	if copiesAll() {
 		keepInForks(ownMemory())
 	}
 	e = b.child.forkHere(shareNothing, uint64(unix.SIGCHLD))

@@ -228,7 +228,7 @@ func (l *lasting) newProcess(on *page.Page, gate *Gate, sock int32) (*process, s
 // range do no harm (ENOMEM). The kernel leaves 128 MB or more between the stack and all other mappings.
 // Processes that execute something borrow the memory and copy nothing.
 func (p *process) leaveOut() {
-	if p.lasting.near && copiesAll {
+	if p.lasting.near && copiesAll() {
 		keepInForks(ownMemory()) // an earlier guard may have left it out
 		return
 	}
@@ -238,6 +238,12 @@ func (p *process) leaveOut() {
 	keepInForks(uintptr(unsafe.Pointer(p.page)), page.Size)
 	keepInForks(p.lasting.texts.at, p.lasting.texts.size)
 }
+
+// copiesAll reports whether a child needs a copy of all memory. The loader of a position-independent program
+// has registered some to which the kernel writes (rseq(2)), and a child without that is killed. A guard that
+// is no child is forked by a process that borrows the memory, and has no such registration. Any other program
+// has no loader, and is linked below 4 GB.
+func copiesAll() bool { return writable() >= 1<<32 }
 
 // ownMemory is all but code and stack.
 func ownMemory() (addr, size uintptr) {
