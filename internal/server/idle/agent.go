@@ -177,14 +177,14 @@ func (g *agentGroup) readFiles() error {
 	for _, pid := range slices.Concat(g.agent, g.servers) {
 		err := proc.EachDescriptor(pid, func(_ int, link string) bool {
 			held := holdingOf(link)
-			if held.locks != "" {
-				g.marks.Locks += hash(held.locks)
+			if held.lockLines != "" {
+				g.marks.Locks += hash(held.lockLines)
 			}
 			switch {
 			case held.kind == tcpSocket && isNpm(pid, g.servers):
 			case held.kind == tcpSocket:
 				sockets = append(sockets, heldSocket{pid, held.inode, slices.Contains(g.agent, pid)})
-			case held.kind != nothingHeld && held.kind != lock:
+			case held.kind != nothingHeld:
 				g.tie(held.kind)
 			}
 			return true

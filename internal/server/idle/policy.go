@@ -47,7 +47,7 @@ type Marks struct {
 	// most.
 	Read, Written int64
 	Members       uint64 // depends on all of them
-	Locks         uint64 // depends on the exclusive locks on files that they hold
+	Locks         uint64 // depends on the locks on files that they hold
 	Reaped        uint64 // grows with each process that the agent has started and waited for
 }
 
@@ -292,12 +292,12 @@ func (p *Policy) reasonAgainst(s Server) string {
 }
 
 // tryFreeze looks once more when all members are frozen: a message that came meanwhile, or was read and not
-// answered, would wait until the next breath.
+// answered, would wait until the next breath, and so would a process that waits for a lock.
 func (p *Policy) tryFreeze(s Server, now time.Time) Act {
 	if s.Freeze() {
 		usage, err := s.Usage()
 		isSame := err == nil && usage.Read == p.last.Read && usage.Marks == p.last.Marks
-		if isSame && usage.Tied == "" && s.Pending() == "" {
+		if isSame && usage.Tied == "" && s.Pending() == "" && s.Obstacle(usage) == "" {
 			p.last = usage
 			p.lastAt = now
 			p.frozen = true

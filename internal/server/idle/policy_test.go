@@ -206,6 +206,7 @@ func TestObstacles(t *testing.T) {
 func TestSecondLook(t *testing.T) {
 	for name, meets := range map[string]func(*server){
 		"a message came":         func(s *server) { s.pending = "unread" },
+		"a lock was taken":       func(s *server) { s.obstacle = "it holds a lock" },
 		"a message was read":     func(s *server) { s.used.Read += 61 },
 		"a member ended":         func(s *server) { s.used.Read -= 100 },
 		"they can't be examined": func(s *server) { s.err = errors.New("EACCES") },
@@ -220,6 +221,7 @@ func TestSecondLook(t *testing.T) {
 			}
 			s.meets = nil
 			s.pending = ""
+			s.obstacle = ""
 			s.err = nil
 			s.until(2*d, nil)
 			if len(s.freezes) == 0 {

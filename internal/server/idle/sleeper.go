@@ -200,24 +200,34 @@ func (s *Sleeper) agentsObstacle(pids []int) string {
 
 // tie is why the open files of a member forbid a freeze, "" if they do not: another process may wait for it.
 func tie(pid int, members []int) (why string) {
+	locks := heldLocks{}
 	err := proc.EachDescriptor(pid, func(_ int, link string) bool {
-		why = holdingOf(link).kind
+		held := holdingOf(link)
+		why = held.kind
 		if why == tcpSocket && isNpm(pid, members) {
 			why = nothingHeld
 		}
+		if len(held.locks) > 0 {
+			locks[held.path] = append(locks[held.path], held.locks...)
+		}
 		return why == nothingHeld
 	})
-	if err != nil {
+	switch {
+	case err != nil:
 		return unexamined
+	case why == nothingHeld && locks.mayBeAwaited():
+		return lock
 	}
 	return why
 }
 
 // holding is an open file that another process may wait for.
 type holding struct {
-	kind  string // one of these words, or another reason
-	inode uint64 // of a TCP socket
-	locks string // lines of proc_pid_fdinfo(5)
+	kind      string // one of these words, or another reason
+	inode     uint64 // of a TCP socket
+	path      string
+	locks     []fileLock
+	lockLines string // the same, as the kernel shows them
 }
 
 const (
@@ -237,15 +247,8 @@ func holdingOf(link string) holding {
 	if target == "/dev/fuse" {
 		return holding{kind: "it serves a file system"}
 	}
-	// The open files that hold a lock show it (proc_pid_fdinfo(5)). No process waits for a shared one.
-	info, _ := os.ReadFile(strings.Replace(link, "/fd/", "/fdinfo/", 1)) // none, if it was closed
-	h := holding{}
-	for line := range bytes.Lines(info) {
-		if bytes.HasPrefix(line, []byte("lock:")) && bytes.Contains(line, []byte(" WRITE ")) {
-			h.kind = lock
-			h.locks += string(line)
-		}
-	}
+	h := holding{path: target}
+	h.lockLines, h.locks = readLocks(link)
 	return h
 }
 

@@ -42,9 +42,10 @@ func TestTie(t *testing.T) {
 		"UNIX":      {os.Getpid(), listen("unix", t.TempDir()+"/socket", false), ""},
 		"UDP":       {os.Getpid(), func() (io.Closer, error) { return net.ListenPacket("udp4", "127.0.0.1:0") }, "it has a UDP socket"},
 		"lock":      {os.Getpid(), locked(t, unix.LOCK_EX), "it holds a lock on a file"},
-		"shared":    {os.Getpid(), locked(t, unix.LOCK_SH), ""},
-		"POSIX":     {os.Getpid(), lockedByRecord(t, unix.F_SETLK), "it holds a lock on a file"},
-		"OFD":       {os.Getpid(), lockedByRecord(t, unix.F_OFD_SETLK), "it holds a lock on a file"},
+		"shared":    {os.Getpid(), locked(t, unix.LOCK_SH), "it holds a lock on a file"},
+		"POSIX":     {os.Getpid(), lockedByRecord(t, unix.F_SETLK, unix.F_WRLCK), "it holds a lock on a file"},
+		"OFD":       {os.Getpid(), lockedByRecord(t, unix.F_OFD_SETLK, unix.F_WRLCK), "it holds a lock on a file"},
+		"read":      {os.Getpid(), lockedByRecord(t, unix.F_SETLK, unix.F_RDLCK), "it holds a lock on a file"},
 		"FUSE":      {os.Getpid(), func() (io.Closer, error) { return os.Open("/dev/fuse") }, "it serves a file system"},
 		"VSOCK": {os.Getpid(), func() (io.Closer, error) {
 			fd, err := unix.Socket(unix.AF_VSOCK, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -80,13 +81,13 @@ func TestTie(t *testing.T) {
 }
 
 // lockedByRecord opens a file, with a lock on its first byte (fcntl_locking(2)).
-func lockedByRecord(t *testing.T, command int) func() (io.Closer, error) {
+func lockedByRecord(t *testing.T, command int, kind int16) func() (io.Closer, error) {
 	return func() (io.Closer, error) {
 		file, err := os.Create(filepath.Join(t.TempDir(), "locked"))
 		if err != nil {
 			return nil, err
 		}
-		lock := unix.Flock_t{Type: unix.F_WRLCK, Len: 1}
+		lock := unix.Flock_t{Type: kind, Len: 1}
 		return file, unix.FcntlFlock(file.Fd(), command, &lock)
 	}
 }
