@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/internal/programs"
 	"github.com/mcpscope/mcpscope/internal/server/guard"
 	"github.com/mcpscope/mcpscope/internal/server/page"
 	"github.com/mcpscope/mcpscope/internal/server/policy"
@@ -32,11 +31,11 @@ func continueRun(args, env []uintptr) bool {
 	return own.Continue(memory, args, env)
 }
 
-// plain is a run that starts its server before the Go runtime. found is its program, and browser the variable
-// that it may get. They are in the program's memory: there is no heap.
+// plain is a run that starts its server before the Go runtime, and found is its program. They are in the
+// program's memory: there is no heap.
 var (
-	plain          guard.Plain
-	found, browser file
+	plain guard.Plain
+	found file
 )
 
 // beginRun runs the server of a run that needs nothing of main: with flags that raw code reads, without
@@ -58,7 +57,7 @@ func beginRun(args, env []uintptr) bool {
 	if len(command) == 0 || flags.IdleFreeze != 0 && onTerminal {
 		return false
 	}
-	search, needsBrowser, ok := plainSettings(env)
+	search, ok := plainSettings(env)
 	if !ok || !choosePlace() || runsEngine(command) {
 		return false
 	}
@@ -67,9 +66,6 @@ func beginRun(args, env []uintptr) bool {
 		return false
 	}
 	if flags.Verbose && !isManaged && !flags.InCgroup { // main notes why better backends are missing
-		return false
-	}
-	if needsBrowser && plain.From != page.CgroupDirectory && !addBrowser() {
 		return false
 	}
 	if !standardAreOpen() || !found.find(text(command[0]), search) {
@@ -99,47 +95,21 @@ func isTerminal(fd uintptr) bool {
 	return errno == 0
 }
 
-// plainSettings reads PATH (search), and whether withBrowser would add a BROWSER in a place with a manager.
-// It returns ok false if there are settings, in variables or in a file: main reads them.
-func plainSettings(env []uintptr) (search string, needsBrowser, ok bool) {
+// plainSettings reads PATH (search). It returns ok false if there are settings, in variables or in a file:
+// main has to read those.
+func plainSettings(env []uintptr) (search string, ok bool) {
 	var home, config string
-	graphical := false
-	hasBrowser := false
 	for i := len(env) - 1; i >= 0; i-- { // the first variable of a name counts, so it is read last
 		v := text(env[i])
 		isOuterID := strings.HasPrefix(v, "MCPSCOPE_ID=") // of an outer server: no setting
 		if strings.HasPrefix(v, "MCPSCOPE_") && !isOuterID {
-			return "", false, false
+			return "", false
 		}
 		value(&search, v, "PATH=")
 		value(&home, v, "HOME=")
 		value(&config, v, "XDG_CONFIG_HOME=")
-		isDisplay := strings.HasPrefix(v, "DISPLAY=") || strings.HasPrefix(v, "WAYLAND_DISPLAY=")
-		graphical = graphical || isDisplay && v[len(v)-1] != '='
-		hasBrowser = hasBrowser || strings.HasPrefix(v, "BROWSER=")
 	}
-	return search, graphical && !hasBrowser, !hasSettings(home, config)
-}
-
-// addBrowser adds the BROWSER that withBrowser adds.
-func addBrowser() bool {
-	const name = "BROWSER="
-	n := copy(browser[:], name)
-	addr := uintptr(unsafe.Pointer(&browser))
-	here := unix.AT_FDCWD
-	link := uintptr(unsafe.Pointer(unsafe.StringData("/proc/self/exe\x00")))
-	const room = uintptr(len(browser) - len(name) - len(programs.Browser) - len("\x00"))
-	size, _, errno := unix.RawSyscall6(unix.SYS_READLINKAT, uintptr(here), link, addr+uintptr(n), room, 0, 0)
-	if errno != 0 || size >= room {
-		return false
-	}
-	end := n + int(size)
-	copy(browser[end:], programs.Browser)
-	if isOdd(text(addr)[n:end]) {
-		return false
-	}
-	plain.Command.Browser = addr
-	return true
+	return search, !hasSettings(home, config)
 }
 
 // choosePlace chooses the backend as launcher.Server does with auto. It returns false where main has to look

@@ -126,9 +126,6 @@ func (v *invocation) prepare(operands []string) int {
 		return v.Fail(cli.ExitOwnFailure, text, "--report takes a path or fd:N")
 	}
 	env := settings.ServerEnvironment(environment())
-	if !f.NoBrowser {
-		env = withBrowser(env)
-	}
 	dir, _ := os.Getwd() // "", if it was removed
 	v.server = &launcher.Server{
 		Name: f.Name, Env: env, Policy: f.Policy, Limits: f.Limits, MinFree: f.MinFree,

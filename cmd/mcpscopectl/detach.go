@@ -28,10 +28,7 @@ for this, root the system manager. stdin is empty, and output goes to the
 journal.
 
 The exit status is 0 when COMMAND has been executed, 127 if COMMAND was not
-found, 126 if it cannot be executed, and 1 if there is no manager.
-
-mcpscope run sets BROWSER to this command in a graphical session: see
---no-browser.`,
+found, 126 if it cannot be executed, and 1 if there is no manager.`,
 	}, func(operands []string) int { return runDetach(operands, stdio) })
 	endFlagsAtOperand(c)
 	return c

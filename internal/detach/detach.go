@@ -87,14 +87,12 @@ func runArguments(uid int, env []string, file string, args []string) []string {
 var describing = strings.Fields(`MCPSCOPE_ID INVOCATION_ID JOURNAL_STREAM LISTEN_FDS LISTEN_FDNAMES LISTEN_PID
 	MAINPID MANAGERPID NOTIFY_SOCKET SYSTEMD_EXEC_PID WATCHDOG_PID WATCHDOG_USEC`)
 
-// inherited drops variables that describe the calling process, a BROWSER that is mcpscope detach, and
-// variables that a manager refuses.
+// inherited drops variables that describe the calling process, and variables that a manager refuses.
 func inherited(env []string) []string {
 	return slices.DeleteFunc(env, func(variable string) bool {
-		name, value, _ := strings.Cut(variable, "=")
-		isDetach := name == "BROWSER" && strings.Contains(value, programs.Browser)
+		name, _, _ := strings.Cut(variable, "=")
 		isRefused := !accepted.MatchString(variable) || !utf8.ValidString(variable)
-		return isDetach || isRefused || slices.Contains(describing, name)
+		return isRefused || slices.Contains(describing, name)
 	})
 }
 

@@ -75,7 +75,3 @@ func find(name string, dirs ...string) (string, error) {
 	}
 	return "", missing
 }
-
-// Browser is the end of the BROWSER that mcpscope run sets for servers. xdg-open runs in a service without
-// this BROWSER, and so uses the user's browser.
-const Browser = " detach -- xdg-open %s"

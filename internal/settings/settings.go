@@ -101,18 +101,17 @@ func Rows(of Command) []*Row {
 
 // Values are the settings of one call.
 type Values struct {
-	Name      string
-	Backend   names.Backend
-	Require   bool
-	Replace   bool
-	Policy    policy.Policy
-	Limits    cgroup.Limits
-	MinFree   uint64 // bytes
-	Stderr    protocol.Stderr
-	Report    string
-	NoBrowser bool
-	Quiet     bool
-	Verbose   bool
+	Name    string
+	Backend names.Backend
+	Require bool
+	Replace bool
+	Policy  policy.Policy
+	Limits  cgroup.Limits
+	MinFree uint64 // bytes
+	Stderr  protocol.Stderr
+	Report  string
+	Quiet   bool
+	Verbose bool
 
 	// of a gateway
 	Configs, Match, Except []string

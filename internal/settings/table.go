@@ -116,11 +116,6 @@ var table = [...]Row{
 	{Name: "report", For: Run, Where: Everywhere, Arg: "PATH|fd:N", Paths: true,
 		Help:  "append one line of JSON at the end: cause, resource use, and the processes that were killed",
 		parse: func(v *Values, s string) error { return word(&v.Report, s) }},
-	{Name: "no-browser", For: Run, Where: Everywhere,
-		Default: "false",
-		Help: "do not set BROWSER to mcpscope detach; " +
-			"by default it is set in a graphical session if it is unset",
-		parse: func(v *Values, s string) error { return flag(&v.NoBrowser, s) }},
 
 	{Name: "config", For: Gateway, Arg: "CLIENT|FILE", Paths: true,
 		Help: "recognize the servers of this configuration; " +

@@ -50,36 +50,6 @@ func TestScopeIsTakenOver(t *testing.T) {
 	})
 }
 
-// In a graphical session a plain server has the same BROWSER as any other.
-func TestBrowserOfAPlainServer(t *testing.T) {
-	host.Both(t, func(t *testing.T, u host.User) {
-		y := newEarlyYard(t, u)
-		site := y.site(t)
-		said := func(flag, value string) string {
-			cmd := site.Command(mcpscope, "run", "--name", "shows", flag, value, "--", "/bin/sh", "-c", `echo "$(grep -c MCPSCOPE_HANDOVER /proc/$PPID/environ 2>/dev/null) $BROWSER"`)
-			cmd.Env = append(cmd.Environ(), "DISPLAY=:0")
-			o, err := escape.Finish(site.Unique("client"), cmd)
-			if err != nil || o.Status != 0 || o.Stderr != "" {
-				t.Errorf("%s: status %v, %s (%v)", flag, o.Status, o.Stderr, err)
-			}
-			return o.Stdout
-		}
-		const browser = " detach -- xdg-open %s\n"
-		plain := "0 "
-		other := "1 "
-		if u != host.Root { // the launcher's environment is not readable
-			plain = " "
-			other = " "
-		}
-		if got := said("--eof-grace", "1m"); got != plain+mcpscope+browser {
-			t.Errorf("below a plain launcher: %q", got)
-		}
-		if got := said("--stderr", "inherit"); got != other+mcpscope+browser {
-			t.Errorf("below another launcher: %q", got)
-		}
-	})
-}
-
 // A manager that refuses to take the directory over leaves a server that runs, and a note.
 func TestManagerRefusesAScope(t *testing.T) {
 	host.Both(t, func(t *testing.T, u host.User) {

@@ -38,12 +38,10 @@ type Plain struct {
 
 // PlainCommand is the command line of a plain run.
 type PlainCommand struct {
-	Args []uintptr // the server's, as the kernel has put them, with a 0 behind the last one
-	Env  []uintptr // of this process, the same
-	Path uintptr   // the file to execute
-	// Browser is a variable that is added, or 0.
-	Browser uintptr
-	Hide    [2]uintptr // as Options.Hide
+	Args []uintptr  // the server's, as the kernel has put them, with a 0 behind the last one
+	Env  []uintptr  // of this process, the same
+	Path uintptr    // the file to execute
+	Hide [2]uintptr // as Options.Hide
 }
 
 // plainTexts are strings that end with 0, and lists of them.
@@ -403,10 +401,6 @@ func (p *Plain) fillBirth(signals *Signals) {
 			p.texts.env[n&(envMost-1)] = v
 			n++
 		}
-	}
-	if c.Browser != 0 {
-		p.texts.env[n&(envMost-1)] = c.Browser
-		n++
 	}
 	p.texts.env[n&(envMost-1)] = uintptr(unsafe.Pointer(&p.texts.variable))
 	p.texts.shell[0] = address("/bin/sh\x00")

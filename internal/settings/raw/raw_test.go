@@ -82,7 +82,7 @@ func parsedByMain(words []string) (string, error) {
 	for _, l := range v.Limits.Files {
 		limits = append(limits, l.String())
 	}
-	others := v.MinFree != 0 || v.Report != "" || v.Stderr != "inherit" || v.NoBrowser
+	others := v.MinFree != 0 || v.Report != "" || v.Stderr != "inherit"
 	if others {
 		return "", fmt.Errorf("flags that are read by main alone")
 	}
