@@ -30,7 +30,7 @@ const unanswered = "in a repository, and git cannot report whether it tracks the
 // of the home has the dotfiles of one person.
 func (c *File) LeaveShared() {
 	isBare := func(s wrapping.Server) bool { return s.State == wrapping.Bare }
-	if !c.Project || c.Named || c.Err != nil || !slices.ContainsFunc(c.Servers, isBare) {
+	if c.Project == "" || c.Named || c.Err != nil || !slices.ContainsFunc(c.Servers, isBare) {
 		return
 	}
 	isTracked, err := isTracked(c.content.Target)
@@ -49,7 +49,7 @@ func (c *File) LeaveShared() {
 // dotfiles: other machines can get the change. It is "" for any other file, and for one of a project,
 // which has a reason.
 func (c *File) TrackedNote() string {
-	if c.Project {
+	if c.Project != "" {
 		return ""
 	}
 	isTracked, err := isTracked(c.content.Target)

@@ -25,7 +25,7 @@ type File struct {
 	Format   splice.Format
 	Places   []wrapping.Place
 	ReadOnly string // why it must not be edited
-	Project  bool   // its client reads it from a project, so other people may share it
+	Project  string // the directory from which its client reads it, so other people may share it; or ""
 	Named    bool   // a person has named the file itself
 }
 
@@ -270,10 +270,17 @@ func (f Finder) ByPath(path string) File {
 }
 
 func (p pattern) file(c Client, path string) File {
-	return File{
+	file := File{
 		Client: c.ID, Title: c.Title, Path: path, Format: cmp.Or(p.format, formatOf(path)),
-		Places: p.places, ReadOnly: p.readOnly, Project: p.base == project,
+		Places: p.places, ReadOnly: p.readOnly,
 	}
+	if p.base == project {
+		file.Project = path
+		for range strings.Split(p.glob, "/") {
+			file.Project = filepath.Dir(file.Project)
+		}
+	}
+	return file
 }
 
 // inProject reports whether the end of a path matches the pattern of a project file.

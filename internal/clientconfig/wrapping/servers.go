@@ -45,10 +45,17 @@ type Server struct {
 	Env map[string]string
 	// Mistake is that in the flags of mcpscope run, or "".
 	Mistake string
+	Dirs    Dirs
 
 	entry
 	unnamed bool // Name is only for people
 	prefix  int  // how many words of Argv are ours
+}
+
+// Dirs are the directories that a file names for a server, with its text, or "".
+type Dirs struct {
+	Project string // the section of the file is for this project alone
+	Working string // where the client starts the server
 }
 
 // Program is the base name of the program in front of wrapped servers.
@@ -101,9 +108,16 @@ func (r Reader) serversBelow(n *splice.Node, p Place, why string) []Server {
 	}
 	var servers []Server
 	for _, m := range n.Members {
-		if m.Name == p[0] || p[0] == "*" {
-			servers = append(servers, r.serversBelow(m.Value, p[1:], why)...)
+		if m.Name != p[0] && p[0] != "*" {
+			continue
 		}
+		below := r.serversBelow(m.Value, p[1:], why)
+		if p[0] == "*" && path.IsAbs(m.Name) {
+			for i := range below {
+				below[i].Dirs.Project = m.Name
+			}
+		}
+		servers = append(servers, below...)
 	}
 	return servers
 }
@@ -144,6 +158,7 @@ func (r Reader) server(name string, n *splice.Node, why string) Server {
 	s.Argv = s.argv()
 	s.Listens = s.command != nil && listens(n)
 	s.Env = environment(s.owner)
+	s.Dirs.Working = text(n, "cwd")
 	if s.isFixed() {
 		why = cmp.Or(why, fixedYAML)
 	}
