@@ -231,27 +231,65 @@ type diagRequest struct {
 	Cookie            uint64
 }
 
-// Closed reports whether no process has the other end of a descriptor of another process, 0 or 1. It is
-// false for a named FIFO, for a socket of another network namespace, and if it cannot be found out.
-func Closed(pid, number int) bool {
+// OtherEnd is the other end of a descriptor of another process.
+type OtherEnd int
+
+const (
+	// NoOtherEnd is that of a file, of /dev/null, and of no descriptor.
+	NoOtherEnd OtherEnd = iota
+	// HeldEnd is one that a process has, or may have: nobody can tell for a named FIFO, a terminal, and a
+	// socket of another kind or network namespace.
+	HeldEnd
+	// DeadEnd is one that no process has any more.
+	DeadEnd
+)
+
+// OtherEndOf looks for the other end of descriptor 0 or 1 of another process.
+func OtherEndOf(pid, number int) OtherEnd {
 	link := proc.DescriptorPath(pid, number)
 	f, kind := Identify(unix.AT_FDCWD, link)
 	switch kind {
 	case unix.S_IFSOCK:
 		s, _ := findSocket(f.Ino)
-		return s.stream && s.peer == 0
-	case unix.S_IFIFO: // the same end once more, which does not affect the other end
-		// 0 is O_RDONLY, and 1 is O_WRONLY
-		fd, _ := unix.Open(link, number|unix.O_NONBLOCK|unix.O_CLOEXEC, 0) // -1, if it has ended
-		defer unix.Close(fd)
-		var on unix.Statfs_t // a FIFO reports no hang-up after an open
-		unnamed := unix.Fstatfs(fd, &on) == nil && on.Type == unix.PIPEFS_MAGIC
-		now, _ := Identify(fd, "")
-		// poll(2) always reports POLLHUP and POLLERR
-		return unnamed && now == f && linux.AwaitWithin(fd, 0, 0)
+		if s.stream && s.peer == 0 {
+			return DeadEnd
+		}
+		return HeldEnd
+	case unix.S_IFIFO:
+		if isDeadPipe(pid, number, f) {
+			return DeadEnd
+		}
+		return HeldEnd
+	case unix.S_IFCHR:
+		const memory = 1 // the major number of /dev/null and its like
+		var st unix.Stat_t
+		if err := unix.Stat(link, &st); err != nil || unix.Major(st.Rdev) != memory {
+			return HeldEnd
+		}
 	}
-	return false
+	return NoOtherEnd
 }
+
+// isDeadPipe has the same end once more for a moment, which does not affect the other end.
+func isDeadPipe(pid, number int, f protocol.File) bool {
+	// 0 is O_RDONLY, and 1 is O_WRONLY
+	fd, err := unix.Open(proc.DescriptorPath(pid, number), number|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err == unix.EACCES { // another user's, for root without CAP_DAC_OVERRIDE
+		process, _ := unix.PidfdOpen(pid, 0) // -1, if it has ended
+		fd, _ = unix.PidfdGetfd(process, number, 0)
+		_ = unix.Close(process) // it was only opened
+	}
+	defer unix.Close(fd)
+	var on unix.Statfs_t // a FIFO reports no hang-up after an open
+	isUnnamed := unix.Fstatfs(fd, &on) == nil && on.Type == unix.PIPEFS_MAGIC
+	now, _ := Identify(fd, "")
+	// poll(2) always reports POLLHUP and POLLERR
+	return isUnnamed && now == f && linux.AwaitWithin(fd, 0, 0)
+}
+
+// Closed reports whether no process has the other end of a descriptor of another process, 0 or 1. It is
+// false if that cannot be found out.
+func Closed(pid, number int) bool { return OtherEndOf(pid, number) == DeadEnd }
 
 // AwaitRoom waits until a process can write to its descriptor, and returns false if that takes too long.
 func AwaitRoom(pid, number int, within time.Duration) bool {
