@@ -2,7 +2,7 @@
 
 // Package clientconfig lists, wraps and unwraps the servers in the configurations of MCP clients.
 //
-// It never prints an argument of a server, which may be a secret.
+// It never prints a value that may be a secret.
 package clientconfig
 
 import (
