@@ -17,6 +17,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/doctor"
 	gw "github.com/mcpscope/mcpscope/internal/gateway"
+	"github.com/mcpscope/mcpscope/internal/leaks"
 	"github.com/mcpscope/mcpscope/internal/similar"
 )
 
@@ -32,6 +33,8 @@ func early(name string) func(args []string, io cli.Stdio) int {
 		return func(args []string, io cli.Stdio) int { return runRunner(name, args, io) }
 	case gw.ConfiguredCommand:
 		return configuredCommand
+	case leaks.ConfigurationsCommand:
+		return configurationsCommand
 	case gw.CheckCommand:
 		return gatewayCheckCommand
 	case doctor.ProbeCommand:

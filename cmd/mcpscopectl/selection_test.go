@@ -47,15 +47,14 @@ func TestHintsRepeatTheFilters(t *testing.T) {
 		}
 	}
 	for line, want := range map[string]string{
-		"sweep":                                    "mcpscope sweep --yes",
-		"sweep --all-users":                        "mcpscope sweep --all-users --yes",
-		"sweep --older-than 10m --all-users":       "mcpscope sweep --all-users --older-than 10m0s --yes",
-		"sweep --older-than 10s":                   "mcpscope sweep --older-than 10s --yes",
-		"sweep --unit a@b.service --older-than 1d": "mcpscope sweep --unit a@b.service --older-than 24h0m0s --yes",
+		"sweep":                              "mcpscope sweep --yes",
+		"sweep --all-users":                  "mcpscope sweep --all-users --yes",
+		"sweep --older-than 10m --all-users": "mcpscope sweep --all-users --older-than 10m0s --yes",
+		"sweep --older-than 10s":             "mcpscope sweep --older-than 10s --yes",
 	} {
 		var f sweepFlags
 		parsed(t, sweepCommandOf(&f, cli.Stdio{}), line)
-		if got := f.confirmed(); got != want {
+		if got := f.line("--yes"); got != want {
 			t.Errorf("%s: %s\nwant %s", line, got, want)
 		}
 	}

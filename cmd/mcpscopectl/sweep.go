@@ -51,17 +51,27 @@ func sweepCommandOf(f *sweepFlags, stdio cli.Stdio) *cobra.Command {
 Servers that are in use or starting are never touched. Each start of a server
 does the same.
 
-Then list leaks, and ask before stopping them. A leak is a process of
-a configured server that has run for more than ten seconds outside any group,
-and whose client has exited. The configurations are those in the home, in the
-working directory, and in projects that clients list (Claude Code, Codex,
-Gemini CLI, Qwen Code, opencode, VS Code and its relatives). The parent of a
-leak is init or a user manager, and the other ends of its stdin and stdout are
-closed. Its descendants are stopped with it; a daemon of it, whose parent is
-init too, is not found. Without a terminal, mcpscope sweep lists leaks only with
---yes, --dry-run or --json, and otherwise notes how many there are. If it finds
-nothing, it says so, without a terminal as a note on stderr. --quiet is for
-timers: it leaves that out.`,
+Then list leaks with their commands and directories, and ask before stopping
+them. A leak is a server that an agent without mcpscope has left behind: a
+process whose parent is init or a user manager, which runs for more than ten
+seconds outside any group, and whose stdin and stdout are pipes or sockets that
+no other process holds. Its command is that of a server which its user has
+configured, and so is its directory, or a file in its arguments. Its descendants
+are stopped with it. A daemon that it left, whose parent is init too, is not
+found.
+
+What looks like a leak, but for its directory, its stdout, or a socket on which
+it listens, is listed on stderr with the reason, and left alone.
+
+The configurations are those in the home, in the working directory, and in
+projects that clients list (Claude Code, Codex, Gemini CLI, Qwen Code, opencode,
+VS Code and its relatives). With --all-users, root judges the processes of each
+user by that user's configurations, read with that user's rights.
+
+Without a terminal, mcpscope sweep lists leaks only with --yes, --dry-run or
+--json, and otherwise notes how many there are. If it finds nothing, it says so,
+without a terminal as a note on stderr. --quiet is for timers: it neither says
+that, nor looks for leaks which it may not stop.`,
 	}, func(operands []string) int { return f.run(stdio) })
 	fs := c.Flags()
 	allUsers(fs, &f.servers)
@@ -87,11 +97,15 @@ func parseAge(text string) (*time.Duration, error) {
 }
 
 func (f *sweepFlags) run(stdio cli.Stdio) int {
+	if f.servers.Unit != "" && f.yes {
+		return stdio.Mistake("sweep", "--unit is about orphans alone: --yes is for leaks")
+	}
 	status := f.sweepOrphans(stdio)
 	isRefused := f.servers.AllUsers && os.Getuid() != 0 // nothing was searched, so there is nothing to add
 	isAnswered := f.yes || f.dryRun || f.json || stdio.CanAsk()
+	isTimer := f.quiet && !isAnswered // which stops no leak, so there is nothing to look for
 	switch {
-	case f.servers.Unit != "" || isRefused:
+	case f.servers.Unit != "" || isRefused || isTimer:
 		return status
 	case isAnswered:
 		return max(status, f.sweepLeaks(stdio))

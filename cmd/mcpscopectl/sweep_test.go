@@ -34,6 +34,39 @@ func TestSweepMistakes(t *testing.T) {
 	})
 }
 
+// What is for leaks is not ignored where leaks are not searched.
+func TestSweepOfAUnitHasNoLeaks(t *testing.T) {
+	for _, flags := range []string{"--yes"} {
+		s := say(append([]string{"sweep", "--unit", "no-such.service"}, strings.Fields(flags)...)...)
+		if s.status != cli.ExitUsage || !strings.Contains(s.err, "--unit") {
+			t.Errorf("%s: %+v", flags, s)
+		}
+	}
+}
+
+// What is unsure is listed with the reason, apart from the leaks, and no question is about it.
+func TestUnsureIsLeftAlone(t *testing.T) {
+	found := leaks.List{Unsure: []*leaks.Leak{{
+		PID: noProcess, Name: "time", Dir: "/srv/web", Argv: []string{"python3", "main.py"}, Doubt: "it listens",
+	}}}
+	f := sweepFlags{yes: true, quiet: true}
+	got := printed(func(stdio cli.Stdio) int { return f.listAndStop(stdio, found) })
+	if got.status != cli.ExitOK || got.out != "" {
+		t.Errorf("%+v", got)
+	}
+	for _, word := range []string{"1 process", "/srv/web", "python3 main.py", "it listens"} {
+		if !strings.Contains(got.err, word) {
+			t.Errorf("no %q in %s", word, got.err)
+		}
+	}
+	f.json = true
+	got = printed(func(stdio cli.Stdio) int { return f.printLeaksJSON(stdio, found) })
+	var v leaks.Swept
+	if err := json.Unmarshal([]byte(got.out), &v); err != nil || v.State != "unsure" || v.Doubt != "it listens" || v.Stopped != nil {
+		t.Errorf("%+v: %v", got, err)
+	}
+}
+
 // A unit without orphans has no output, and leaks of other clients are not searched.
 func TestSweepOfAUnit(t *testing.T) {
 	checkSaid(t, map[string]said{
@@ -121,7 +154,7 @@ func TestLeaksThatAreLeftAlone(t *testing.T) {
 	}
 	age := 10 * time.Minute
 	f := sweepFlags{servers: selection.Selection{AllUsers: true, OlderThan: &age}}
-	if got := f.confirmed(); got != "mcpscope sweep --all-users --older-than 10m0s --yes" {
+	if got := f.line("--yes"); got != "mcpscope sweep --all-users --older-than 10m0s --yes" {
 		t.Errorf("%q", got)
 	}
 }
@@ -167,28 +200,29 @@ func TestNothingToSweep(t *testing.T) {
 func TestPrintLeaks(t *testing.T) {
 	found := []*leaks.Leak{{
 		PID: noProcess, Parent: noProcess + 1, Age: time.Hour, Name: "time", File: "/c.json",
-		Argv: []string{"/usr/bin/uvx", "--token", "SECRET"}, Below: []int{noProcess + 2},
+		Argv: []string{"/usr/bin/uvx", "x", "--token", "SECRET"}, Dir: "/srv", Below: []int{noProcess + 2},
 	}}
 	table := printed(func(stdio cli.Stdio) int {
 		writeLeaks(stdio, found)
 		return cli.ExitOK
 	})
-	want := "PID NAME AGE PROCS MEMORY PARENT COMMAND FILE 1073741824 time 1h0m 2 - [1073741825] /usr/bin/uvx /c.json"
+	want := "PID NAME AGE PROCS MEMORY DIRECTORY COMMAND FILE " +
+		"1073741824 time 1h0m 2 - /srv /usr/bin/uvx x --token … /c.json"
 	if got := strings.Join(strings.Fields(table.out), " "); got != want || table.err != "" {
 		t.Errorf("%+v\nwant %q", table, want)
 	}
 	var f sweepFlags
-	list := printed(func(stdio cli.Stdio) int { return f.printLeaksJSON(stdio, found) })
+	list := printed(func(stdio cli.Stdio) int { return f.printLeaksJSON(stdio, leaks.List{Found: found}) })
 	var v leaks.Swept
 	if err := json.Unmarshal([]byte(list.out), &v); err != nil || list.status != cli.ExitOK {
 		t.Fatalf("%+v: %v", list, err)
 	}
 	if v.Version != 1 || v.State != "leak" || v.PID != noProcess || v.Processes != 2 || v.Stopped != nil ||
-		strings.Count(list.out, "\n") != 1 || strings.Contains(list.out, "SECRET") {
+		strings.Count(list.out, "\n") != 1 || strings.Contains(list.out, "SECRET") || v.Directory != "/srv" {
 		t.Errorf("%s", list.out)
 	}
 	none := printed(func(stdio cli.Stdio) int {
-		return f.printLeaksJSON(stdio, nil)
+		return f.printLeaksJSON(stdio, leaks.List{})
 	})
 	if none != (said{}) {
 		t.Errorf("no leaks, and no terminal: %+v", none)

@@ -5,6 +5,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -18,17 +19,25 @@ import (
 // sweepLeaks lists leaks, and stops them after a question.
 func (f *sweepFlags) sweepLeaks(stdio cli.Stdio) int {
 	found, err := leaks.Find(f.servers.Users(), f.leastAge())
-	for _, err := range found.Unread {
-		stdio.NoteError("leaks of some servers are not found: cannot ", err)
+	for _, unread := range found.Unread {
+		stdio.Note("leaks of some servers are not found: cannot " + unread)
 	}
 	if err != nil {
 		return stdio.Cannot("look for leaks", err)
 	}
 	defer found.Close()
 	if f.json {
-		return f.printLeaksJSON(stdio, found.Found)
+		return f.printLeaksJSON(stdio, found)
 	}
 	return f.listAndStop(stdio, found)
+}
+
+// configurationsCommand prints what this user has configured, for a search by root.
+func configurationsCommand(_ []string, stdio cli.Stdio) int {
+	if err := json.NewEncoder(stdio.Out).Encode(leaks.ReadOwn()); err != nil {
+		return stdio.Cannot("print configurations", err)
+	}
+	return cli.ExitOK
 }
 
 // leaveLeaks mentions leaks where no person can be asked. The sweep of orphans is the purpose of such a
@@ -39,11 +48,23 @@ func (f *sweepFlags) leaveLeaks(stdio cli.Stdio) {
 		return
 	}
 	defer found.Close()
+	if len(found.Unsure) > 0 {
+		stdio.Note(unsureCount(found) + ": " + f.line("--dry-run"))
+	}
 	if len(found.Found) == 0 {
 		f.sayNone(stdio, found.Searched)
 		return
 	}
 	f.noteLeftAlone(stdio, len(found.Found))
+}
+
+// unsureCount is a sentence about what no command stops.
+func unsureCount(found leaks.List) string {
+	count := len(found.Unsure)
+	if count == 1 {
+		return "1 process could be a leak, and is left alone"
+	}
+	return cli.Counted(count, "process") + " could be leaks, and are left alone"
 }
 
 // sayNone reports that there is no leak and, without a terminal, that there is no orphan either.
@@ -70,13 +91,14 @@ func (f *sweepFlags) sayNone(stdio cli.Stdio, searched []string) {
 
 func (f *sweepFlags) noteLeftAlone(stdio cli.Stdio, count int) {
 	left := cli.Counted(count, "leak") + " left alone, because there is no terminal to ask"
-	stdio.Note(left + ": " + f.confirmed())
+	stdio.Note(left + ": " + f.line("--yes"))
 }
 
-// confirmed is the command that stops the same leaks without a question.
-func (f *sweepFlags) confirmed() string { return f.servers.CommandLine("sweep", "--yes") }
+// line is the command for the same leaks with another flag.
+func (f *sweepFlags) line(flag string) string { return f.servers.CommandLine("sweep", flag) }
 
 func (f *sweepFlags) listAndStop(stdio cli.Stdio, found leaks.List) int {
+	writeUnsure(stdio, found)
 	if len(found.Found) == 0 {
 		f.sayNone(stdio, found.Searched)
 		return cli.ExitOK
@@ -94,7 +116,7 @@ func (f *sweepFlags) listAndStop(stdio cli.Stdio, found leaks.List) int {
 func (f *sweepFlags) stopListed(stdio cli.Stdio, found []*leaks.Leak) int {
 	question := fmt.Sprintf("Stop %s?", cli.Counted(len(found), "leak"))
 	if !f.yes && !stdio.Confirmed(question) {
-		return stdio.Unconfirmed("stop leaks", f.confirmed())
+		return stdio.Unconfirmed("stop leaks", f.line("--yes"))
 	}
 	status := cli.ExitOK
 	for _, l := range found {
@@ -105,9 +127,12 @@ func (f *sweepFlags) stopListed(stdio cli.Stdio, found []*leaks.Leak) int {
 }
 
 // printLeaksJSON stops no leak without --yes.
-func (f *sweepFlags) printLeaksJSON(stdio cli.Stdio, found []*leaks.Leak) int {
+func (f *sweepFlags) printLeaksJSON(stdio cli.Stdio, found leaks.List) int {
 	status := cli.ExitOK
-	for _, l := range found {
+	for _, l := range found.Unsure {
+		status = max(status, printSweptJSON(stdio, l.Swept()))
+	}
+	for _, l := range found.Found {
 		swept := l.Swept()
 		if f.yes && !f.dryRun {
 			err := stopLeak(l)
@@ -159,13 +184,30 @@ func writeLeaks(stdio cli.Stdio, found []*leaks.Leak) {
 	if cli.OnTerminal(stdio.Out) { // scripts read the table alone
 		fmt.Fprintln(stdio.Out, cli.Counted(len(found), "leak")+meaning+":")
 	}
-	lines := [][]string{{"PID", "NAME", "AGE", "PROCS", "MEMORY", "PARENT", "COMMAND", "FILE"}}
+	lines := [][]string{{"PID", "NAME", "AGE", "PROCS", "MEMORY", "DIRECTORY", "COMMAND", "FILE"}}
 	for _, l := range found {
 		v := l.Swept()
 		lines = append(lines, []string{
 			strconv.Itoa(v.PID), v.Name, render.HumanSeconds(v.Age), strconv.Itoa(v.Processes),
-			render.MemoryText(v.Server), v.Parent.Text(), v.Program, v.File,
+			render.MemoryText(v.Server), v.Directory, v.Command, v.File,
 		})
 	}
-	render.WriteTable(stdio.Out, lines)
+	render.WriteWholeTable(stdio.Out, lines)
+}
+
+// writeUnsure lists what a person has to judge. It is no part of the list of leaks, which scripts read.
+func writeUnsure(stdio cli.Stdio, found leaks.List) {
+	if len(found.Unsure) == 0 {
+		return
+	}
+	stdio.Note(unsureCount(found) + ":")
+	lines := [][]string{{"PID", "NAME", "AGE", "DIRECTORY", "COMMAND", "WHY"}}
+	for _, l := range found.Unsure {
+		v := l.Swept()
+		why := v.Doubt + " (" + v.File + ")"
+		lines = append(lines, []string{
+			strconv.Itoa(v.PID), v.Name, render.HumanSeconds(v.Age), v.Directory, v.Command, why,
+		})
+	}
+	render.WriteWholeTable(stdio.Err, lines)
 }

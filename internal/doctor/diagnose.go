@@ -7,7 +7,6 @@
 package doctor
 
 import (
-	"github.com/mcpscope/mcpscope/internal/server/group"
 	"os"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
@@ -15,7 +14,9 @@ import (
 	"github.com/mcpscope/mcpscope/internal/containment"
 	"github.com/mcpscope/mcpscope/internal/leaks"
 	"github.com/mcpscope/mcpscope/internal/programs"
+	"github.com/mcpscope/mcpscope/internal/selection"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
+	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/settings"
 	"github.com/mcpscope/mcpscope/internal/units"
 )
@@ -62,7 +63,7 @@ func Collect(installed Programs) Facts {
 }
 
 func readFindings(files *settings.FileSettings, configured clientconfig.Found) Findings {
-	leaks, _ := leaks.Count(group.CallingUser()) // doctor advises if there is one; sweep prints the error
+	leaks, _ := leaks.Count(visibleUsers()) // doctor advises if there is one; sweep prints the error
 	coverage := configured.Coverage()
 	return Findings{
 		Gateways:    gatewayLines(),
@@ -75,6 +76,9 @@ func readFindings(files *settings.FileSettings, configured clientconfig.Found) F
 		Unmatched:   UnmatchedSections(files),
 	}
 }
+
+// visibleUsers are those whose processes the calling user may examine.
+func visibleUsers() group.Users { return selection.Whose(os.Getuid() == 0) }
 
 // problemLines lists mistakes in mcpscope.toml in the format of editors: FILE:LINE: TEXT.
 func problemLines(problems []settings.FileProblem) (lines []string) {

@@ -119,7 +119,11 @@ func (d *Diagnosis) findingLines() []line {
 		lines = append(lines, line{"agent", a.text()}, remedyLine(a.Remedy))
 	}
 	if d.Leaks > 0 {
-		lines = append(lines, line{"leaks", cli.Counted(d.Leaks, "leaked server") + ": mcpscope sweep"})
+		command := "mcpscope sweep"
+		if d.UID == 0 {
+			command += " --all-users"
+		}
+		lines = append(lines, line{"leaks", cli.Counted(d.Leaks, "leaked server") + ": " + command})
 	}
 	return lines
 }

@@ -36,15 +36,15 @@ func (r Rules) haveListening() bool {
 func (r Rules) Server(argv []string) *Configured {
 	for i := range r.Configured {
 		c := &r.Configured[i]
-		if c.isStartedBy(argv) {
+		if c.IsStartedBy(argv) {
 			return c
 		}
 	}
 	return nil
 }
 
-// isStartedBy reports whether a command line starts the server, also with the interpreter of a script.
-func (c *Configured) isStartedBy(argv []string) bool {
+// IsStartedBy reports whether a command line starts the server, also with the interpreter of a script.
+func (c *Configured) IsStartedBy(argv []string) bool {
 	return c.hasCommand(argv) || c.hasCommand(withoutInterpreter(argv, len(c.Argv)))
 }
 

@@ -68,7 +68,7 @@ func (r recipe) number() uint64 {
 // the server.
 func (r Rules) serverName(made recipe, gateway string) string {
 	derived := name.Derive(made.argv)
-	entries := r.namedEntries(func(c *Configured) bool { return c.isStartedBy(made.argv) })
+	entries := r.namedEntries(func(c *Configured) bool { return c.IsStartedBy(made.argv) })
 	if len(entries) == 0 { // a client starts a program in a runner's cache by another command line
 		entries = r.namedEntries(func(c *Configured) bool { return name.Derive(c.Argv) == derived })
 	}

@@ -19,11 +19,12 @@ func Bare() (memory uint64) {
 	defer selection.Close(servers)
 	inside := grouped(servers)
 	// Not those of other projects: wrap does not read them, so a restart of their clients changes nothing.
-	rules, _ := configured(clientconfig.Everywhere()) // as far as they can be read
-	_ = proc.Each(func(pid int) bool {                // no process, without /proc
+	known := configured(clientconfig.Everywhere()) // as far as they can be read
+	_ = proc.Each(func(pid int) bool {             // no process, without /proc
 		status, err := proc.ReadStatus(pid)
 		isOwn := err == nil && status.UID[0] == os.Getuid() // servers of other users are not in the list
-		if isOwn && rules.Server(arguments(pid)) != nil && !slices.Contains(inside, pid) {
+		server, _ := known.find(arguments(pid), "")
+		if isOwn && server != nil && !slices.Contains(inside, pid) {
 			m := proc.ReadMemory(pid)
 			memory += m.Resident - m.Shared
 		}

@@ -38,8 +38,8 @@ func leave(t *testing.T, in, out *os.File, script string) (pid int) {
 	return cmd.Process.Pid
 }
 
-// A process whose stdout another process reads is no leak, nor one that no configuration names. Stop ends a
-// leak with its children, and not another process with the same stdin.
+// A process whose stdout another process reads is no leak, nor one that no configuration names, whatever it has
+// below it. Stop ends a leak with its children, and not another process with the same stdin.
 func TestStopSparesOthersOfItsStdin(t *testing.T) {
 	in, held := bed.Pipe(t)
 	lost, out := bed.Pipe(t)
@@ -54,20 +54,21 @@ func TestStopSparesOthersOfItsStdin(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l := &Leak{PID: leak, UID: os.Getuid(), Parent: os.Getpid(), start: st.StartTime}
-		if l.open() && l.identify(gw.Rules{Configured: []gw.Configured{{Name: "time", Argv: configured}}}) {
+		l := open(st, 0)
+		server := Server{Configured: gw.Configured{Name: "time", Argv: configured}}
+		if l != nil && l.isAbandoned() && l.judge(Configurations{Servers: []Server{server}}) && l.Doubt == "" {
 			return l
 		}
 		return nil
 	}
-	server := []string{"sleep", "1004"}
+	server := []string{"sh", "-c", script}
 	if l := examine(server...); l != nil {
 		t.Errorf("its stdout is open: %+v", l)
 		l.Close()
 	}
 	lost.Close()
-	if l := examine("sleep", "1005"); l != nil {
-		t.Errorf("no configuration names it: %+v", l)
+	if l := examine("sleep", "1004"); l != nil {
+		t.Errorf("a server is below it: %+v", l)
 		l.Close()
 	}
 	l := examine(server...)

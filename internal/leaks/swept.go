@@ -4,18 +4,23 @@ package leaks
 
 import (
 	"cmp"
-	"github.com/mcpscope/mcpscope/internal/server/group"
 
+	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/clientconfig"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/render"
 	"github.com/mcpscope/mcpscope/internal/selection"
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
+	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/sweep"
 )
 
-// leaked is the state of a server that runs outside any group after its client exited.
-const leaked fleet.State = "leak"
+const (
+	// leaked is the state of a server that runs outside any group after its client exited.
+	leaked fleet.State = "leak"
+	// unsure is the state of a process that may be one.
+	unsure fleet.State = "unsure"
+)
 
 // sweptVersion is the version of the JSON of sweep, in which fields are only ever added.
 const sweptVersion = 1
@@ -24,12 +29,14 @@ const sweptVersion = 1
 type Swept struct {
 	Version int `json:"version"`
 	render.Server
-	Stuck   string          `json:"stuck,omitempty"` // why it could not be stopped
-	Stopped *bool           `json:"stopped,omitempty"`
-	PID     int             `json:"pid,omitempty"`     // of a leak
-	Parent  *render.Process `json:"parent,omitempty"`  // of a leak
-	Program string          `json:"program,omitempty"` // of a leak; its arguments may be secrets
-	File    string          `json:"file,omitempty"`    // that configures a leak
+	Stuck     string          `json:"stuck,omitempty"` // why it could not be stopped
+	Stopped   *bool           `json:"stopped,omitempty"`
+	PID       int             `json:"pid,omitempty"`       // of a leak
+	Parent    *render.Process `json:"parent,omitempty"`    // of a leak
+	Command   string          `json:"command,omitempty"`   // of a leak, without secrets
+	Directory string          `json:"directory,omitempty"` // of a leak
+	File      string          `json:"file,omitempty"`      // that configures a leak
+	Doubt     string          `json:"doubt,omitempty"`     // why it is not stopped
 }
 
 // MeasureServers returns the servers of a choice of users by id. A sweep ends some of them, so it comes
@@ -61,14 +68,19 @@ func (l *Leak) Swept() Swept {
 		Figures:  render.Figures{Processes: len(l.processes())},
 	}
 	server.AddMembers(l.processes())
+	if l.Doubt != "" {
+		server.State = unsure
+	}
 	parent := &render.Process{PID: l.Parent}
 	parent.Name, _ = proc.Comm(l.Parent) // "", if it may not be read
 	return Swept{
-		Version: sweptVersion,
-		Server:  server,
-		PID:     l.PID,
-		Parent:  parent,
-		Program: clientconfig.WithoutArguments(l.Argv),
-		File:    l.File,
+		Version:   sweptVersion,
+		Server:    server,
+		PID:       l.PID,
+		Parent:    parent,
+		Command:   clientconfig.WithoutSecrets(l.Argv),
+		Directory: cli.OneLine(l.Dir),
+		File:      l.File,
+		Doubt:     l.Doubt,
 	}
 }

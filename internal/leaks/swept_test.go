@@ -37,11 +37,11 @@ func TestSweptOrphan(t *testing.T) {
 
 func TestSweptLeak(t *testing.T) {
 	parent := os.Getppid()
-	l := &Leak{PID: os.Getpid(), UID: 7, Parent: parent, Name: "time", File: "/c", Argv: []string{"uvx", "--key", "K"}}
+	l := &Leak{PID: os.Getpid(), UID: 7, Parent: parent, Name: "time", File: "/c", Argv: []string{"uvx", "--key", "K"}, Dir: "/d"}
 	v := l.Swept()
 	comm, _ := proc.Comm(parent) // "" is expected then, too
 	if v.State != leaked || v.PID != l.PID || v.UID != 7 || v.Processes != 1 || v.Parent.PID != parent || v.Parent.Name != comm ||
-		v.Program != "uvx" || v.File != "/c" || v.MemoryFrom != render.FromMembers || v.Stopped != nil {
+		v.Command != "uvx --key …" || v.Directory != "/d" || v.File != "/c" || v.MemoryFrom != render.FromMembers || v.Stopped != nil {
 		t.Errorf("%+v", v)
 	}
 }
@@ -72,12 +72,34 @@ func TestAdopts(t *testing.T) {
 	}
 }
 
-func TestCandidate(t *testing.T) {
-	l := candidate(os.Getpid(), 0)
-	if l == nil || l.PID != os.Getpid() || l.UID != os.Getuid() || l.Parent != os.Getppid() || l.start == 0 {
-		t.Errorf("%+v", l)
+func TestOpen(t *testing.T) {
+	st, err := proc.ReadStat(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
 	}
-	if l := candidate(1<<30, 0); l != nil {
+	l := open(st, 0)
+	if l == nil || l.PID != os.Getpid() || l.UID != os.Getuid() || l.Parent != os.Getppid() || !l.isSame() {
+		t.Fatalf("%+v", l)
+	}
+	l.Close()
+	if l := open(proc.Stat{PID: 1 << 30}, 0); l != nil {
 		t.Errorf("of no process: %+v", l)
+	}
+}
+
+// A leak that is none for sure is not stopped.
+func TestDoubtfulIsNotStopped(t *testing.T) {
+	st, err := proc.ReadStat(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := open(st, 0)
+	defer l.Close()
+	l.Doubt = "it is ours"
+	if err := l.Stop(0); err == nil || err.Error() != l.Doubt {
+		t.Error(err)
+	}
+	if v := l.Swept(); v.State != unsure || v.Doubt != l.Doubt {
+		t.Errorf("%+v", v)
 	}
 }

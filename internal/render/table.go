@@ -20,6 +20,9 @@ const (
 // WriteTable prints a table, whose first row has the heads. A terminal gets clipped lines.
 func WriteTable(out io.Writer, rows [][]string) { writeLines(out, layout(rows, cli.WidthOf(out))) }
 
+// WriteWholeTable is WriteTable for what a person decides by: nothing is clipped.
+func WriteWholeTable(out io.Writer, rows [][]string) { writeLines(out, layout(rows, 0)) }
+
 // writeLines makes one Write of all lines, which may be thousands. Without lines it writes nothing.
 func writeLines(out io.Writer, lines []string) {
 	fmt.Fprint(out, strings.Join(append(lines, ""), "\n"))

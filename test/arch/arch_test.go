@@ -78,7 +78,7 @@ var rules = map[string]rule{
 	"internal/schema":                  {[]string{"internal/settings"}, "the table of settings, as editors read it"},
 	"internal/units":                   {[]string{"internal/flags", room + "group", room + "names", "internal/advice", "internal/programs", "internal/atomicfile", "internal/cli", "internal/containment", "internal/remedy", "internal/settings", "internal/kernel/systemd", room + "protocol"}, "files for systemd, and what it says of a service"},
 	"internal/containment":             {[]string{room + "group", room + "names", "freeze", "internal/programs", "internal/name", room + "fleet", "internal/cli", "internal/gateway", "internal/gateway/early", "internal/kernel/proc", room + "protocol"}, "it looks at processes beside gateways, and asks no manager"},
-	"internal/leaks":                   {[]string{room + "group", "freeze", "internal/clientconfig", "internal/gateway", "internal/kernel/linux", "internal/name", "internal/kernel/proc", "internal/selection", "internal/render", room + "client", room + "fleet", room + "sweep"}, "processes that clients have left, outside any group"},
+	"internal/leaks":                   {[]string{room + "group", "freeze", "internal/cli", "internal/clientconfig", "internal/clientconfig/wrapping", "internal/gateway", "internal/programs", "internal/settings", "internal/kernel/linux", "internal/name", "internal/kernel/proc", "internal/selection", "internal/render", room + "client", room + "fleet", room + "sweep"}, "processes that clients have left, outside any group"},
 	"internal/clientconfig/splice":     {nil, "bytes in, bytes out: it knows values and where they are, and not what they are for"},
 	"internal/clientconfig/wrapping":   {[]string{"internal/name", "internal/clientconfig/splice"}, "what a wrapped server looks like, in any file; it does no I/O"},
 	"internal/clientconfig/known":      {[]string{"internal/similar", "internal/clientconfig/splice", "internal/clientconfig/wrapping"}, "where clients have their files; it never looks into one"},
@@ -150,7 +150,7 @@ var helpers = map[string]rule{
 }
 
 // people are packages that only the tool links, and that may run programs: no server is beside them.
-var people = []string{tool, "internal/clientconfig", "internal/detach", "internal/doctor", "internal/logs", "internal/metrics", "internal/removal", "internal/units"}
+var people = []string{tool, "internal/clientconfig", "internal/detach", "internal/doctor", "internal/leaks", "internal/logs", "internal/metrics", "internal/removal", "internal/units"}
 
 // forbidden are packages of the standard library that no library of ours may import.
 var forbidden = map[string]string{
