@@ -101,15 +101,16 @@ func showConfig(operands []string, json bool, stdio cli.Stdio) int {
 		effective = append(effective, files.OfServers()...)
 	}
 	view := configView{Version: 1}
+	search := clientconfig.NewSearch()
 	for _, e := range effective {
 		view.Settings = append(view.Settings, viewOfSetting(&e))
 	}
 	if name == "" {
 		view.Settings = append(view.Settings, viewsOfClients(files.Clients)...)
 	} else {
-		view.Settings = append(view.Settings, viewsInClientFiles(name)...)
+		view.Settings = append(view.Settings, viewsInClientFiles(name, search)...)
 	}
-	view.Notes = doctor.UnmatchedSections(files)
+	view.Notes = doctor.UnmatchedSections(files, search)
 	for _, p := range files.Problems {
 		problems = append(problems, p)
 	}
@@ -175,8 +176,8 @@ func viewOfSetting(e *settings.Effective) settingView {
 }
 
 // viewsInClientFiles have the flags and variables in clients' files, which come before all other settings.
-func viewsInClientFiles(server string) (views []settingView) {
-	found, _ := clientconfig.Everywhere() // no file, without a directory to look in
+func viewsInClientFiles(server string, search *clientconfig.Search) (views []settingView) {
+	found, _ := search.Everywhere() // no file, without a directory to look in
 	for _, s := range found.SettingsOf(server) {
 		views = append(views, settingView{
 			Key: s.Flag + s.Variable, Value: s.Value, Source: "client", File: s.File, Line: s.Line,

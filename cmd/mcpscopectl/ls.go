@@ -112,14 +112,12 @@ func (f *lsFlags) note(servers []*fleet.Listed, stdio cli.Stdio) {
 // notePerson prints what takes a while to find. Scripts do not wait for it: they have mcpscope wrap --check
 // and mcpscope sweep.
 func (f *lsFlags) notePerson(isEmpty bool, stdio cli.Stdio) {
-	lines := uncovered()
-	if isEmpty && !f.servers.IsNarrow() { // the servers that a person expects in the list may be bare
-		lines = clientconfig.FindCoverage().Lines(containment.ClientsInside())
-	}
-	for _, line := range slices.Concat(mistakesInSettings(), lines) {
+	search := clientconfig.NewSearch()
+	isMissed := isEmpty && !f.servers.IsNarrow() // the servers that a person expects in the list may be bare
+	for _, line := range slices.Concat(mistakesInSettings(), uncovered(search, isMissed)) {
 		stdio.Note(line)
 	}
-	left, _ := leaks.Count(f.servers.Users()) // sweep prints the error
+	left, _ := leaks.CountBy(f.servers.Users(), search) // sweep prints the error
 	if left > 0 {
 		servers := cli.Counted(left, "server")
 		line := f.servers.OnlyUsers().CommandLine("sweep", "--dry-run")
@@ -141,11 +139,13 @@ func mistakesInSettings() []string {
 	return []string{line}
 }
 
-// uncovered returns lines about configured servers that run without mcpscope, where others are wrapped.
-func uncovered() []string {
-	coverage := clientconfig.FindCoverage()
+// uncovered returns lines about configured servers that run without mcpscope, where others are wrapped or in
+// any case.
+func uncovered(search *clientconfig.Search, inAnyCase bool) []string {
+	found, _ := search.Everywhere() // no file, without a directory to look in
+	coverage := found.Coverage()
 	someAreWrapped := coverage.Wrapped+len(coverage.Broken) > 0
-	if !someAreWrapped {
+	if !someAreWrapped && !inAnyCase {
 		return nil
 	}
 	return coverage.Lines(containment.ClientsInside())

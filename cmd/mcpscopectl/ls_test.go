@@ -12,6 +12,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/render"
+	"github.com/mcpscope/mcpscope/test/opened"
 	"github.com/mcpscope/mcpscope/test/unprivileged"
 )
 
@@ -107,6 +108,25 @@ func TestOtherUsersNeedRoot(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The notes for a person come from one reading of a client's file, which can have many megabytes.
+func TestNotesOfLsReadEachFileOnce(t *testing.T) {
+	u := newUser(t)
+	u.write(u.config, `{"mcpServers": {"time": {"command": "uvx"}}}`)
+	var f lsFlags
+	count := opened.Times(t, u.config, func() {
+		got := printed(func(stdio cli.Stdio) int {
+			f.notePerson(true, stdio)
+			return cli.ExitOK
+		})
+		if !strings.Contains(got.err, "1 server is configured without mcpscope: time (cursor)") {
+			t.Errorf("%+v", got)
+		}
+	})
+	if count != 1 {
+		t.Errorf("read %d times", count)
+	}
 }
 
 // A server starts without the settings of a file with a mistake, so a person who lists servers reads it.

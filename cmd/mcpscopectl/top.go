@@ -7,12 +7,12 @@ package main
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/clientconfig"
 	"github.com/mcpscope/mcpscope/internal/render"
 	"github.com/mcpscope/mcpscope/internal/render/top"
 	"github.com/mcpscope/mcpscope/internal/selection"
@@ -58,9 +58,10 @@ func openScreen(f *selection.Selection, stdio cli.Stdio) int {
 }
 
 func showServers(f *selection.Selection) error {
+	notes := append(mistakesInSettings(), uncovered(clientconfig.NewSearch(), false)...)
 	screen, err := top.New(top.Options{
 		Servers: f,
-		Note:    strings.Join(slices.Concat(mistakesInSettings(), uncovered()), "; "),
+		Note:    strings.Join(notes, "; "),
 		Stop:    func(s *fleet.Listed) error { return stopServer(s, fleet.AsConfigured()) },
 	})
 	if err != nil {

@@ -47,7 +47,7 @@ type Found struct {
 	Backups []error
 	// Directories has an error for each directory of a client that could not be searched.
 	Directories []error
-	// Searched are the directories of [InAllProjects]: the home, the working directory, and projects.
+	// Searched are the directories of [Search.InAllProjects]: the home, the working directory, and projects.
 	Searched []string
 	// Lists are gaps of InAllProjects: lists that could not be read, and projects above the bound.
 	Lists []error
@@ -58,7 +58,7 @@ type Found struct {
 // Find returns the files for the arguments or, without arguments, those of all clients.
 func Find(args []string) (Found, error) {
 	if len(args) == 0 {
-		return Everywhere()
+		return everywhere()
 	}
 	f, err := newFinder()
 	if err != nil {
@@ -101,9 +101,8 @@ func wrappedOf(f known.Finder, backed []string, client string) []known.File {
 	return wrapped
 }
 
-// Everywhere are the files of every client that are found here, and all others that have a wrapped server:
-// the backups name them.
-func Everywhere() (Found, error) {
+// everywhere is that of a Search.
+func everywhere() (Found, error) {
 	f, err := newFinder()
 	if err != nil {
 		return Found{}, err

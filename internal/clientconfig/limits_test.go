@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-
 )
 
 // The limits of wrapped servers are in their flags and variables, with the line of the command.
@@ -20,7 +19,7 @@ func TestLimits(t *testing.T) {
   "none": {"command": %[1]q, "args": ["run", "--", "y"]},
   "broken": {"command": %[1]q, "args": ["run", "--memory-mx", "1G", "--", "y"]}
 }}`, h.program))
-	found, err := Everywhere()
+	found, err := NewSearch().Everywhere()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,12 +33,6 @@ type StuckServer struct {
 	Remedy string // the command that makes its file writable, or ""
 }
 
-// FindCoverage reads the configurations of the calling user.
-func FindCoverage() Coverage {
-	found, _ := Everywhere() // no file, without a directory to look in
-	return found.Coverage()
-}
-
 // Coverage counts the servers of the files that were found.
 func (f Found) Coverage() Coverage {
 	for _, c := range f.Files {

@@ -94,7 +94,7 @@ func TestUnreadLines(t *testing.T) {
 	h := newHome(t)
 	h.write(".cursor/mcp.json", "{\n  \"s3cret\": {\n")
 	h.write(".codex/config.toml", "[mcp_servers.clock]\ncommand = 'uvx'\n")
-	found, err := Everywhere()
+	found, err := NewSearch().Everywhere()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,9 +111,19 @@ func TestFindCoverage(t *testing.T) {
 	h.write(".cursor/mcp.json", oneServer)
 	h.wrap("cursor")
 	h.write(".codex/config.toml", "[mcp_servers.clock]\ncommand = 'uvx'\n")
-	got := FindCoverage()
+	got := everywhereOf(t).Coverage()
 	want := "[{clock (codex) codex}]"
 	if got.Wrapped != 1 || fmt.Sprint(got.Bare) != want || len(got.Broken) > 0 {
 		t.Errorf("%+v, want 1 wrapped server and %s", got, want)
 	}
+}
+
+// everywhereOf searches as a command does.
+func everywhereOf(t *testing.T) Found {
+	t.Helper()
+	found, err := NewSearch().Everywhere()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
 }

@@ -21,13 +21,10 @@ import (
 // mostProjects bounds a search: each project takes some dozens of system calls.
 const mostProjects = 200
 
-// InAllProjects are the files of [Everywhere] and, from any directory, those of the user in the projects that
-// clients list. It is for a search of processes: a person who wraps means the project that they are in.
-func InAllProjects() (Found, error) {
-	found, err := Everywhere()
-	if err != nil {
-		return Found{}, err
-	}
+// withProjects adds the files in the projects that clients list.
+func (f Found) withProjects() (Found, error) {
+	found := f
+	found.Files = slices.Clone(f.Files)
 	finder, err := newFinder()
 	if err != nil {
 		return Found{}, err
@@ -73,7 +70,7 @@ func (f *Found) listProjects(finder known.Finder) []string {
 	mounts, _ := proc.Mounts(0)            // without them no project is left out
 	ofHome := mountOf(mounts, finder.Home) // which is read in any case
 	for _, list := range finder.ProjectLists() {
-		dirs, err := readProjects(list)
+		dirs, err := f.readProjects(list)
 		if err != nil && !isAbsent(err) && !f.isUnread(list.Path) {
 			f.Lists = append(f.Lists, fmt.Errorf("read %s: %w", list.Path, err))
 		}
@@ -110,12 +107,8 @@ func (f *Found) isUnread(path string) bool {
 }
 
 // readProjects returns the directories in a list, clean and absolute.
-func readProjects(list known.ProjectList) ([]string, error) {
-	content, err := configfile.Read(list.Path)
-	if err != nil {
-		return nil, err
-	}
-	document, err := splice.Parse(list.Format, content.Data)
+func (f *Found) readProjects(list known.ProjectList) ([]string, error) {
+	document, err := f.documentOf(list)
 	if err != nil {
 		return nil, err
 	}
@@ -141,6 +134,20 @@ func readProjects(list known.ProjectList) ([]string, error) {
 		add(localPath(node.Text))
 	}
 	return dirs, nil
+}
+
+// documentOf returns the file with a list, which can be one that has servers, too: that was read.
+func (f *Found) documentOf(list known.ProjectList) (*splice.Document, error) {
+	for _, c := range f.Files {
+		if c.Path == list.Path && c.Format == list.Format {
+			return c.document, c.Err
+		}
+	}
+	content, err := configfile.Read(list.Path)
+	if err != nil {
+		return nil, err
+	}
+	return splice.Parse(list.Format, content.Data)
 }
 
 // isDistrusted reports whether the client reads no configuration of a project: its user has distrusted it.

@@ -14,7 +14,7 @@ import (
 // inAllProjects returns the files below the home, in the directories of all projects.
 func (h *testHome) inAllProjects() Found {
 	h.Helper()
-	found, err := InAllProjects()
+	found, err := NewSearch().InAllProjects()
 	if err != nil {
 		h.Fatal(err)
 	}

@@ -47,12 +47,13 @@ type Findings struct {
 // Collect reads the facts. The findings come first, because a trial is a server that they would count.
 func Collect(installed Programs) Facts {
 	files := settings.ReadFiles()
-	configured, _ := clientconfig.Everywhere() // no file, without a directory to look in
+	search := clientconfig.NewSearch()
+	configured, _ := search.Everywhere() // no file, without a directory to look in
 	f := Facts{
 		Mcpscope: programs.Version(),
 		UID:      os.Getuid(),
 		Host:     readHost(),
-		Findings: readFindings(files, configured),
+		Findings: readFindings(files, search),
 		Limits:   append(files.Limits(), configured.Limits()...),
 		WithCgo:  builtWithCgo(installed.runner),
 	}
@@ -62,8 +63,10 @@ func Collect(installed Programs) Facts {
 	return f
 }
 
-func readFindings(files *settings.FileSettings, configured clientconfig.Found) Findings {
-	leaks, _ := leaks.Count(visibleUsers()) // doctor advises if there is one; sweep prints the error
+func readFindings(files *settings.FileSettings, search *clientconfig.Search) Findings {
+	configured, _ := search.Everywhere() // as in Collect
+	// doctor advises if there is a leak; sweep prints the error
+	leaks, _ := leaks.CountBy(visibleUsers(), search)
 	coverage := configured.Coverage()
 	return Findings{
 		Gateways:    gatewayLines(),
@@ -73,7 +76,7 @@ func readFindings(files *settings.FileSettings, configured clientconfig.Found) F
 		Agents:      agentsOutside(),
 		Leaks:       leaks,
 		Settings:    problemLines(files.Problems),
-		Unmatched:   UnmatchedSections(files),
+		Unmatched:   UnmatchedSections(files, search),
 	}
 }
 

@@ -12,12 +12,12 @@ import (
 
 // UnmatchedSections returns a line for each table [server."NAME"] in settings files that is for no server
 // of this user: its name can be mistyped.
-func UnmatchedSections(files *settings.FileSettings) (lines []string) {
+func UnmatchedSections(files *settings.FileSettings, search *clientconfig.Search) (lines []string) {
 	sections := files.Sections()
 	if len(sections) == 0 {
 		return nil // without a search
 	}
-	names := serverNames()
+	names := serverNames(search)
 	for _, section := range sections {
 		line := section.Unmatched(names)
 		if line != "" {
@@ -29,8 +29,8 @@ func UnmatchedSections(files *settings.FileSettings) (lines []string) {
 
 // serverNames returns the names of configured and of running servers, and of agents: mcpscope run may be
 // in front of an agent at any time.
-func serverNames() []string {
-	configured, _ := clientconfig.InAllProjects() // no file, without a directory to look in
+func serverNames(search *clientconfig.Search) []string {
+	configured, _ := search.InAllProjects() // no file, without a directory to look in
 	names := configured.RunNames()
 	servers, _ := fleet.ListOwn() // no server, where groups cannot be listed
 	defer selection.Close(servers)

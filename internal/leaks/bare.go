@@ -19,8 +19,8 @@ func Bare() (memory uint64) {
 	defer selection.Close(servers)
 	inside := grouped(servers)
 	// Not those of other projects: wrap does not read them, so a restart of their clients changes nothing.
-	known := configured(clientconfig.Everywhere()) // as far as they can be read
-	_ = proc.Each(func(pid int) bool {             // no process, without /proc
+	known := configured(clientconfig.NewSearch().Everywhere()) // as far as they can be read
+	_ = proc.Each(func(pid int) bool {                         // no process, without /proc
 		status, err := proc.ReadStatus(pid)
 		isOwn := err == nil && status.UID[0] == os.Getuid() // servers of other users are not in the list
 		server, _ := known.find(arguments(pid), "")

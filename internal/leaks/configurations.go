@@ -49,8 +49,10 @@ const ConfigurationsCommand = "configurations"
 
 // ReadOwn reads what the calling user has configured, in any project: a person who looks for leaks is seldom
 // in the one that has left them.
-func ReadOwn() Configurations {
-	known, err := clientconfig.InAllProjects()
+func ReadOwn() Configurations { return readOwn(clientconfig.NewSearch()) }
+
+func readOwn(search *clientconfig.Search) Configurations {
+	known, err := search.InAllProjects()
 	read := configured(known, err)
 	for _, err := range known.Lists {
 		read.Unread = append(read.Unread, cli.ErrorLine(err))
@@ -138,14 +140,14 @@ const (
 
 // readConfigurations reads those of the users who have the processes, by uid: each with the rights of that
 // user.
-func readConfigurations(of []*Leak) map[int]Configurations {
+func readConfigurations(of []*Leak, search *clientconfig.Search) map[int]Configurations {
 	known := map[int]Configurations{}
 	others := map[int]bool{}
 	for _, l := range of {
 		if l.UID != os.Getuid() {
 			others[l.UID] = true
 		} else if _, isRead := known[l.UID]; !isRead {
-			known[l.UID] = ReadOwn()
+			known[l.UID] = readOwn(search)
 		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), othersWithin)

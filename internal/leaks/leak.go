@@ -17,8 +17,9 @@
 //	                   mean the same in every directory
 //	listening sockets  none                                     unsure
 //
-// Each is about the process itself. A server below it, or above it, proves nothing: an agent, too, has servers
-// below it. What is unsure is listed for a person, and never stopped. With a leak go the processes below it.
+// Each is about the process itself. A server below it, or above it, proves nothing: an agent, too, has
+// servers below it. What is unsure is listed for a person, and never stopped. With a leak go the processes
+// below it.
 package leaks
 
 import (
@@ -31,6 +32,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/freeze"
+	"github.com/mcpscope/mcpscope/internal/clientconfig"
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/selection"
@@ -80,6 +82,10 @@ func closeAll(leaks []*Leak) {
 
 // Find finds leaks that started longer ago than olderThan. With an error there are no leaks to close.
 func Find(users group.Users, olderThan time.Duration) (List, error) {
+	return find(users, olderThan, clientconfig.NewSearch())
+}
+
+func find(users group.Users, olderThan time.Duration, search *clientconfig.Search) (List, error) {
 	if err := users.CheckVisible(); err != nil {
 		return List{}, err
 	}
@@ -96,7 +102,7 @@ func Find(users group.Users, olderThan time.Duration) (List, error) {
 	}
 	inside := grouped(servers)
 	var list List
-	known := readConfigurations(abandoned)
+	known := readConfigurations(abandoned, search)
 	for _, c := range known {
 		list.Unread = append(list.Unread, c.Unread...)
 		list.Searched = append(list.Searched, c.Searched...)
@@ -118,8 +124,11 @@ func Find(users group.Users, olderThan time.Duration) (List, error) {
 }
 
 // Count returns the number of leaks of these users, as Find finds them at LeastAge.
-func Count(users group.Users) (int, error) {
-	leaks, err := Find(users, LeastAge)
+func Count(users group.Users) (int, error) { return CountBy(users, clientconfig.NewSearch()) }
+
+// CountBy is Count for a command that reads configurations for other reasons, too.
+func CountBy(users group.Users, search *clientconfig.Search) (int, error) {
+	leaks, err := find(users, LeastAge, search)
 	if err != nil {
 		return 0, err
 	}

@@ -22,7 +22,7 @@ const unwrapAll = "mcpscope unwrap"
 
 // addOwn searches the files of the calling user.
 func (s *search) addOwn() error {
-	found, err := clientconfig.Everywhere()
+	found, err := clientconfig.NewSearch().Everywhere()
 	if err != nil {
 		return err
 	}
