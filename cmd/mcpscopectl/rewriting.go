@@ -309,24 +309,24 @@ func (r *rewriting) pastOf(before, after *wrapping.Server) string {
 	return "changed"
 }
 
-// cleanUp removes the backups that equal their files, and prints the path of each other one: it can contain
-// keys.
+// cleanUp removes the backups that have nothing that their files do not have, and prints the path of each
+// other one: it can contain keys.
 func (r *rewriting) cleanUp(left []clientconfig.Left) {
 	for _, l := range left {
-		removed, err := l.RemoveIfEqual()
+		removed, err := l.RemoveIfSpent()
 		path := l.File.Where()
 		backup := cli.OneLine(cli.Word(l.Backup)) // in a command
 		switch {
 		case err != nil:
 			noteStays(r.stdio, err)
 		case removed:
-			fmt.Fprintf(r.stdio.Out, "%s: removed its backup, which is the same text\n", path)
+			fmt.Fprintf(r.stdio.Out, "%s: removed its backup, which has the same servers\n", path)
 		case l.Removed:
 			const text = "%s: it was removed, and its backup, which may contain keys, is there: rm %s\n"
 			fmt.Fprintf(r.stdio.Out, text, path, backup)
 		default:
 			const text = "%s: nothing in it is wrapped, " +
-				"and its backup, which may contain keys, is another text: rm %s\n"
+				"and its backup, which may contain keys, has other servers or comments: rm %s\n"
 			fmt.Fprintf(r.stdio.Out, text, path, backup)
 		}
 	}

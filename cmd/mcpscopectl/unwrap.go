@@ -24,10 +24,10 @@ Shows the changes, and asks before writing. The diff of --dry-run has … in pla
 of all values but commands, and of comments, so it contains no keys.
 
 A file that you did not edit after 'mcpscope wrap' is restored byte for byte. So
-is the rest of a file that you edited in one place. The backup is removed. In a
-file that you edited in several places, only the commands change, and the backup
-is kept, with its keys: its path is printed. A backup that equals its file is
-removed. Restart running clients to use the change.
+is the rest of a file that you edited in one place. In a file with edits in
+several places, only the commands change. The backup is removed, unless it has a
+server or a comment that the file doesn't have: then its path is printed, since
+it may contain keys. Restart running clients to use the change.
 
 The exit status is 1 if a server stays wrapped, or if a file cannot be read that
 is named or that mcpscope has wrapped. For any other file that cannot be read,

@@ -40,13 +40,27 @@ func TestUnwrapReportsTheBackupThatItKeeps(t *testing.T) {
 	u.wants(0, []string{"(kept its backup, which may contain keys, because the file has changed since: rm " + u.backup() + ")"}, "unwrap", "--yes")
 	u.wantsFile(edited(cursor))
 	u.wantsBackup(true)
-	u.wants(0, []string{u.config + ": nothing in it is wrapped, and its backup, which may contain keys, is another text: rm " + u.backup()}, "unwrap", "--yes")
+	u.wants(0, []string{u.config + ": nothing in it is wrapped, and its backup, which may contain keys, has other servers or comments: rm " + u.backup()}, "unwrap", "--yes")
 	u.wantsBackup(true)
 	if err := os.Remove(u.config); err != nil {
 		t.Fatal(err)
 	}
 	u.wants(0, []string{u.config + ": it was removed, and its backup, which may contain keys, is there: rm " + u.backup()}, "unwrap", "--yes")
 	u.wantsBackup(true)
+}
+
+// Claude Code writes its file anew at each start. That is no reason to keep a copy of all keys.
+func TestUnwrapAfterTheClientHasWrittenItsFileAnew(t *testing.T) {
+	u := newUser(t)
+	u.wants(0, nil, "wrap", "--program", u.program, "--yes")
+	anew := func(text string) string { return "{\n\"numStartups\": 4,\n" + strings.TrimSuffix(text[1:], "}") + ",\n\"tips\": {}\n}\n" }
+	u.write(u.config, anew(wrapped(u.program, "")))
+	u.wants(0, []string{"Unwrapped 1 server in " + u.config + ". Restart"}, "unwrap", "--yes")
+	u.wantsFile(anew(cursor))
+	u.wantsBackup(false)
+	if got := say("unwrap", "--yes"); strings.Contains(got.out, "backup") {
+		t.Errorf("%+v", got)
+	}
 }
 
 // A path with a blank is one word in a command that a person can paste, and in the changes.

@@ -59,9 +59,12 @@ type Left struct {
 	Removed bool   // there is no file
 }
 
-// RemoveIfEqual removes a backup that equals its file. Any other backup can have work of a person.
-func (l Left) RemoveIfEqual() (removed bool, err *BackupStaysError) {
-	if l.Removed || !bytes.Equal(l.File.backup, l.File.content.Data) {
+// RemoveIfSpent removes a backup that equals its file, or is only older. Any other backup can have work of a
+// person.
+func (l Left) RemoveIfSpent() (removed bool, err *BackupStaysError) {
+	c := l.File
+	isSpent := bytes.Equal(c.backup, c.content.Data) || c.reader.IsSpent(c.Format, c.backup, c.content.Data)
+	if l.Removed || !isSpent {
 		return false, nil
 	}
 	stays := userBackups().Remove(l.File.content)

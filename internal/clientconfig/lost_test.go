@@ -15,14 +15,17 @@ import (
 	"github.com/mcpscope/mcpscope/internal/clientconfig/splice"
 )
 
-// A backup that equals its file is removed. One with another text, or without a file, is not.
-func TestRemoveIfEqual(t *testing.T) {
+// A backup that equals its file is removed, and so is one that has the same servers: its client writes the rest
+// anew. One with another server, with a comment, or without a file is not.
+func TestRemoveIfSpent(t *testing.T) {
 	for _, c := range []struct {
 		what    string
 		after   func(h *testHome) // what a person does after the wrap
 		removed bool
 	}{
 		{"restored", func(h *testHome) { h.write(".cursor/mcp.json", oneServer) }, true},
+		{"written anew", func(h *testHome) { h.write(".cursor/mcp.json", `{"theirs": 1, `+"\n"+oneServer[1:]) }, true},
+		{"a comment", func(h *testHome) { h.write(".cursor/mcp.json", "// mine\n"+oneServer) }, false},
 		{"another text", func(h *testHome) { h.write(".cursor/mcp.json", twiceEdited(oneServer)) }, false},
 		{"no file", func(h *testHome) { h.remove(".cursor/mcp.json") }, false},
 	} {
@@ -38,7 +41,7 @@ func TestRemoveIfEqual(t *testing.T) {
 			if len(left) != 1 || left[0].Backup != backup {
 				t.Fatalf("left: %+v", left)
 			}
-			removed, err := left[0].RemoveIfEqual()
+			removed, err := left[0].RemoveIfSpent()
 			_, errStat := os.Stat(backup)
 			if err != nil || removed != c.removed || (errStat != nil) != c.removed {
 				t.Errorf("removed %v, want %v: %v, %v", removed, c.removed, err, errStat)

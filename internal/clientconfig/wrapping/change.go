@@ -4,9 +4,12 @@ package wrapping
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/mcpscope/mcpscope/internal/clientconfig/splice"
 )
@@ -71,7 +74,13 @@ func (r Reader) Unwrap(d *splice.Document, backup []byte, wanted func(string) bo
 		c.Backup = c.Data
 	}
 	old := r.origin(d, backup)
-	if old == nil || c.Count() == 0 {
+	if c.Count() == 0 {
+		return c
+	}
+	if old == nil {
+		if r.IsSpent(d.Format, backup, c.Data) {
+			c.Backup = c.Data
+		}
 		return c
 	}
 	restored := r.wrap(old, func(i int, _ *Server) []string {
@@ -96,6 +105,34 @@ func (r Reader) Unwrap(d *splice.Document, backup []byte, wanted func(string) bo
 		c.Backup = c.Data
 	}
 	return c
+}
+
+// IsSpent reports whether a backup has nothing any more that a person could miss in the text now, which a
+// client writes anew again and again: in both each server has the same command and variables, without
+// mcpscope, and neither has comments, which a client may have dropped. All else in the backup is only older.
+func (r Reader) IsSpent(format splice.Format, backup, now []byte) bool {
+	if format != splice.JSON || !json.Valid(backup) || !json.Valid(now) {
+		return false
+	}
+	before, err := splice.Parse(format, backup)
+	if err != nil {
+		return false
+	}
+	after, err := splice.Parse(format, now)
+	if err != nil {
+		return false
+	}
+	servers := r.Servers(after)
+	return !AnyWrapped(servers) && slices.EqualFunc(byName(r.Servers(before)), byName(servers), isSameServer)
+}
+
+func byName(servers []Server) []Server {
+	slices.SortStableFunc(servers, func(a, b Server) int { return strings.Compare(a.Name, b.Name) })
+	return servers
+}
+
+func isSameServer(a, b Server) bool {
+	return a.Name == b.Name && slices.Equal(a.Argv, b.Argv) && maps.Equal(a.Env, b.Env)
 }
 
 // unwrapAll takes the prefix of the wrapped servers away that are meant.

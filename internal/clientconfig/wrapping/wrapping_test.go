@@ -304,18 +304,38 @@ func oneBackup(t *testing.T, runner wrapping.Runner, prefix ...string) {
 	}
 }
 
-// A file that was changed since keeps the change: the prefix alone goes, and the backup stays, after another
-// wrap too.
+// A file that was changed since keeps the change: the prefix alone goes. The backup stays after another wrap, and
+// after an unwrap if it has what a person could miss.
 func TestUnwrapKeepsWhatWasChangedSince(t *testing.T) {
 	const bare = `{"mcpServers": {"a": {"command": "x"}}}`
-	there := everywhere.Wrap(parse(t, splice.JSON, bare), nil, plain, all)
-	changed := strings.Replace(string(there.Data), "{", `{"theirs": 1, `, 1) + "\n" // in two places
-	if again := everywhere.Wrap(parse(t, splice.JSON, changed), there.Backup, plain, all); string(again.Backup) != bare {
-		t.Errorf("after another wrap the backup is %s", again.Backup)
-	}
-	back := everywhere.Unwrap(parse(t, splice.JSON, changed), there.Backup, all)
-	if want := `{"theirs": 1, "mcpServers": {"a": {"command": "x", "args": []}}}` + "\n"; string(back.Data) != want || string(back.Backup) != bare {
-		t.Errorf("%s\nwant\n%s\nwith the backup %s", back.Data, want, back.Backup)
+	for _, c := range []struct {
+		what, before, from, to string
+		keeps                  bool
+	}{
+		{"written anew", bare, "{", `{"theirs": 1, `, false},
+		{"another command", bare, `"x"`, `"z"`, true},
+		{"another variable", bare, `"command"`, `"env": {"K": "v"}, "command"`, true},
+		{"another server", bare, `"a": {`, `"b": {"command": "y"}, "a": {`, true},
+		{"a comment that is lost", "{ // mine\n" + bare[1:], "// mine", "", true},
+		{"a comment that is new", bare, "{", "{ // mine\n", true},
+	} {
+		there := everywhere.Wrap(parse(t, splice.JSON, c.before), nil, plain, all)
+		changed := "\n" + strings.Replace(string(there.Data), c.from, c.to, 1) + "\n" // in several places
+		again := everywhere.Wrap(parse(t, splice.JSON, changed), there.Backup, plain, all)
+		if string(again.Backup) != c.before {
+			t.Errorf("%s: after another wrap the backup is %s", c.what, again.Backup)
+		}
+		back := everywhere.Unwrap(parse(t, splice.JSON, changed), there.Backup, all)
+		if wrapping.AnyWrapped(back.After) || !strings.Contains(string(back.Data), c.to) {
+			t.Errorf("%s: %s", c.what, back.Data)
+		}
+		backup := string(back.Data) // none is left
+		if c.keeps {
+			backup = c.before
+		}
+		if string(back.Backup) != backup {
+			t.Errorf("%s: %s\nwith the backup %s", c.what, back.Data, back.Backup)
+		}
 	}
 }
 
