@@ -8,7 +8,7 @@ UNIT = $$($(GO) list ./... | grep -v -e /test/ -e /tools/ -e /internal/server/gu
 # the guard is a process without the Go runtime, and so without the race detector's
 RAW := ./internal/server/guard
 # the promises from outside, in worlds of their own, the longest first: of these test/escape/core.txt lists the core
-WORLDS := ./test/systemd ./test/week ./test/e2e ./test/gateway ./test/journal ./test/script ./test/kills ./test/documents
+WORLDS := ./test/systemd ./test/week ./test/e2e ./test/gateway ./test/journal ./test/selection ./test/script ./test/kills ./test/documents
 SLICED := $(WORLDS) ./test/gateway/systemd ./test/limits ./test/fault
 # a test of these takes a machine, an hour, or packages of registries
 LONG := ./test/gateway/systemd ./test/limits ./test/fault ./test/soak ./test/install ./test/prometheus ./test/shells
