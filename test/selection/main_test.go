@@ -15,6 +15,7 @@ import (
 var mcpscope = host.Shared + "/mcpscope"
 
 func TestMain(m *testing.M) {
+	escape.Choose(m, "selection")
 	build := func(dir string) error { return escape.Build(dir, nil) }
 	host.Main(m, host.Options{Users: true, Build: build, Setups: []bed.Setup{host.JournalOnDisk}})
 }

@@ -58,7 +58,6 @@ func newWorld(t *testing.T) *world {
 		os.Chmod(dir, 0o755),
 		os.Mkdir(w.shop, 0o755),
 		escape.WriteProgram(w.client, "#!/bin/sh\n\"$@\"\nexit $?\n"), // it stays the parent
-		os.WriteFile(w.notes(), nil, 0o644),
 	} {
 		if err != nil {
 			t.Fatal(err)
@@ -205,12 +204,10 @@ func (w *world) startAndEnd(k *target) {
 	w.end(k)
 }
 
-func (w *world) notes() string { return filepath.Join(w.shop, "notes") }
-
 // configureLeak puts the server into a configuration of root.
 func (w *world) configureLeak() {
 	w.t.Helper()
-	server := map[string]any{"command": "tail", "args": []string{"-f", w.notes()}}
+	server := map[string]any{"command": "sleep", "args": []string{"infinity"}, "cwd": w.shop}
 	text, err := json.Marshal(map[string]any{"mcpServers": map[string]any{"spilled": server}})
 	file := filepath.Join(host.Root.Home, ".claude.json")
 	if err == nil {
@@ -222,19 +219,24 @@ func (w *world) configureLeak() {
 	w.t.Cleanup(func() { _ = os.Remove(file) }) // of this host
 }
 
-// startLeak starts the configured server without mcpscope. Its client has exited, and both ends of its stdin are
-// closed but its own.
+// startLeak starts the configured server without mcpscope. Its client has exited: no process has the other ends of
+// its stdin and stdout.
 func (w *world) startLeak(k *target) {
 	w.t.Helper()
-	r, to, err := os.Pipe()
+	stdin, toStdin, err := os.Pipe()
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	cmd := w.command(host.Root, "sh", "-c", `tail -f "$0" <&3 3<&- >/dev/null 2>&1 & echo $!`, w.notes())
-	cmd.ExtraFiles = []*os.File{r}
+	fromStdout, stdout, err := os.Pipe()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	cmd := w.command(host.Root, "sh", "-c", `cd "$0" && { sleep infinity <&3 3<&- >&4 4>&- 2>/dev/null & echo $!; }`, w.shop)
+	cmd.ExtraFiles = []*os.File{stdin, stdout}
 	out, err := cmd.Output()
-	_ = r.Close()  // the leak has another one
-	_ = to.Close() // a pipe
+	for _, end := range []*os.File{stdin, toStdin, fromStdout, stdout} {
+		_ = end.Close() // the leak has its own ones
+	}
 	pid := 0
 	if _, scanErr := fmt.Sscan(string(out), &pid); err != nil || scanErr != nil {
 		w.t.Fatalf("%v: %q", err, out)
