@@ -20,6 +20,8 @@ SLICES := 20
 SLICE ?= $(shell git rev-list --count HEAD 2>/dev/null || echo 0)/$(SLICES)
 IMAGES = printf '%s\n' $(SUITES) | xargs -P 2 -n 1 test/vm/image >/dev/null
 PREFIX ?= /usr/local
+# cmd/mcpscope refuses to be built with cgo, which the race detector needs
+export CGO_ENABLED := $(if $(RACE),1,0)
 CYCLES ?= 10000
 KILLS ?= 3000
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2

@@ -28,7 +28,9 @@ func TestMain(m *testing.M) {
 			return nil, err
 		}
 		cleanup := func() { _ = os.RemoveAll(dir) } // what is left is in the temporary directory
-		if out, err := exec.Command("go", "build", "-o", filepath.Join(dir, "mcpscope"), "../cmd/mcpscope").CombinedOutput(); err != nil {
+		build := exec.Command("go", "build", "-o", filepath.Join(dir, "mcpscope"), "../cmd/mcpscope")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0") // the race detector needs cgo
+		if out, err := build.CombinedOutput(); err != nil {
 			return cleanup, fmt.Errorf("%w: %s", err, out)
 		}
 		return cleanup, os.Setenv("PATH", dir+":"+os.Getenv("PATH"))

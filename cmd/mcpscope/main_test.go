@@ -153,9 +153,24 @@ func TestAlone(t *testing.T) {
 // build builds the command, without the version that is in the repository.
 func build(t *testing.T, program string) {
 	t.Helper()
-	out, err := exec.Command("go", "build", "-buildvcs=false", "-o", program, ".").CombinedOutput()
+	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", program, ".")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // the race detector needs cgo
+	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
+	}
+}
+
+// A program with cgo could start nothing: its build fails, with what to set.
+func TestBuildWithCgo(t *testing.T) {
+	if _, err := exec.LookPath("cc"); err != nil {
+		t.Skip("no C compiler here: cgo is off")
+	}
+	cmd := exec.Command("go", "build", "-o", os.DevNull, ".")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
+	out, err := cmd.CombinedOutput()
+	if err == nil || !strings.HasSuffix(string(out), ": undefined: build_mcpscope_with_CGO_ENABLED_0\n") {
+		t.Errorf("%v: %s", err, out)
 	}
 }
 

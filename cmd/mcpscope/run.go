@@ -9,16 +9,11 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"strconv"
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/mcpscope/mcpscope/internal/advice"
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/internal/kernel/linux"
-	"github.com/mcpscope/mcpscope/internal/kernel/loop"
 	"github.com/mcpscope/mcpscope/internal/name"
 	"github.com/mcpscope/mcpscope/internal/programs"
 	"github.com/mcpscope/mcpscope/internal/server/admission"
@@ -61,7 +56,7 @@ type invocation struct {
 }
 
 func runCommand(args []string, io cli.Stdio) int {
-	if own.Over() != nil || continueInGo() {
+	if own.Over() != nil {
 		return reportRun(own.Over(), io)
 	}
 	v := &invocation{Printer: cli.Printer{Stdio: io}, values: settings.Defaults()}
@@ -86,22 +81,6 @@ func runCommand(args []string, io cli.Stdio) int {
 		return status
 	}
 	return v.failRun(v.server.Run(), false)
-}
-
-// continueInGo is continueRun where the program was built with cgo, and has no code before the Go runtime.
-func continueInGo() bool {
-	env := environment()
-	if len(env) == 0 {
-		return false
-	}
-	number, found := strings.CutPrefix(env[0], guard.HandoverVariable)
-	memory, err := strconv.Atoi(number)
-	if !found || err != nil {
-		return false
-	}
-	caught := append([]unix.Signal{unix.SIGCHLD}, linux.Caught...)
-	catch := func() (int, error) { return loop.Catch(caught...) }
-	return own.ContinueInGo(memory, env[1:], guard.Runtime{Catch: catch, Poll: linux.Poll})
 }
 
 // prepare fills in the server; the status is cli.ExitOK if nothing is in its way.

@@ -42,7 +42,9 @@ func buildRunner() error {
 		return err
 	}
 	runner := filepath.Join(filepath.Dir(own), programs.Runner)
-	out, err := exec.Command("go", "build", "-buildvcs=false", "-o", runner, "../mcpscope").CombinedOutput()
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", runner, "../mcpscope")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // the race detector needs cgo
+	out, err := build.CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("build the runner: %w: %s", err, out)
 	}

@@ -53,7 +53,9 @@ func TestUnwrapReportsTheBackupThatItKeeps(t *testing.T) {
 func TestUnwrapAfterTheClientHasWrittenItsFileAnew(t *testing.T) {
 	u := newUser(t)
 	u.wants(0, nil, "wrap", "--program", u.program, "--yes")
-	anew := func(text string) string { return "{\n\"numStartups\": 4,\n" + strings.TrimSuffix(text[1:], "}") + ",\n\"tips\": {}\n}\n" }
+	anew := func(text string) string {
+		return "{\n\"numStartups\": 4,\n" + strings.TrimSuffix(text[1:], "}") + ",\n\"tips\": {}\n}\n"
+	}
 	u.write(u.config, anew(wrapped(u.program, "")))
 	u.wants(0, []string{"Unwrapped 1 server in " + u.config + ". Restart"}, "unwrap", "--yes")
 	u.wantsFile(anew(cursor))

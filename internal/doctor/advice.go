@@ -45,12 +45,5 @@ func advise(b names.Backend, f Facts) []Advice {
 			Command: "docker run --init, podman run --init",
 		})
 	}
-	if f.WithCgo {
-		list = append(list, Advice{
-			Reason: "mcpscope was built with cgo, so it has no start without a Go runtime: servers " +
-				"start slower, and each has a larger process beside it",
-			Command: "CGO_ENABLED=0 go install github.com/mcpscope/mcpscope/cmd/...@latest",
-		})
-	}
 	return list
 }

@@ -29,7 +29,6 @@ type Facts struct {
 	Trials   []Trial // in the order of auto
 	Findings Findings
 	Limits   []settings.PlacedLimit // in settings files, and in the commands of wrapped servers
-	WithCgo  bool                   // the runner was built with cgo
 }
 
 // Findings are facts about programs and files beside the host itself, in JSON too; fields are only added.
@@ -55,7 +54,6 @@ func Collect(installed Programs) Facts {
 		Host:     readHost(),
 		Findings: readFindings(files, search),
 		Limits:   append(files.Limits(), configured.Limits()...),
-		WithCgo:  builtWithCgo(installed.runner),
 	}
 	for _, b := range backend.Candidates() {
 		f.Trials = append(f.Trials, tryBackend(installed, b))

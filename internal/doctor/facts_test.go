@@ -4,36 +4,12 @@ package doctor
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
 
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
-
-// A runner that was built with cgo has no start without a Go runtime.
-func TestBuiltWithCgo(t *testing.T) {
-	dir := t.TempDir()
-	source := filepath.Join(dir, "main.go")
-	file := filepath.Join(dir, "runner")
-	if err := os.WriteFile(source, []byte("package main\n\nfunc main() {}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for cgo, want := range map[string]bool{"0": false, "1": true} {
-		build := exec.Command("go", "build", "-o", file, source)
-		build.Env = append(os.Environ(), "CGO_ENABLED="+cgo)
-		if out, err := build.CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
-		if got := builtWithCgo(file); got != want {
-			t.Errorf("CGO_ENABLED=%s: %v, want %v", cgo, got, want)
-		}
-	}
-	if builtWithCgo("/etc/passwd") || builtWithCgo("/no/such/file") {
-		t.Error("a file that is no Go program counts")
-	}
-}
 
 func TestIsTooOld(t *testing.T) {
 	for release, want := range map[string]bool{

@@ -159,10 +159,6 @@ KillMode=control-group: systemd sends SIGTERM to the client and to all launchers
 PID 1 (unknown) may not reap orphans, so a client that kills its process tree kills launcher and guard, and nothing stops the rest of the server
   → docker run --init, podman run --init
 `},
-		{"cgo", func(f *Facts) { f.WithCgo = true }, true,
-			`mcpscope was built with cgo, so it has no start without a Go runtime: servers start slower, and each has a larger process beside it
-  → CGO_ENABLED=0 go install github.com/mcpscope/mcpscope/cmd/...@latest
-`},
 		{"a gateway", func(f *Facts) { f.Findings.Gateways = []string{"hermes[7]: 2 servers"} }, true,
 			"  gateway         hermes[7]: 2 servers\n"},
 		{"an uncontained gateway", func(f *Facts) {

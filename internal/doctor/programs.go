@@ -3,10 +3,7 @@
 package doctor
 
 import (
-	"debug/buildinfo"
 	"os"
-	"runtime/debug"
-	"slices"
 	"strconv"
 
 	"github.com/mcpscope/mcpscope/internal/programs"
@@ -74,15 +71,6 @@ func (p Programs) startGateway(b names.Backend, session []string, files []*os.Fi
 	argv = append(argv, "--", p.tool, GatewayProbeCommand)
 	attributes := &os.ProcAttr{Env: settings.ServerEnvironment(os.Environ()), Files: files}
 	return os.StartProcess(p.runner, argv, attributes)
-}
-
-// builtWithCgo reports whether a Go program was built with cgo, which is the default where a C compiler is.
-func builtWithCgo(file string) bool {
-	info, err := buildinfo.ReadFile(file)
-	if err != nil {
-		return false // there is no such file, or its build information was stripped
-	}
-	return slices.Contains(info.Settings, debug.BuildSetting{Key: "CGO_ENABLED", Value: "1"})
 }
 
 // pipe is a pipe of which a child gets one end.

@@ -94,7 +94,7 @@ var rules = map[string]rule{
 	"internal/manual":                  {[]string{"internal/cli", "internal/settings"}, "it writes pages of words that others have"},
 	"internal/detach":                  {[]string{"internal/programs", "internal/cli", "internal/remedy", room + "backend"}, "what it starts is no server"},
 	"cmd/mcpscopectl":                  {[]string{"*"}, "flags, a call and output: what commands do is elsewhere"},
-	"cmd/mcpscope":                     {[]string{room + "names", "internal/advice", "internal/programs", "internal/cli", "internal/gateway", "internal/gateway/early", "internal/name", "internal/kernel/linux", "internal/kernel/loop", "internal/kernel/proc", "internal/settings", "internal/settings/raw", room + "admission", room + "backend", room + "brain", room + "guard", room + "launcher", room + "page", room + "policy", room + "protocol", room + "report"}, "the runner: it stands beside every server"},
+	"cmd/mcpscope":                     {[]string{room + "names", "internal/advice", "internal/programs", "internal/cli", "internal/gateway", "internal/gateway/early", "internal/name", "internal/kernel/linux", "internal/kernel/proc", "internal/settings", "internal/settings/raw", room + "admission", room + "backend", room + "brain", room + "guard", room + "launcher", room + "page", room + "policy", room + "protocol", room + "report"}, "the runner: it stands beside every server"},
 }
 
 // library is a module of others, or a part of one, and why it is used.

@@ -23,7 +23,7 @@ import (
 const (
 	built    = host.Shared + "/built"
 	byGo     = host.Shared + "/go"
-	byCgo    = host.Shared + "/cgo"
+	byPIE    = host.Shared + "/pie"
 	packages = host.Shared + "/packages"
 	module   = "github.com/mcpscope/mcpscope"
 	version  = "v0.1.0-test.1" // of the module that go install gets
@@ -41,10 +41,8 @@ func build(dir string) error {
 	if err := goInstall(filepath.Join(dir, "go"), "CGO_ENABLED=0"); err != nil {
 		return err
 	}
-	if _, err := exec.LookPath("cc"); err == nil {
-		if err := goInstall(filepath.Join(dir, "cgo"), "CGO_ENABLED=1"); err != nil {
-			return err
-		}
+	if err := goInstall(filepath.Join(dir, "pie"), "CGO_ENABLED=0", "GOFLAGS=-trimpath -buildmode=pie"); err != nil {
+		return err
 	}
 	if nfpm := os.Getenv(nfpmEnv); nfpm != "" {
 		return buildPackages(filepath.Join(dir, "packages"), nfpm)
@@ -54,7 +52,7 @@ func build(dir string) error {
 
 // goInstall runs go install module/cmd/...@version, with a module proxy of files that has this checkout as
 // that version. The modules that it needs are in the machine's cache, from the build above.
-func goInstall(bin, cgo string) error {
+func goInstall(bin string, settings ...string) error {
 	scratch, err := os.MkdirTemp("", "install-test.")
 	if err != nil {
 		return err
@@ -79,10 +77,11 @@ func goInstall(bin, cgo string) error {
 	cmd := exec.Command("go", "install", module+"/cmd/...@"+version)
 	cmd.Dir = scratch
 	cmd.Stderr = os.Stderr
-	cmd.Env = append(os.Environ(), "GOBIN="+bin, cgo, "GOWORK=off", "GOSUMDB=off",
+	cmd.Env = append(os.Environ(), "GOBIN="+bin, "GOWORK=off", "GOSUMDB=off",
 		"GOFLAGS=-trimpath", // not to compile all packages again
 		"GOMODCACHE="+filepath.Join(scratch, "modules"), // not to leave the version in the machine's
 		"GOPROXY=file://"+scratch+"/proxy,file://"+strings.TrimSpace(string(cache))+"/cache/download,off")
+	cmd.Env = append(cmd.Env, settings...)
 	return cmd.Run()
 }
 
@@ -322,28 +321,21 @@ func TestInstallInAHome(t *testing.T) {
 func TestGoInstall(t *testing.T) {
 	escape.Contains(t, tester(t, byGo+"/mcpscope", "version"), "mcpscope "+version+" ")
 	used(t, byGo+"/mcpscope")
-	if said := doctor(t, byGo+"/mcpscope"); strings.Contains(said, "cgo") {
-		t.Errorf("without cgo, doctor says %s", said)
-	}
 }
 
-// With cgo, which is the default where a C compiler is, it does the same, and doctor names what differs.
-func TestGoInstallWithCgo(t *testing.T) {
-	if _, err := os.Stat(byCgo); err != nil {
-		t.Skip("no C compiler here: go install builds without cgo")
+// Distributions build position-independent programs: before the Go runtime and after it, one runs servers.
+func TestPositionIndependentBuild(t *testing.T) {
+	used(t, byPIE+"/mcpscope")
+	for _, flag := range []string{"--replace", "--stderr=inherit", "--backend=tree"} {
+		for _, u := range []host.User{host.Root, host.Tester} {
+			cmd := host.Current(t).Command(u, byPIE+"/mcpscope", "run", flag, "--", "echo", "started")
+			if said := host.Must(t, cmd); said != "started\n" {
+				t.Errorf("%s: %q", flag, said)
+			}
+		}
 	}
-	escape.Contains(t, tester(t, byCgo+"/mcpscope", "version"), "mcpscope "+version+" ")
-	used(t, byCgo+"/mcpscope")
-	escape.Contains(t, doctor(t, byCgo+"/mcpscope"),
-		"mcpscope was built with cgo", "CGO_ENABLED=0 go install "+module+"/cmd/...@latest")
-}
-
-// doctor returns the report that a user gets. Its status depends on the host.
-func doctor(t *testing.T, mcpscope string) string {
-	t.Helper()
-	out, err := host.Current(t).Command(host.Tester, mcpscope, "doctor").Output()
-	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {
-		t.Fatal(err)
+	cmd := host.Current(t).Command(host.Root, byPIE+"/mcpscope", "gateway", "--replace", "--", "echo", "started")
+	if said := host.Must(t, cmd); said != "started\n" {
+		t.Errorf("gateway: %q", said)
 	}
-	return string(out)
 }

@@ -26,12 +26,6 @@ func AwaitUntil(deadline time.Time, fd int, events int16) (ready bool) {
 	}
 }
 
-// Poll is ppoll(2) with the addresses of its arguments.
-func Poll(polls, count, timeout uintptr) unix.Errno {
-	_, _, errno := unix.Syscall6(unix.SYS_PPOLL, polls, count, timeout, 0, 0, 0)
-	return errno
-}
-
 // AwaitWithin is AwaitUntil with a duration. A pidfd has POLLIN when its process has ended, and POLLHUP when
 // that was reaped. A closed other end is POLLHUP, which needs no events.
 func AwaitWithin(fd int, events int16, within time.Duration) bool {
@@ -43,14 +37,6 @@ func Ended(pidfd int) bool { return AwaitWithin(pidfd, unix.POLLIN, 0) }
 
 // Ending are the signals by which a client ends a server.
 var Ending = []unix.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT}
-
-// Caught are the signals that a launcher with a Go runtime, as in a build with cgo, reacts to or passes on.
-// CHLD is beside them. It does not catch KILL and STOP, URG, those of job control and of a fault in our own
-// code, 16, and the real-time signals.
-var Caught = append([]unix.Signal{
-	unix.SIGALRM, unix.SIGUSR1, unix.SIGUSR2, unix.SIGABRT, unix.SIGPIPE, unix.SIGCONT, unix.SIGXCPU,
-	unix.SIGXFSZ, unix.SIGVTALRM, unix.SIGPROF, unix.SIGWINCH, unix.SIGIO, unix.SIGPWR,
-}, Ending...)
 
 // OnTerminal reports whether descriptor 0 is our controlling terminal: then job
 // control is the terminal's business.

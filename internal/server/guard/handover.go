@@ -5,11 +5,9 @@
 package guard
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 	"syscall"
 	"unsafe"
 
@@ -102,51 +100,6 @@ func (l *lasting) prepareBrains(name *[24]byte, env uintptr) {
 	l.argv[1] = address(brainCommand)
 	l.args = 2
 	l.env = env
-}
-
-// Runtime has the functions of a launcher with a Go runtime.
-type Runtime struct {
-	// Catch returns a descriptor with the numbers of signals that have come, a byte each.
-	Catch func() (fd int, err error)
-	// Poll is ppoll(2) for other threads of the runtime to go on meanwhile.
-	Poll func(polls, count, timeout uintptr) syscall.Errno
-}
-
-// ContinueInGo is Continue where there is no code before the Go runtime. It is called in the first thread.
-func (l *Launcher) ContinueInGo(memory int, env []string, r Runtime) bool {
-	if !l.resume(int32(memory)) {
-		return false
-	}
-	guards := &l.keeper.lasting
-	name := guards.name[:]
-	id := string(name[len(guardPrefix):bytes.IndexByte(name, 0)])
-	brain := []string{brainPrefix + id, strings.TrimSuffix(brainCommand, "\x00")}
-	lasts, err := newLasting(&Options{
-		Name: guardPrefix + id, Argv: brain, Env: env,
-		Hide: CommandLine(),
-		Near: guards.near, Readable: guards.readable,
-	})
-	if err == nil {
-		l.keeper.lasting = *lasts
-	}
-	l.leaveClient() // before the runtime has descriptors
-	l.Signals.take()
-	if fd, failed := r.Catch(); failed == nil && err == nil { // otherwise startWaiting fails
-		l.Signals.fd = int32(fd)
-	}
-	l.Signals.record = 1
-	handled := l.Signals.Client.Blocked | jobSignals
-	setMask(&handled, nil)
-	l.startWaiting()
-	for {
-		for l.waits() {
-			l.react(r.Poll(l.pollArguments()))
-		}
-		if l.exitOrLeave() == toMain {
-			l.over = true
-			return true
-		}
-	}
 }
 
 // resume takes over what HandOver has left on the page. The page is a secret: there may be other servers of

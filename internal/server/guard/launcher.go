@@ -125,8 +125,8 @@ func (l *Launcher) react(e syscall.Errno) {
 func (l *Launcher) receiveSignals() {
 	buf := &l.group.buf
 	n := l.Signals.receive(buf)
-	for i := uintptr(0); i < n; i += l.Signals.record {
-		if l.Signals.isOfRuntime(buf, i) {
+	for i := uintptr(0); i < n; i += signalfdRecord {
+		if isOfRuntime(buf, i) {
 			continue
 		}
 		l.passSignal(unix.Signal(buf[i&(uintptr(len(buf))-1)]))

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -17,7 +18,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
-	"github.com/mcpscope/mcpscope/internal/kernel/loop"
 	"github.com/mcpscope/mcpscope/internal/server/page"
 	"github.com/mcpscope/mcpscope/test/bed"
 )
@@ -163,10 +163,33 @@ func goOn() int {
 	memory, err := strconv.Atoi(strings.TrimPrefix(os.Environ()[0], HandoverVariable))
 	check(err)
 	l := &Launcher{}
-	catch := func() (int, error) { return loop.Catch(unix.SIGCHLD, unix.SIGTERM, unix.SIGINT, unix.SIGUSR1) }
-	if !l.ContinueInGo(memory, os.Environ()[1:], Runtime{Catch: catch, Poll: linux.Poll}) {
+	if !l.resume(int32(memory)) {
 		return 99
 	}
+	guards := &l.keeper.lasting
+	lasts, err := newLasting(&Options{
+		Name: unix.ByteSliceToString(guards.name[:]), Argv: []string{"test", "supervise"}, Env: os.Environ()[1:],
+		Hide: CommandLine(), Near: guards.near, Readable: guards.readable,
+	})
+	check(err)
+	l.keeper.lasting = *lasts
+	l.leaveClient() // before the runtime has descriptors
+	ofRuntime := linux.ActionOf(unix.SIGCHLD)
+	l.Signals.take()
+	ofRuntime.Set(unix.SIGCHLD) // a runtime sets its handler only once
+	l.Signals.fd = catchSignals()
+	handled := l.Signals.Client.Blocked | jobSignals
+	setMask(&handled, nil)
+	l.startWaiting()
+	for again := true; again; {
+		for l.waits() {
+			polls, count, timeout := l.pollArguments()
+			_, _, errno := unix.Syscall6(unix.SYS_PPOLL, polls, count, timeout, 0, 0, 0) // other threads go on
+			l.react(errno)
+		}
+		again = l.exitOrLeave() != toMain
+	}
+	l.over = true
 	e := l.Over()
 	on := e.Page
 	text, err := on.Config()
@@ -187,6 +210,23 @@ func goOn() int {
 	}
 	_ = unix.Rmdir(c.Parent + "/server")
 	return statusOn(on)
+}
+
+// catchSignals returns a descriptor with a record of each signal, as a signalfd: a runtime has threads that do not
+// block them.
+func catchSignals() int32 {
+	caught := make(chan os.Signal, 64)
+	signal.Notify(caught, unix.SIGCHLD, unix.SIGTERM, unix.SIGINT, unix.SIGUSR1)
+	var ends [2]int
+	check(unix.Pipe2(ends[:], unix.O_CLOEXEC|unix.O_NONBLOCK))
+	go func() {
+		for sig := range caught {
+			record := unix.SignalfdSiginfo{Signo: uint32(sig.(unix.Signal))}
+			_, err := unix.Write(ends[1], unsafe.Slice((*byte)(unsafe.Pointer(&record)), signalfdRecord))
+			check(err)
+		}
+	}()
+	return int32(ends[0])
 }
 
 func (c *config) makeGroup() (payload, leaf int) {
@@ -421,7 +461,7 @@ func TestAnInterruptOfTheRuntimeIsNotPassedOn(t *testing.T) {
 	}
 	var buf [512]byte
 	n := s.receive(&buf)
-	if n != s.record || !s.isOfRuntime(&buf, 0) {
+	if n != signalfdRecord || !isOfRuntime(&buf, 0) {
 		t.Fatalf("%d bytes, % x", n, buf[:16])
 	}
 	got := *(*unix.SignalfdSiginfo)(unsafe.Pointer(&buf))
@@ -432,8 +472,8 @@ func TestAnInterruptOfTheRuntimeIsNotPassedOn(t *testing.T) {
 	another := got
 	another.Signo = uint32(unix.SIGUSR1)
 	for name, record := range map[string]unix.SignalfdSiginfo{"by kill(2)": byKill, "by another process": bySomebody, "another signal": another} {
-		*(*unix.SignalfdSiginfo)(unsafe.Pointer(&buf[s.record])) = record
-		if s.isOfRuntime(&buf, s.record) {
+		*(*unix.SignalfdSiginfo)(unsafe.Pointer(&buf[signalfdRecord])) = record
+		if isOfRuntime(&buf, signalfdRecord) {
 			t.Errorf("%s: it is dropped", name)
 		}
 	}

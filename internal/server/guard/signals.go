@@ -35,9 +35,7 @@ type ClientSignals struct{ Blocked, Ignored uint64 }
 // Signals blocks the signals of a launcher, and reads them from a signalfd. Signal n is bit n-1 of a set.
 type Signals struct {
 	Client ClientSignals // as the client has set them
-	held   bool          // by Hold
 	fd     int32         // signalfd, or -1
-	record uintptr       // bytes that are read for each signal, of which the first is the number
 	read   uint64
 	// continues is page.Seen.Continues as far as the signals have come.
 	continues uint32
@@ -76,7 +74,6 @@ const ignored = 1 // SIG_IGN
 // interrupts its own threads. One that is pending at the launcher's execve would be passed on to the server.
 func (s *Signals) Hold() {
 	s.block(readSignals &^ ofRuntime)
-	s.held = true
 	interrupt := uint64(1 << (unix.SIGURG - 1))
 	sys(unix.SYS_RT_SIGPROCMASK, unix.SIG_UNBLOCK, uintptr(unsafe.Pointer(&interrupt)), 0, 8, 0)
 }
@@ -89,9 +86,6 @@ const unblockedByRuntime = ending | 1<<(unix.SIGABRT-1) | 1<<(unix.SIGTRAP-1) | 
 // is no server, a signal ends the process at once. With a server that has ended (over) it means nothing:
 // the status of that counts.
 func (s *Signals) Release(over bool) {
-	if !s.held && !over { // there was no code before the runtime, which leaves HUP and INT ignored
-		s.block(0)
-	}
 	for sig := uintptr(1); sig <= 64; sig++ {
 		bit := uint64(1) << (sig - 1)
 		action := [4]uint64{} // SIG_DFL
@@ -161,7 +155,6 @@ func (s *Signals) open() (e syscall.Errno) {
 	addr := uintptr(unsafe.Pointer(&s.read))
 	n, e := sys(unix.SYS_SIGNALFD4, ^uintptr(0), addr, 8, quiet, 0)
 	s.fd = int32(n) // -1 for an error
-	s.record = signalfdRecord
 	return e
 }
 
@@ -176,10 +169,7 @@ func (s *Signals) receive(buf *[512]byte) (size uintptr) {
 
 // isOfRuntime reports whether a record is of the signal by which a Go runtime interrupts its own threads. One
 // that has come when the launcher had blocked all signals for its execve is pending behind that.
-func (s *Signals) isOfRuntime(buf *[512]byte, at uintptr) bool {
-	if s.record != signalfdRecord { // without the sender
-		return false
-	}
+func isOfRuntime(buf *[512]byte, at uintptr) bool {
 	const byThread = ^uint32(5)    // SI_TKILL, which is -6
 	const codeAt, senderAt = 8, 12 // struct signalfd_siginfo
 	isInterrupt := field(buf, at) == uint32(unix.SIGURG) && field(buf, at+codeAt) == byThread
