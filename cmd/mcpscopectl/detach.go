@@ -5,6 +5,8 @@
 package main
 
 import (
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
@@ -43,8 +45,13 @@ func runDetach(operands []string, stdio cli.Stdio) int {
 		printer := &cli.Printer{Stdio: stdio}
 		return printer.FailCommand(operands, err)
 	}
-	if err := detach.Start(file, operands[1:]); err != nil {
+	leftOut, err := detach.Start(file, operands[1:])
+	if err != nil {
 		return stdio.Cannot("start "+cli.OneLine(operands[0])+" outside of the server", err)
+	}
+	if len(leftOut) > 0 {
+		const text = "it does not get these variables, whose names systemd does not take: "
+		stdio.Note(text + cli.OneLine(strings.Join(leftOut, ", ")))
 	}
 	return cli.ExitOK
 }

@@ -39,6 +39,15 @@ func TestDetachMistakes(t *testing.T) {
 	}
 }
 
+// A command does not start without a variable that its caller has.
+func TestDetachWithAVariableThatIsNoText(t *testing.T) {
+	t.Setenv("DIR", "/caf\xe9")
+	s := say("detach", "--", "true")
+	if s.status != cli.ExitFailure || s.out != "" || !strings.Contains(s.err, "DIR") {
+		t.Errorf("%+v", s)
+	}
+}
+
 func TestDetachWithoutManager(t *testing.T) {
 	if systemd.Present(systemd.Own()) == nil {
 		t.Skip("this host has a manager, which would start the command")

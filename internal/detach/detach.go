@@ -36,17 +36,47 @@ func FindCommand(command string) (string, error) {
 	return filepath.Abs(file)
 }
 
-// Start returns when the service has executed the file.
-func Start(file string, args []string) error {
-	return remedy.With(start(file, args), "run mcpscope doctor: detach needs a systemd manager")
+// Start returns when the service has executed the file. leftOut are the names of variables that the command
+// does not get, because no manager takes such a name.
+func Start(file string, args []string) (leftOut []string, err error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return nil, err
+	}
+	env, leftOut := inherited(os.Environ())
+	if err := checkText(env, append([]string{file}, args...), dir); err != nil {
+		return nil, err
+	}
+	err = start(env, file, args)
+	return leftOut, remedy.With(err, "run mcpscope doctor: detach needs a systemd manager")
 }
 
-func start(file string, args []string) error {
+// checkText refuses what is not UTF-8, which D-Bus cannot convey. A command without one of its variables
+// would be another command.
+func checkText(env, args []string, dir string) error {
+	for _, variable := range env {
+		name, value, _ := strings.Cut(variable, "=")
+		if !utf8.ValidString(value) {
+			err := fmt.Errorf("the variable %s is not UTF-8, and systemd takes no other text", name)
+			return remedy.With(err, "without the variable: env -u "+name+" mcpscope detach -- …")
+		}
+	}
+	for _, arg := range args {
+		if !utf8.ValidString(arg) {
+			return fmt.Errorf("the argument %q is not UTF-8, and systemd takes no other text", arg)
+		}
+	}
+	if !utf8.ValidString(dir) {
+		return fmt.Errorf("the directory %q is not UTF-8, and systemd takes no other text", dir)
+	}
+	return nil
+}
+
+func start(env []string, file string, args []string) error {
 	if err := backend.FindManager(); err != nil {
 		return err
 	}
 	uid := os.Getuid()
-	env := inherited(os.Environ())
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "systemd-run", runArguments(uid, env, file, args)...)
@@ -87,13 +117,19 @@ func runArguments(uid int, env []string, file string, args []string) []string {
 var describing = strings.Fields(`MCPSCOPE_ID INVOCATION_ID JOURNAL_STREAM LISTEN_FDS LISTEN_FDNAMES LISTEN_PID
 	MAINPID MANAGERPID NOTIFY_SOCKET SYSTEMD_EXEC_PID WATCHDOG_PID WATCHDOG_USEC`)
 
-// inherited drops variables that describe the calling process, and variables that a manager refuses.
-func inherited(env []string) []string {
-	return slices.DeleteFunc(env, func(variable string) bool {
+// inherited drops variables that describe the calling process, and returns the names that a manager refuses.
+func inherited(env []string) (kept, refused []string) {
+	for _, variable := range env {
 		name, _, _ := strings.Cut(variable, "=")
-		isRefused := !accepted.MatchString(variable) || !utf8.ValidString(variable)
-		return isRefused || slices.Contains(describing, name)
-	})
+		switch {
+		case slices.Contains(describing, name):
+		case !accepted.MatchString(variable):
+			refused = append(refused, name)
+		default:
+			kept = append(kept, variable)
+		}
+	}
+	return kept, refused
 }
 
 // accepted matches the assignment of a variable whose name systemd.exec(5) takes.

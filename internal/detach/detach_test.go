@@ -13,15 +13,35 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The command gets no variable that is about the caller.
+// The command gets no variable that is about the caller, and hears of each other one that it does not get.
 func TestInherited(t *testing.T) {
 	env := []string{
-		"PATH=/bin", "MCPSCOPE_ID=k3x9w2ab", "NOTIFY_SOCKET=/x", "LISTEN_FDS=1", "1A=x", "A-B=x", "=x", "C=\xff", "D=a\nb",
-		"_E1=",
+		"PATH=/bin", "MCPSCOPE_ID=k3x9w2ab", "NOTIFY_SOCKET=/x", "LISTEN_FDS=1", "1A=x", "A-B=x", "=x", "D=a\nb", "_E1=",
 	}
-	want := []string{"PATH=/bin", "D=a\nb", "_E1="}
-	if got := inherited(slices.Clone(env)); !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
+	kept, refused := inherited(env)
+	if want := []string{"PATH=/bin", "D=a\nb", "_E1="}; !slices.Equal(kept, want) {
+		t.Errorf("%q, want %q", kept, want)
+	}
+	if want := []string{"1A", "A-B", ""}; !slices.Equal(refused, want) {
+		t.Errorf("without a word: %q, want %q", refused, want)
+	}
+}
+
+// A manager takes text alone. What is not text is an error, and nothing is left out.
+func TestTextAlone(t *testing.T) {
+	for name, c := range map[string]struct {
+		env, args []string
+		dir, want string
+	}{
+		"text":      {[]string{"A=é"}, []string{"é"}, "/é", ""},
+		"variable":  {[]string{"A=é", "DIR=/caf\xe9"}, nil, "/", "DIR"},
+		"argument":  {nil, []string{"a", "/caf\xe9"}, "/", "argument"},
+		"directory": {nil, nil, "/caf\xe9", "directory"},
+	} {
+		err := checkText(c.env, c.args, c.dir)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
