@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
 
 	"github.com/mcpscope/mcpscope/internal/glob"
@@ -70,50 +71,98 @@ const (
 // tables is the list of them for an error.
 const tables = `[defaults], [server."NAME"] and [client.NAME]`
 
-// parse reads all valid values of a file, or none if the file is not TOML. It uses the parser of the library
-// because the decoder does not report line numbers.
+// parse reads all valid values of a file, or none if the file is not TOML. The decoder of the library says
+// whether it is: the parser of single expressions does not know what may be defined only once. The decoder
+// does not report the lines of values, so they are read by the parser.
 func (c *FileSettings) parse(file string, text []byte) {
-	var (
-		parser  unstable.Parser
-		section []string
-		unknown bool // report only the first mistake in it
-	)
-	lineOf := func(r unstable.Range) int { return parser.Shape(r).Start.Line }
-	before := *c
-	for parser.Reset(text); parser.NextExpression(); {
-		e := parser.Expression()
-		var keys []string
-		line := 0
-		for it := e.Key(); it.Next(); {
-			if line == 0 {
-				line = lineOf(it.Node().Raw)
-			}
-			keys = append(keys, string(it.Node().Data))
+	var values map[string]any
+	if err := toml.Unmarshal(text, &values); err != nil {
+		c.addMalformed(file, err)
+		return
+	}
+	r := fileReader{settings: c, file: file}
+	for r.parser.Reset(text); r.parser.NextExpression(); {
+		r.read(r.parser.Expression())
+	}
+}
+
+func (c *FileSettings) addMalformed(file string, err error) {
+	line := 1
+	if malformed, ok := errors.AsType[*toml.DecodeError](err); ok {
+		line, _ = malformed.Position()
+	}
+	reason := strings.TrimPrefix(err.Error(), "toml: ")
+	c.Problems = append(c.Problems, FileProblem{file, line, "not TOML, so the file is ignored: " + reason})
+}
+
+// fileReader reads the expressions of one file.
+type fileReader struct {
+	settings *FileSettings
+	file     string
+	parser   unstable.Parser
+	section  []string // the table that the present expression is in
+	// isUnknown: the table is none of ours. Only the first mistake in it is reported.
+	isUnknown bool
+}
+
+func (r *fileReader) read(e *unstable.Node) {
+	switch e.Kind {
+	case unstable.Table, unstable.ArrayTable:
+		keys, line := r.keysOf(e)
+		r.section = keys
+		known := []string{defaults, servers, clients}
+		r.isUnknown = e.Kind == unstable.ArrayTable || len(keys) > 2 || !slices.Contains(known, keys[0])
+		if r.isUnknown {
+			const text = "unknown table [%s]; tables are %s"
+			r.addProblem(line, fmt.Errorf(text, strings.Join(keys, "."), tables))
 		}
-		var err error
-		switch e.Kind {
-		case unstable.Table, unstable.ArrayTable:
-			section = keys
-			known := []string{defaults, servers, clients}
-			unknown = e.Kind == unstable.ArrayTable || len(keys) > 2 || !slices.Contains(known, keys[0])
-			if unknown {
-				err = fmt.Errorf("unknown table [%s]; tables are %s", strings.Join(keys, "."), tables)
-			}
-		case unstable.KeyValue:
-			if unknown {
-				continue
-			}
-			err = c.set(slices.Concat(section, keys), e.Value(), FileValue{File: file, Line: line})
-		}
-		if err != nil {
-			c.Problems = append(c.Problems, FileProblem{file, line, err.Error()})
+	case unstable.KeyValue:
+		if !r.isUnknown {
+			r.readValue(r.section, e)
 		}
 	}
-	if broken, is := errors.AsType[*unstable.ParserError](parser.Error()); is {
-		*c = before
-		c.Problems = append(c.Problems, FileProblem{file, lineOf(parser.Range(broken.Highlight)),
-			"not TOML, so the file is ignored: " + broken.Message})
+}
+
+// readValue reads a value, or those of an inline table, below the path of a table.
+func (r *fileReader) readValue(above []string, e *unstable.Node) {
+	keys, line := r.keysOf(e)
+	path := slices.Concat(above, keys)
+	value := e.Value()
+	if value.Kind == unstable.InlineTable && isTable(path) {
+		for it := value.Children(); it.Next(); {
+			r.readValue(path, it.Node())
+		}
+		return
 	}
+	if err := r.settings.set(path, value, FileValue{File: r.file, Line: line}); err != nil {
+		r.addProblem(line, err)
+	}
+}
+
+// isTable reports whether a table is at a path, or the names of tables are: server, and server.NAME.
+func isTable(path []string) bool {
+	switch path[0] {
+	case defaults:
+		return len(path) == 1
+	case servers, clients:
+		return len(path) <= 2
+	}
+	return false
+}
+
+// keysOf returns the parts of a key, and its line.
+func (r *fileReader) keysOf(e *unstable.Node) (keys []string, line int) {
+	for it := e.Key(); it.Next(); {
+		if line == 0 {
+			line = r.parser.Shape(it.Node().Raw).Start.Line
+		}
+		keys = append(keys, string(it.Node().Data))
+	}
+	return keys, line
+}
+
+func (r *fileReader) addProblem(line int, err error) {
+	r.settings.Problems = append(r.settings.Problems, FileProblem{r.file, line, err.Error()})
 }
 
 // set adds one value by its path: defaults.KEY, server.PATTERN.KEY or client.NAME.KEY.

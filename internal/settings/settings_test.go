@@ -219,19 +219,44 @@ func TestMistakes(t *testing.T) {
 		{"[server.a.b]\npids-max = 1", "", []string{"1: unknown table [server.a.b]; "}},
 		{"[server.'']\npids-max = 1", "", []string{`2: "pids-max" belongs in`}},
 		{"[[server]]\npids-max = 1", "", []string{"1: unknown table [server]; "}},
-		{"[defaults]\npids-max = 1\npids-max = 2", "pids-max=2@3", nil},
 		{"[defaults]\npids-max = 1\n\nrequire = tru\n", "", []string{"4: not TOML, so the file is ignored: "}},
 		{"[client.x]\npath = '~/x.json'\npids-max = 1", "", []string{`3: unknown key "pids-max"; [client.NAME] has`}},
 		{"[client.x]\nformat = 'ini'\nservers = []", "", []string{`2: format: "ini" is none of json, toml, yaml`, "3: servers has the keys", "2: [client.x] has no path"}},
 		{"[client.'a b']\npath = '/x'", "", []string{"2: the name of a client has letters"}},
 		{"client.x.path = '../x'", "", []string{`1: path: "../x" is not the path of a file`, "1: [client.x] has no path"}},
 		{"client.x.path = 1", "", []string{"1: path is text in quotes", "1: [client.x] has no path"}},
+		{"[defaults]\npids-max = 1\npids-max = 2", "", []string{"3: not TOML, so the file is ignored: "}},
+		{"[defaults]\npids-max = 1\n[server.x]\n[defaults]\n", "", []string{"4: not TOML, so the file is ignored: "}},
+		{"server.x = { report = 'e' }\n[server.x]\n", "", []string{"2: not TOML, so the file is ignored: "}},
 		{"\xff", "", []string{"1: not TOML, so the file is ignored: "}},
 	} {
 		got := ParseFiles([]FilePlace{write(t, c.text)})
 		if !slices.EqualFunc(said(got), c.want, strings.HasPrefix) || texts(got, "x") != c.left {
 			t.Errorf("%.60q: %q, %q; want %q, %q", c.text, said(got), texts(got, "x"), c.want, c.left)
 		}
+	}
+}
+
+// What TOML reads as the same is the same, however it is written.
+func TestFormsOfATable(t *testing.T) {
+	for _, text := range []string{
+		"[server.git]\nreport = 'e'\npids-max = 1",
+		"server.git.report = 'e'\nserver.git.pids-max = 1",
+		"server.git = { report = 'e', pids-max = 1 }",
+		"server = { git = { report = 'e', pids-max = 1 } }",
+		"server = { git.report = 'e', 'git'.pids-max = 1 }",
+		"[server]\ngit = { report = 'e', pids-max = 1 }",
+		"[server]\ngit.report = 'e'\ngit.pids-max = 1",
+	} {
+		c := ParseFiles([]FilePlace{write(t, text)})
+		values := c.For("git")
+		if len(c.Problems) > 0 || len(values) != 2 || values["report"].Texts[0] != "e" || values["pids-max"].Texts[0] != "1" {
+			t.Errorf("%q: %v, %v", text, said(c), values)
+		}
+	}
+	c := ParseFiles([]FilePlace{write(t, "client.own = { path = '~/.own/mcp.json' }\ndefaults = { report = 'e' }")})
+	if len(c.Problems) > 0 || len(c.Clients) != 1 || texts(c, "x") != "report=e@2" {
+		t.Errorf("%v, %+v", said(c), c)
 	}
 }
 

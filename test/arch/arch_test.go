@@ -107,7 +107,9 @@ var foreign = map[string][]library{
 		{"github.com/godbus/", "D-Bus"},
 		{"github.com/coreos/go-systemd/", "the properties of units"},
 	},
-	"internal/settings": {{"github.com/pelletier/go-toml/v2/unstable", "the parser alone: the decoder has no lines, and reflects"}},
+	"internal/settings": {
+		{"github.com/pelletier/go-toml/v2", "what is TOML; its parser of expressions, too, which has the lines of values"},
+	},
 	"internal/clientconfig/splice": {
 		{"github.com/tailscale/hujson", "JSON with comments"},
 		{"github.com/pelletier/go-toml/v2", "TOML, with the place of each value"},

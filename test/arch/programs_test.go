@@ -62,7 +62,9 @@ var linked = map[string]string{
 	"golang.org/x/sys/unix":                                 "system calls",
 	"github.com/coreos/go-systemd/v22/dbus":                 "scopes: properties of units",
 	"github.com/godbus/dbus/v5":                             "scopes: the bus",
-	"github.com/pelletier/go-toml/v2/unstable":              "the parser of mcpscope.toml, without the decoder, which reflects and forgets lines",
+	"github.com/pelletier/go-toml/v2":                       "whether mcpscope.toml is TOML: what may be defined only once",
+	"github.com/pelletier/go-toml/v2/internal/tracker":      "go-toml",
+	"github.com/pelletier/go-toml/v2/unstable":              "the lines of its values, which the decoder does not report",
 	"github.com/pelletier/go-toml/v2/internal/parserbridge": "go-toml",
 
 	"bufio": "godbus", "bytes": "everything", "cmp": "everything", "context": "godbus",
