@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/internal/atomicfile"
 	"github.com/mcpscope/mcpscope/internal/clientconfig/configfile"
 	"github.com/mcpscope/mcpscope/test/unprivileged"
 )
@@ -131,7 +132,7 @@ func TestWhatSomebodyElseChangedStays(t *testing.T) {
 	}
 }
 
-// A backup that is a link to somewhere is not followed: the file stays as it is.
+// A backup that is a link to somewhere is neither replaced nor followed, and without a backup nothing is changed.
 func TestBackupIsNoWayOut(t *testing.T) {
 	dir := t.TempDir()
 	path, other := filepath.Join(dir, "file"), filepath.Join(dir, "other")
@@ -141,8 +142,8 @@ func TestBackupIsNoWayOut(t *testing.T) {
 	if err := errors.Join(os.MkdirAll(filepath.Dir(backup), 0o700), os.Symlink(other, backup)); err != nil {
 		t.Fatal(err)
 	}
-	if err := read(t, path).Replace([]byte("new"), []byte("old"), kept); err == nil {
-		t.Error("it was replaced without a backup")
+	if err := read(t, path).Replace([]byte("new"), []byte("old"), kept); !errors.Is(err, atomicfile.ErrNotRegular) {
+		t.Error(err)
 	}
 	wantText(t, other, "precious")
 	wantText(t, path, "old")
