@@ -67,7 +67,8 @@ func (c *File) parse() {
 	c.reader = wrapping.Reader{
 		Places: c.Places, Obstacle: cmp.Or(c.ReadOnly, c.content.Obstacle()),
 		Exists: exists, Starts: starts, Operands: operandsOfRun, SetFlag: setFlagOfRun,
-		Shell: c.Client == "augment",
+		Shell:       c.Client == "augment",
+		IsOfWindows: strings.Contains(c.content.Target, "/AppData/"), // below the home of a user of Windows
 	}
 	c.Servers = c.reader.Servers(document)
 }

@@ -66,7 +66,9 @@ type Reader struct {
 	Places   []Place
 	Obstacle string // why the file must not be edited, or ""
 	Shared   string // why bare servers stay bare, and wrapped servers as they are, or ""
-	Shell    bool   // the client joins command and arguments to a line for a shell
+	// IsOfWindows: the client runs on Windows.
+	IsOfWindows bool
+	Shell       bool // the client joins command and arguments to a line for a shell
 	// Exists reports whether a command that looks like a line of a shell is a file.
 	Exists func(string) bool
 	// Starts reports whether a client can start that mcpscope.
@@ -97,7 +99,34 @@ func (r Reader) Servers(d *splice.Document) []Server {
 	for _, p := range r.Places {
 		servers = append(servers, r.serversBelow(d.Root, p, why)...)
 	}
+	startsOnWindows := func(s Server) bool { return isOfWindows(s.Argv) }
+	if r.IsOfWindows || slices.ContainsFunc(servers, startsOnWindows) {
+		leaveToWindows(servers)
+	}
 	return servers
+}
+
+// leaveToWindows leaves the bare servers of a file alone. Where one of them is a program of Windows, or WSL as
+// Windows has it, the client is there too, and could start none of them by mcpscope.
+func leaveToWindows(servers []Server) {
+	for i := range servers {
+		if servers[i].State == Bare {
+			servers[i].State = NotEditable
+			servers[i].Reason = "its client runs on Windows, which cannot start mcpscope"
+		}
+	}
+}
+
+// isOfWindows reports whether a command is one of Windows alone. A program of Windows below a Linux client has
+// a path such as /mnt/c.
+func isOfWindows(argv []string) bool {
+	if len(argv) == 0 {
+		return false
+	}
+	command, _, _ := strings.Cut(argv[0], " ") // it may be a whole line
+	command = strings.ToLower(command)
+	isOnDrive := len(command) > 2 && command[1] == ':' && strings.ContainsRune(`\/`, rune(command[2]))
+	return isOnDrive || slices.Contains([]string{"wsl", "wsl.exe", "cmd", "cmd.exe"}, command)
 }
 
 // serversBelow returns the servers at a place below a node. why is the reason that none of them can be

@@ -59,6 +59,30 @@ func parse(t *testing.T, f splice.Format, text string) *splice.Document {
 	return d
 }
 
+// A client on Windows cannot start mcpscope. Its file is reached from Linux by its path, and servers of Windows tell
+// it from others.
+func TestFileOfWindows(t *testing.T) {
+	for command, want := range map[string]bool{
+		"wsl": true, "wsl.exe": true, `C:\Windows\System32\wsl.exe`: true, "c:/tools/node.exe": true, "cmd": true, "CMD.EXE": true,
+		"npx": false, "/mnt/c/Windows/System32/powershell.exe": false, "wslpath": false, "cmdproxy": false, "/usr/bin/cmd": false,
+	} {
+		escaped := strings.ReplaceAll(command, `\`, `\\`)
+		d := parse(t, splice.JSON, `{"mcpServers":{"a":{"command":"`+escaped+`"},"b":{"command":"npx"}}}`)
+		for _, s := range everywhere.Servers(d) {
+			if got := s.State == wrapping.NotEditable && strings.Contains(s.Reason, "Windows"); got != want {
+				t.Errorf("%s, %s: %s, %q", command, s.Name, s.State, s.Reason)
+			}
+		}
+	}
+	reader := everywhere
+	reader.IsOfWindows = true
+	d := parse(t, splice.JSON, `{"mcpServers":{"a":{"command":"npx"},"b":{"command":"/usr/local/bin/mcpscope","args":["run","--","cmd"]}}}`)
+	servers := reader.Servers(d)
+	if servers[0].State != wrapping.NotEditable || servers[1].State != wrapping.Wrapped || servers[1].Reason != "" {
+		t.Errorf("%+v", servers)
+	}
+}
+
 // Each is wrapped, known as wrapped, not changed by a second wrap, and comes back to the byte.
 func TestThereAndBack(t *testing.T) {
 	for _, c := range []struct {
