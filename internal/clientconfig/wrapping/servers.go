@@ -106,8 +106,8 @@ func (r Reader) Servers(d *splice.Document) []Server {
 	return servers
 }
 
-// leaveToWindows leaves the bare servers of a file alone. Where one of them is a program of Windows, or WSL as
-// Windows has it, the client is there too, and could start none of them by mcpscope.
+// leaveToWindows leaves the bare servers of a file alone. Where one of them is a program of Windows, or WSL
+// as Windows has it, the client is there too, and could start none of them by mcpscope.
 func leaveToWindows(servers []Server) {
 	for i := range servers {
 		if servers[i].State == Bare {
@@ -117,8 +117,8 @@ func leaveToWindows(servers []Server) {
 	}
 }
 
-// isOfWindows reports whether a command is one of Windows alone. A program of Windows below a Linux client has
-// a path such as /mnt/c.
+// isOfWindows reports whether a command is one of Windows alone. A program of Windows below a Linux client
+// has a path such as /mnt/c.
 func isOfWindows(argv []string) bool {
 	if len(argv) == 0 {
 		return false
