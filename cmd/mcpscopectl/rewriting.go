@@ -30,6 +30,7 @@ type rewriting struct {
 	shared bool             // wrap files that git tracks, too
 	check  bool             // only report whether there is anything to change
 	named  bool             // a person has named the clients or files
+	wrote  bool             // a file was changed
 }
 
 // choice says which servers are changed, and how.
@@ -256,6 +257,7 @@ func (r *rewriting) write(p clientconfig.Change) int {
 	if err != nil && !backupStays {
 		return r.stdio.Cannot("change "+p.File.Where(), err)
 	}
+	r.wrote = true
 	text := fmt.Sprintf("%s in %s", r.countText(p), p.File.Where())
 	switch {
 	case backup == "":

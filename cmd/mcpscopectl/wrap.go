@@ -93,6 +93,17 @@ wrapped it. Otherwise, there is a note.`,
 	return c
 }
 
+// printProtection says in one line what mcpscope cannot do for servers on this host.
+func printProtection(stdio cli.Stdio) {
+	installed, err := doctor.FindPrograms()
+	if err != nil { // of another installation, which --program names
+		return
+	}
+	if text := doctor.Protection(installed); text != "" {
+		fmt.Fprintf(stdio.Out, "Protection on this host: %s. See mcpscope doctor.\n", text)
+	}
+}
+
 // mistakeInFlag says where a flag of run belongs that wrap does not have.
 func mistakeInFlag(stdio cli.Stdio, err error) error {
 	unknown, isUnknown := errors.AsType[*flags.UnknownError](err)
@@ -138,6 +149,9 @@ func (f *wrapFlags) run(operands []string, stdio cli.Stdio) int {
 	}
 	status := r.run(operands)
 	hasWrapped := status == cli.ExitOK && !f.check && !f.dryRun
+	if r.wrote {
+		printProtection(stdio)
+	}
 	if hasWrapped {
 		swap := doctor.Swap()
 		fmt.Fprint(stdio.Out, f.bareText(leaks.Bare(), swap))

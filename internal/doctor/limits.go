@@ -38,9 +38,7 @@ func (t Trial) missingControllers() []string {
 
 // limitsText lists the resources that can be limited.
 func (t Trial) limitsText() string {
-	possible := slices.DeleteFunc(slices.Clone(t.Controllers), func(controller string) bool {
-		return !slices.Contains(limitControllers, controller)
-	})
+	possible := t.limitable()
 	switch {
 	case !t.Group:
 		return ""
