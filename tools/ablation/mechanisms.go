@@ -151,7 +151,7 @@ var unnoticed = []mechanism{
 		tests("test/e2e", "AnswerToAClientThatReadsLate")),
 	// idle servers
 	without("the second measurement of a frozen server",
-		one(idle+"policy.go", "if isSame && usage.Tied == \"\" && s.Pending() == \"\" {", "if isSame || err == nil {"),
+		one(idle+"policy.go", "if isSame && usage.Tied == \"\" && s.Pending() == \"\" && s.Obstacle(usage) == \"\" {", "if isSame || err == nil {"),
 		tests("internal/server/idle", "SecondLook")),
 	without("the thaw by input", one(brain+"looks.go", "\t\ta.loop.Again(int(a.client.Server.Input), loop.TokenInput)\n", ""),
 		tests("test/e2e", "IdleServerAnswers|IdleServerInAMessage")),

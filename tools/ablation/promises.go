@@ -10,7 +10,7 @@ var promises = []mechanism{
 	without("bystander", one("internal/server/orphan/orphan.go",
 		"\tif err == nil {\n\t\treturn Orphan, nil", "\tif err == nil || why == ToStop {\n\t\treturn Orphan, nil"),
 		core("test/script"), core("test/systemd")),
-	without("honest", one(launcher+"making.go", "\tm.unlimited, err = limit(m.server, s.Limits)", "\tm.unlimited, _ = limit(m.server, s.Limits)"),
+	without("honest", one(launcher+"making.go", "limit(m.server, s.Limits, s.LimitsMayFail)", "limit(m.server, s.Limits, true)"),
 		core("test/week"), core("test/script")),
 	without("transparent", one(guard+"launcher.go", "\t\tl.Signals.stop(sig)\n", ""), core("test/e2e")),
 	without("roof", both(one(scope, "all = append(all, dbus.PropBindsTo(s.Client))", "_ = dbus.PropBindsTo"),
