@@ -15,13 +15,19 @@ import (
 )
 
 // Command runs argv in the host, as exec.Command would. For a user it has that user's
-// ids, and nothing in its environment that a session would add.
+// ids, and nothing in its environment that a session would add: an SDK passes none of that
+// on. With Options.Users tester's are in a login session nevertheless, as what a person
+// starts is. Nolinger's are in none, and neither are those of a host without users.
 func (h *Host) Command(u User, argv ...string) *exec.Cmd {
 	cmd := exec.Command(argv[0], argv[1:]...)
 	if u.UID != 0 {
 		cmd.Dir = u.Home
 		cmd.Env = u.environ()
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: u.credential()}
+	}
+	if u == Tester && testersGroup() != nil {
+		cmd.SysProcAttr.UseCgroupFD = true
+		cmd.SysProcAttr.CgroupFD = int(testersGroup().Fd())
 	}
 	return cmd
 }

@@ -28,8 +28,8 @@ const Shared = "/srv/mcpscope-test"
 // Options say what a booted host has beyond systemd, D-Bus and logind, and the module
 // that the test is in (read-only).
 type Options struct {
-	// Users starts tester's user manager at boot, as lingering does. Both users
-	// exist without it.
+	// Users starts tester's user manager at boot, as lingering does, and has a session
+	// of tester, for Command. Both users exist without it.
 	Users bool
 	// Build runs before the boot, on the machine itself, where there is a network
 	// and a build cache. The files that it puts into dir are in Shared inside.
@@ -84,6 +84,14 @@ func runInside(m *testing.M, o Options) int {
 	}
 	if err := os.Setenv(insideEnv, "again"); err != nil {
 		return failed("%v", err)
+	}
+	_, noSystemd := os.Stat("/run/systemd/system") // of a machine that is the host itself
+	if o.Users && noSystemd == nil {
+		end, err := loginTester()
+		if err != nil {
+			return failed("log %s in: %v", Tester.Name, err)
+		}
+		defer end()
 	}
 	before, err := groups()
 	if err != nil {

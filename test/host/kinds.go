@@ -46,15 +46,15 @@ var (
 	// that can be asked. The command is in that very group.
 	Delegated = Kind{Name: "delegated", plan: poorPlan{UID: nobody, Delegated: true}}
 
-	// Buses
+	// Buses of a user in a login session
 
 	// DeadBus has socket files of the user's manager and of the bus, without a listener.
-	DeadBus = Kind{Name: "dead bus", plan: poorPlan{UID: nobody}, run: runDead}
+	DeadBus = Kind{Name: "dead bus", plan: poorPlan{UID: nobody, Session: true}, run: runDead}
 	// ForeignBus has a runtime directory that belongs to someone else, who listens.
-	ForeignBus = Kind{Name: "foreign bus", plan: poorPlan{UID: nobody}, run: runForeign}
+	ForeignBus = Kind{Name: "foreign bus", plan: poorPlan{UID: nobody, Session: true}, run: runForeign}
 	// HangingBus has sockets of the user that accept and never answer.
-	HangingBus = Kind{Name: "hanging bus", plan: poorPlan{UID: nobody}, run: runHanging}
-	// DeadBusDelegated and HangingBusDelegated have a group of their own instead.
+	HangingBus = Kind{Name: "hanging bus", plan: poorPlan{UID: nobody, Session: true}, run: runHanging}
+	// DeadBusDelegated and HangingBusDelegated have a group of their own instead, in no session.
 	DeadBusDelegated    = Kind{Name: "dead bus and delegated", plan: poorPlan{UID: nobody, Delegated: true}, run: runDead}
 	HangingBusDelegated = Kind{Name: "hanging bus and delegated", plan: poorPlan{UID: nobody, Delegated: true}, run: runHanging}
 	// HangingManager is that for root: the system manager's and the system bus.

@@ -3,11 +3,13 @@
 package host
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -35,7 +37,13 @@ const nobody = 65533
 // able to read the program.
 func Poor(tb testing.TB, kind Kind, argv ...string) *exec.Cmd {
 	tb.Helper()
-	cmd, err := kind.command(tb, bed.Group(tb, "poor"), argv)
+	dir := ""
+	if kind.plan.Session {
+		dir = sessionGroup(tb, kind.plan.UID)
+	} else {
+		dir = bed.Group(tb, "poor")
+	}
+	cmd, err := kind.command(tb, dir, argv)
 	if err != nil {
 		tb.Fatalf("prepare %s: %v", kind.Name, err)
 	}
@@ -110,11 +118,31 @@ func (k Kind) environ() []string {
 	return env
 }
 
-// As runs the command as a user of the booted host.
+// As runs the command as a user of the booted host, in a login session.
 func (k Kind) As(u User) Kind {
 	k.Name += " as " + u.Name
 	k.plan.UID = u.UID
+	k.plan.Session = true
 	return k
+}
+
+var poorSessions atomic.Int32
+
+// sessionGroup makes a group where logind has those of a user's sessions. It knows nothing of it.
+func sessionGroup(tb testing.TB, uid int) string {
+	tb.Helper()
+	slice := fmt.Sprintf("%s/user.slice/user-%d.slice", cgroup2(), uid)
+	dir := fmt.Sprintf("%s/session-poor%d.scope", slice, poorSessions.Add(1))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := bed.Destroy(dir); err != nil {
+			tb.Errorf("remove group: %v", err)
+		}
+		_ = os.Remove(slice) // it may be the user's own
+	})
+	return dir
 }
 
 // WithManagers leaves the managers of the host that the test runs on in reach:

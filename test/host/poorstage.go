@@ -23,6 +23,7 @@ type poorPlan struct {
 	ReadOnly bool
 
 	UID        int
+	Session    bool // the group is a login session's
 	Delegated  bool
 	Idle       bool // run the command as a child, and reap nothing else
 	NoNewPrivs bool

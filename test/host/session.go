@@ -10,7 +10,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -132,6 +134,38 @@ func (s *Session) await(line string) error {
 	}
 	return nil
 }
+
+// testerEnv has the directory of tester's session for the executions of a test binary in
+// the host.
+const testerEnv = "TESTHOST_TESTER"
+
+// loginTester opens the session that is for Command, until end is called.
+func loginTester() (end func(), err error) {
+	s := &Session{user: Tester}
+	if err := s.open(&Host{}); err != nil {
+		return nil, err
+	}
+	// in our own group it would be a left-over of the tests
+	if err := bed.Write(cgroup2()+"/init.scope/cgroup.procs", strconv.Itoa(s.leader.Process.Pid)); err != nil {
+		return nil, err
+	}
+	return func() { _ = s.close() }, os.Setenv(testerEnv, s.Group) // with the host it ends at the latest
+}
+
+// TestersGroup is the directory of the session that Command starts tester's programs in; "" without one.
+func TestersGroup() string { return os.Getenv(testerEnv) }
+
+// testersGroup is that directory, opened once; nil without one.
+var testersGroup = sync.OnceValue(func() *os.File {
+	if TestersGroup() == "" {
+		return nil
+	}
+	group, err := os.Open(TestersGroup())
+	if err != nil {
+		panic(fmt.Sprintf("host: the session of %s: %v", Tester.Name, err))
+	}
+	return group
+})
 
 func (s *Session) close() error {
 	defer s.group.Close()

@@ -181,8 +181,9 @@ func setUp(env *testscript.Env) error {
 	}
 	as := fmt.Sprintf(`#!/bin/sh
 shift
+echo $$ >%[3]s/cgroup.procs
 exec setpriv --reuid=%[2]d --regid=%[2]d --clear-groups env USER=%[1]s XDG_RUNTIME_DIR=/run/user/%[2]d "$@"
-`, host.Tester.Name, host.Tester.UID)
+`, host.Tester.Name, host.Tester.UID, host.TestersGroup())
 	ctx, cancel := pace.Context(4 * escape.Patience)
 	stop := context.AfterFunc(ctx, func() { killBelow(env.WorkDir) }) // a command that hangs fails its script, not all others
 	env.Defer(func() {

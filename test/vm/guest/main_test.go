@@ -60,5 +60,5 @@ func TestMain(m *testing.M) {
 		fmt.Println("not in a virtual machine: make test-vm")
 		os.Exit(0)
 	}
-	host.Main(m, host.Options{})
+	host.Main(m, host.Options{Users: true})
 }
