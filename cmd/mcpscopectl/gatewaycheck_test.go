@@ -12,7 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mcpscope/mcpscope/internal/advice"
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/doctor"
 	"github.com/mcpscope/mcpscope/internal/gateway"
@@ -91,11 +90,11 @@ this command, if a gateway starts it with pipes:
 configured servers, if it starts them with pipes:
   none            mcpscope wrap --list prints the files that are read
 `, cli.ExitFailure},
-		{"a user without a manager", gatewayCheck{
-			trial: doctor.GatewayTrial{Backend: "tree", Weaker: "no backend works:\ncgroup", Remedies: []string{advice.EnableLinger()}},
+		{"a client that no manager keeps", gatewayCheck{
+			trial: doctor.GatewayTrial{Backend: "tree", Weaker: "no backend works:\ncgroup", Remedies: []string{"add Delegate=yes"}},
 		}, "", "-- /bin/sh hermes", `servers can be contained here, by tree: no control group, which is weaker; --require refuses it
   because no backend works:, cgroup
-  → ` + advice.EnableLinger() + `
+  → add Delegate=yes
   → or, for a gateway that is a system unit: sudo mcpscope units --unit UNIT --install --now
 
 this command:

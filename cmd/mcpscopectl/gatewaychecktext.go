@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mcpscope/mcpscope/internal/advice"
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/clientconfig"
 	"github.com/mcpscope/mcpscope/internal/doctor"
@@ -79,7 +78,7 @@ func (c *gatewayCheck) printHost() {
 	}
 	for _, remedy := range c.trial.Remedies {
 		fmt.Fprintf(c.out, "  → %s\n", cli.OneLine(remedy))
-		if remedy == advice.EnableLinger() { // units gives the user of a system unit groups without a manager
+		if strings.Contains(remedy, "Delegate=yes") { // which units writes
 			const install = "sudo mcpscope units --unit UNIT --install --now"
 			fmt.Fprintf(c.out, "  → or, for a gateway that is a system unit: %s\n", install)
 		}

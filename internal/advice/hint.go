@@ -43,6 +43,8 @@ func Hint(b names.Backend, err error) string {
 		return "raise the limit of open files (ulimit -n)"
 	case is(proc.ErrForeign):
 		return "mount -t proc proc /proc (bwrap: --proc /proc, unshare: --mount-proc)"
+	case is(backend.ErrElsewhere):
+		return delegateHint()
 	case is(backend.ErrNoBackend) && uid == 0:
 		return "provide systemd, a delegated cgroup (Delegate=yes), or a writable cgroup2 hierarchy"
 	case is(backend.ErrNoBackend) && unix.Access("/run/systemd/system", unix.F_OK) == nil: // sd_booted(3)
@@ -106,7 +108,7 @@ func delegateHint() string {
 	uid := os.Getuid()
 	unit := OwnUnit()
 	switch {
-	case unit != nil && unit.Service():
+	case unit != nil && unit.Service() && !hasForeignProcess():
 		return unit.Edit() + ", with the lines [Service] and Delegate=yes"
 	case unit != nil && unit.Manager == "user":
 		return "systemd-run --user --property=Delegate=yes CLIENT"
@@ -117,4 +119,20 @@ func delegateHint() string {
 	}
 	return fmt.Sprintf("as root, make a cgroup for the client and chown %d "+
 		"its directory, cgroup.procs, cgroup.subtree_control, cgroup.threads", uid)
+}
+
+// hasForeignProcess reports whether a process of another user is in the cgroup of this process. The service
+// of a daemon such as cron or sshd starts programs of many users, and Delegate=yes would not be for this one.
+func hasForeignProcess() bool {
+	root, path, err := group.Position(0)
+	if err != nil {
+		return false
+	}
+	defer root.Close()
+	list, _ := root.Read("." + path + "/cgroup.procs") // none, if it can't be read
+	pids, _ := proc.ParsePIDs(list)                    // as far as they can be read
+	return slices.ContainsFunc(pids, func(pid int) bool {
+		status, err := proc.ReadStatus(pid) // /proc/PID is root's for a process that is not dumpable
+		return err == nil && status.UID[0] != os.Getuid()
+	})
 }

@@ -172,11 +172,8 @@ func whyUncontained(s service) (reason, remedy string) {
 		return reason, "add ProtectControlGroups=no (" + edit + "); then: " + restart
 	}
 	if s.runsAsUser() && !s.Delegated {
-		remedy = "add Delegate=yes (" + edit + ")"
-		if !s.DynamicUser { // such a user has no manager
-			remedy += ", or run: loginctl enable-linger " + s.User
-		}
-		return "user " + s.User + " may make no cgroup here", remedy + "; then: " + restart
+		remedy = "add Delegate=yes (" + edit + "); then: " + restart
+		return "user " + s.User + " may make no cgroup here", remedy
 	}
 	readLog := journalCommand(s.Manager) + " -u " + s.Name
 	reason = noteInJournal(s)

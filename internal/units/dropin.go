@@ -13,10 +13,10 @@ import (
 // addressLeast is the address space in bytes that the runtime of Go reserves at its start.
 const addressLeast = 1 << 30
 
-// delegation has the manager give the unit's control group to the service's user. That user may have no
-// manager of its own, or one that starts after the service.
-const delegation = `# Servers get groups below that of the unit: their user may have no systemd manager,
-# or the unit has settings that act on its control group.
+// delegation has the manager give the unit's control group to the service's user. The manager of that user,
+// if there is one, ends at the user's logout.
+const delegation = `# Servers get groups below that of the unit: they live as long as it does,
+# and the settings of its control group act on them.
 Delegate=yes
 `
 

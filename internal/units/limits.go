@@ -4,8 +4,6 @@ package units
 
 import (
 	"fmt"
-	"os"
-	"os/user"
 	"slices"
 	"strings"
 
@@ -83,28 +81,14 @@ func (s service) limitNotes(flags []string, h hierarchy) (notes []string) {
 	return []string{note}
 }
 
-// likelyBackend is the one that servers get without a flag: a user without a manager has the group of the
-// unit alone.
+// likelyBackend is the one that servers get without a flag. In a system service with a user that is the group
+// of the unit, whether that user has a manager or not.
 func (s service) likelyBackend() names.Backend {
 	switch {
 	case s.Manager == systemd.User:
 		return names.SystemdUser
-	case !s.runsAsUser():
-		return names.SystemdSystem
-	case s.DynamicUser || !hasManager(s.User):
+	case s.runsAsUser():
 		return names.Delegated
 	}
-	return names.SystemdUser
-}
-
-func hasManager(name string) bool {
-	u, err := user.Lookup(name)
-	if err != nil {
-		u, err = user.LookupId(name)
-	}
-	if err != nil {
-		return false
-	}
-	_, err = os.Stat("/run/user/" + u.Uid + "/systemd/private")
-	return err == nil
+	return names.SystemdSystem
 }

@@ -80,7 +80,11 @@ func inService(t *testing.T, manager, as host.User, args string, properties ...s
 		t.Fatalf("%s, %v", result, err)
 	}
 	d := diagnose(t, exec.Command("cat", out))
-	if d.Backend != backendOf(as) || d.Host.Unit == nil || d.Host.Unit.Name != unit.Name {
+	want := backendOf(as)
+	if manager != as {
+		want = "delegated"
+	}
+	if d.Backend != want || d.Host.Unit == nil || d.Host.Unit.Name != unit.Name {
 		t.Errorf("backend %q; it is in %s, not in %+v", d.Backend, unit.Name, d.Host.Unit)
 	}
 	escape.WantNoServers(t, as.Slice(), "mcpscope-probe", patience)
@@ -104,8 +108,8 @@ func TestDoctor(t *testing.T) {
 	})
 }
 
-// The manager of a user who does not linger ends with the last session. A service of the system with User= gets its
-// scopes from the user's manager.
+// The manager of a user who does not linger ends with the last session. The servers of a service of the system with
+// User= do not: they have groups in the service.
 func TestDoctorInASessionOrServiceOfTheOtherManager(t *testing.T) {
 	d := diagnose(t, host.Current(t).Login(t, host.NoLinger).Command(mcpscope, "doctor", "--json"))
 	if unit := d.Host.Unit; d.Backend != "systemd-user" || unit == nil || unit.Manager != "system" || !strings.HasPrefix(unit.Name, "session-") {

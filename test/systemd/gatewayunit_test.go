@@ -175,8 +175,8 @@ func TestGatewayUnitWithoutCgroups(t *testing.T) {
 	}
 	want(t, said, "zzz.conf sets Delegate= and sorts after zz-mcpscope.conf: Delegate=yes does not apply")
 	const reason = weaker + "user nolinger may make no cgroup here"
-	want(t, said, reason, "Delegate=yes", "loginctl enable-linger nolinger")
-	want(t, doctor(t), "closed: its servers are "+reason, "loginctl enable-linger nolinger")
+	want(t, said, reason, "hint: add Delegate=yes (systemctl edit closed.service)")
+	want(t, doctor(t), "closed: its servers are "+reason, "→ add Delegate=yes (systemctl edit closed.service)")
 }
 
 // A manager makes the groups of a unit whose own view of them is read-only, and no server gets into one: it

@@ -22,6 +22,7 @@ var programs = escape.ProgramsIn(host.Shared)
 func TestMain(m *testing.M) {
 	escape.Choose(m, "systemd")
 	bed.Parallel(16) // the escape table bounds itself
-	build := func(dir string) error { return escape.Build(dir, transparent.Commands(map[string][]string{})) }
+	commands := transparent.Commands(map[string][]string{"like": escape.Go("../gateway/like")})
+	build := func(dir string) error { return escape.Build(dir, commands) }
 	host.Main(m, host.Options{Users: true, Build: build, Writable: escape.TableFiles()})
 }

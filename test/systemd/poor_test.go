@@ -64,7 +64,7 @@ var verdicts = map[string]verdict{
 	"clone3 EPERM as tester with managers":          {"systemd-user", "", ""},
 	"hidepid as tester with managers":               {"systemd-user", "", ""},
 	"clone3 EPERM with managers":                    {"systemd-system", "", ""},
-	"unprivileged with managers":                    {"tree", "is not delegated to us", "systemd-user: sudo loginctl enable-linger 65533"},
+	"unprivileged with managers":                    {"tree", "is not delegated to us", "systemd-user: chown 65533"},
 }
 
 // On each kind of host run takes the best backend that works, or refuses, and doctor agrees.

@@ -11,6 +11,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/gateway/notify"
 	"github.com/mcpscope/mcpscope/internal/server/guard"
 	"github.com/mcpscope/mcpscope/internal/server/page"
+	"github.com/mcpscope/mcpscope/internal/server/roof"
 )
 
 // Names for each gateway and its watcher, however the gateway is started.
@@ -117,9 +118,11 @@ func resetsOnFork() bool {
 
 // mayContain finds out, as cheaply as that can be, whether servers can be contained: main checks more, and
 // says on stderr why not. There has to be a hierarchy to write to that shows where we are and, except for
-// root, a service manager.
+// root, a service manager that keeps what we keep.
 func mayContain() bool {
-	if !procIsOurs() || !guard.SeesOwnCgroup() {
+	uid := unix.Geteuid()
+	where, isSeen := guard.OwnRoof(uid)
+	if !isSeen {
 		return false
 	}
 	hierarchy := address("/sys/fs/cgroup/unified\x00")
@@ -133,20 +136,10 @@ func mayContain() bool {
 	if errno != 0 || mount.Type != unix.CGROUP2_SUPER_MAGIC || mount.Flags&unix.ST_RDONLY != 0 {
 		return false
 	}
-	uid := unix.Geteuid()
+	if uid != 0 && where == roof.Elsewhere {
+		return false
+	}
 	return reaches(managerOf(uid)) || uid == 0 && exists(writable, unix.W_OK)
-}
-
-// procIsOurs reports whether /proc is that of our pid namespace, as proc.Ours does.
-func procIsOurs() bool {
-	var target [16]byte
-	here := unix.AT_FDCWD
-	link := address("/proc/self\x00")
-	buffer := uintptr(unsafe.Pointer(&target))
-	size := unsafe.Sizeof(target)
-	n, _, errno := unix.RawSyscall6(unix.SYS_READLINKAT, uintptr(here), link, buffer, size, 0, 0)
-	pid, first := decimal(unix.Getpid())
-	return errno == 0 && string(target[:n]) == string(pid[first:])
 }
 
 // exists reports whether there is a file that this process may access in that mode.

@@ -22,6 +22,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/names"
 	"github.com/mcpscope/mcpscope/internal/server/policy"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/server/roof"
 )
 
 const (
@@ -44,32 +45,43 @@ func (p Place) kind() systemd.Kind { return managers[p.Backend] }
 // FindManager says why no manager can start anything for this user.
 func FindManager() error { return systemd.Present(systemd.Own()) }
 
-// checkManager finds out by one stat(2) whether there is such a manager.
-func checkManager(kind systemd.Kind) error {
-	if err := systemd.Present(kind); err != nil {
+// ErrElsewhere: the manager of the user may end before the client does.
+var ErrElsewhere = errors.New("neither below the manager of its user nor in a login session of that user")
+
+// checkManager finds out, without a connection, whether there is such a manager, and whether it keeps what a
+// client at that place in the hierarchy keeps.
+func checkManager(kind systemd.Kind, client string) error {
+	if err := systemd.Present(systemd.System); err != nil { // no user has one without it
 		return err
 	}
-	if there, err := proc.ReadCgroup(1); err == nil && strings.HasPrefix(there, "/..") {
+	init, _ := proc.ReadCgroup(1) // "" with hidepid=2
+	if strings.HasPrefix(init, "/..") {
 		return fmt.Errorf("%w: it is in another cgroup namespace", systemd.ErrOutside)
 	}
-	return nil
+	if kind == systemd.System {
+		return nil
+	}
+	if where, _ := roof.Find(client, init, os.Getuid()); where == roof.Elsewhere {
+		return fmt.Errorf("the client is in %s, %w", client, ErrElsewhere)
+	}
+	return systemd.Present(systemd.User)
 }
 
 // ownSlice is nil where the slice is not there, or we may not make a process in a directory of it: for that
 // we have to be below a directory of the manager's user as well.
 func (p Place) ownSlice() *cgroup.Group {
-	service := fmt.Sprintf("/user@%d.service/", os.Getuid())
-	before, _, inside := strings.Cut(p.Path+"/", service)
-	above := before + service
+	init, _ := proc.ReadCgroup(1) // "" with hidepid=2
+	where, manager := roof.Find(p.Path, init, os.Getuid())
+	isBelow := where == roof.BelowManager
 	if p.kind() == systemd.System {
-		init, err := proc.ReadCgroup(1)
-		above = strings.TrimSuffix(init, "/init.scope")
-		inside = err == nil && os.Getuid() == 0
+		found, isManager := roof.SystemManager(init)
+		manager = found
+		isBelow = isManager && os.Getuid() == 0
 	}
-	if !inside {
+	if !isBelow {
 		return nil
 	}
-	dir, _ := p.Root.Child(strings.TrimPrefix(path.Join(above, names.Slice), "/"))
+	dir, _ := p.Root.Child(strings.TrimPrefix(path.Join(manager, names.Slice), "/"))
 	return dir
 }
 

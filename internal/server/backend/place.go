@@ -71,7 +71,7 @@ func (p Place) On(b names.Backend) (all []Place, err error) {
 	}
 	switch b {
 	case names.SystemdSystem, names.SystemdUser:
-		err = checkManager(p.kind())
+		err = checkManager(p.kind(), p.Path)
 		if err == nil && p.Early && p.Session == nil { // no directory could be made in a slice that is new
 			early := p
 			early.Above = p.ownSlice()

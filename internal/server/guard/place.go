@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/server/page"
+	"github.com/mcpscope/mcpscope/internal/server/roof"
 )
 
 const directoryFlags = unix.O_DIRECTORY | unix.O_NOFOLLOW
@@ -25,7 +26,8 @@ func (p *Plain) openPlace() bool {
 	}
 	parent := int32(-1)
 	e := syscall.ENOENT
-	if p.findOwn(root) && p.findAbove() {
+	own := p.findOwn(root)
+	if own != "" && p.findAbove(own) {
 		parent, e = openPath(root, &p.texts.above, directoryFlags)
 	}
 	if e == syscall.ENOENT && !p.isManaged() { // as backend.Place.userDirectory
@@ -46,33 +48,39 @@ func (p *Plain) openPlace() bool {
 	return e == 0 && !isFrozen(p.page.FD.Leaf, &p.buf)
 }
 
-// SeesOwnCgroup reports whether the mount of cgroup2 shows the cgroup of this process. It needs no Go
-// runtime.
-func SeesOwnCgroup() bool {
-	buf := [512]byte{}
+// OwnRoof returns the place of this process for the manager of that user. isSeen: /proc is that of our pid
+// namespace, and the mount of cgroup2 shows the cgroup of this process. It needs no Go runtime.
+func OwnRoof(uid int) (where roof.Where, isSeen bool) {
 	root := openHierarchy()
 	if root < 0 {
-		return false
+		return roof.Elsewhere, false
 	}
-	path := readCgroup("/proc/self/cgroup\x00", &buf)
-	found := path != "" && shows(root, path, &buf)
+	own := [512]byte{}
+	path := readCgroup("/proc/self/cgroup\x00", &own)
+	buf := [512]byte{}
+	isSeen = hasOwnProc(&buf) && path != "" && shows(root, path, &buf)
 	closeFD(root)
-	return found
+	where, _ = roof.Find(path, readCgroup("/proc/1/cgroup\x00", &buf), uid)
+	return where, isSeen
 }
 
-// findOwn finds the cgroup of this process. It returns false if the mount does not show that. Unless the
+// findOwn finds the cgroup of this process. It returns "" if the mount does not show that. Unless the
 // backend was chosen, only the root is plain outside of a manager's units: any other group may be delegated.
-func (p *Plain) findOwn(root int32) bool {
+func (p *Plain) findOwn(root int32) string {
 	path := readCgroup("/proc/self/cgroup\x00", &p.buf)
 	if path == "" || !p.isManaged() && !p.Flags.InCgroup && path != "/" {
-		return false
+		return ""
 	}
 	if strings.Contains(path, "/"+sessionPrefix) { // main makes the group in that session
-		return false
+		return ""
 	}
 	position := &p.page.Started.Position
 	n := copy(position[:len(position)-1], path)
-	return shows(root, unsafe.String(&position[0], n), &p.buf)
+	path = unsafe.String(&position[0], n)
+	if !shows(root, path, &p.buf) {
+		return ""
+	}
+	return path
 }
 
 // shows reports whether this process is in the group of a mount that has its path: with a private cgroup
@@ -113,8 +121,8 @@ func readCgroup(file string, buf *[512]byte) string {
 }
 
 // findAbove finds the path of the directory that has the group, from the root of the mount. Of a manager it
-// is its slice, as backend.Place.ownSlice.
-func (p *Plain) findAbove() bool {
+// is its slice, as backend.Place.ownSlice. own is the cgroup of this process.
+func (p *Plain) findAbove(own string) bool {
 	if p.From == page.CgroupDirectory {
 		copy(p.texts.above[:], "mcp.slice/0")
 		return true
@@ -124,36 +132,11 @@ func (p *Plain) findAbove() bool {
 		return false
 	}
 	if p.From == page.UserScope {
-		manager := p.userManager()
-		return manager != "" && p.setAboveToSlice(manager)
+		where, manager := roof.Find(own, init, unix.Getuid())
+		return where == roof.BelowManager && p.setAboveToSlice(manager)
 	}
-	return init != "" && p.setAboveToSlice(strings.TrimSuffix(init, "/init.scope"))
-}
-
-// userManager is the cgroup of the user's manager, if this process is in it, or "".
-func (p *Plain) userManager() string {
-	position := &p.page.Started.Position
-	path := unsafe.String(&position[0], len(position))
-	service := p.serviceOfUser()
-	index := strings.Index(path, service)
-	if index < 0 {
-		return ""
-	}
-	end := (index + len(service)) & (pathMost - 1)
-	if path[end] != '/' && path[end] != 0 {
-		return ""
-	}
-	return path[:end]
-}
-
-// serviceOfUser is the service of the user's manager in a path.
-func (p *Plain) serviceOfUser() string {
-	var digits [11]byte
-	addr := decimal(&digits, unix.Getuid()) - uintptr(unsafe.Pointer(&digits))
-	n := copy(p.texts.service[:], "/user@")
-	n += copy(p.texts.service[n:], digits[addr&15:len(digits)-1])
-	n += copy(p.texts.service[n:], ".service")
-	return unsafe.String(&p.texts.service[0], n)
+	manager, isManager := roof.SystemManager(init)
+	return isManager && p.setAboveToSlice(manager)
 }
 
 // setAboveToSlice writes the path of the slice of servers, for a manager whose cgroup is dir.

@@ -48,7 +48,6 @@ type PlainCommand struct {
 type plainTexts struct {
 	dir      [96]byte       // of the group
 	above    [pathMost]byte // of the directory that has it, from the root of the mount
-	service  [32]byte       // of the user's manager
 	variable [24]byte       // MCPSCOPE_ID
 	env      [envMost]uintptr
 	shell    [argsMost]uintptr
