@@ -60,7 +60,7 @@ func TestSweepEndsALauncherThatIsStoppedAgainAndAgain(t *testing.T) {
 	if !wakeOrKillAskedLauncher(identity, os.Getuid()) {
 		t.Error("no stopped launcher was seen")
 	}
-	if !linux.AwaitWithin(pidfd, unix.POLLIN, time.Second) {
+	if !pace.Eventually(time.Minute, func() bool { return linux.Ended(pidfd) }) {
 		t.Error("the launcher lives")
 	}
 }
