@@ -22,8 +22,9 @@ type Foreseen struct {
 // that the gateway sets for it.
 func (r Rules) Foresee(argv []string, gateway string, variables map[string]string) Foreseen {
 	verdict, why := r.Decide(Caller{Stdio: true, Argv: argv})
-	called := r.serverName(recipe{argv: argv, variables: variables}, gateway)
-	return Foreseen{Verdict: verdict, Why: why, Name: called}
+	made := recipe{argv: argv, variables: variables}
+	why = r.whyNamed(r.entryOf(made, gateway), argv, why)
+	return Foreseen{Verdict: verdict, Why: why, Name: r.serverName(made, gateway)}
 }
 
 // ForeseeEntry is Foresee for a configured server.

@@ -35,13 +35,17 @@ func TestForesee(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", c.command, got, c)
 		}
 	}
-	// Each gateway has the names of its own client's file.
-	for gateway, want := range map[string]string{"hermes-gateway": "time mcp-server-time", "codex": "clock clock", "other": "time clock"} {
-		var names []string
+	// Each gateway has the names of its own client's file, and the reason is the entry that has the name.
+	for gateway, want := range map[string]string{
+		"hermes-gateway": "time in f, mcp-server-time in f", "codex": "clock in g, clock in g", "other": "time in f, clock in g",
+	} {
+		var texts []string
 		for i := range rules.Configured {
-			names = append(names, rules.ForeseeEntry(&rules.Configured[i], gateway).Name)
+			f := rules.ForeseeEntry(&rules.Configured[i], gateway)
+			_, file, _ := strings.Cut(f.Why, " in ")
+			texts = append(texts, f.Name+" in "+file)
 		}
-		if got := strings.Join(names, " "); got != want {
+		if got := strings.Join(texts, ", "); got != want {
 			t.Errorf("%s: %s, want %s", gateway, got, want)
 		}
 	}

@@ -41,7 +41,8 @@ func (g *groups) contain(p program, call *heldCall, why string) {
 	if len(p.argv) == 0 { // of 32 bits
 		p.argv = arguments(p.pid)
 	}
-	s := g.serverOf(&p, call)
+	s, entry := g.serverOf(&p, call)
+	why = g.config.whyNamed(entry, p.argv, why)
 	s.Notes = append(s.Notes, "a server: "+why)
 	t, err := g.newGroup(s, &p)
 	if err != nil {
@@ -247,15 +248,16 @@ func giveJournal(p *program, call *heldCall, identifier string) (clientStderr in
 	return clientStderr, call.replaceDescriptor(2, stream)
 }
 
-// serverOf is the server that a program is. call is as in contain.
-func (g *groups) serverOf(p *program, call *heldCall) *Server {
+// serverOf is the server that a program is, and its entry in a configuration; or nil. call is as in contain.
+func (g *groups) serverOf(p *program, call *heldCall) (*Server, *Configured) {
 	dir, _ := os.Readlink(fmt.Sprintf("/proc/%d/cwd", p.pid)) // "", if it can't be read
 	env := call.environment(p.pid)
 	made := recipe{argv: p.argv, dir: dir, variables: difference(env, g.environmentOf(p.client))}
-	s := g.newServer(g.config.serverName(made, p.client.name()), p.client)
+	client := p.client.name()
+	s := g.newServer(g.config.serverName(made, client), p.client)
 	s.Recipe = made.number()
 	s.Origin = protocol.OriginOf(dir, env)
-	return s
+	return s, g.config.entryOf(made, client)
 }
 
 // environmentOf is the environment that a starter began with.

@@ -3,7 +3,6 @@
 package gateway
 
 import (
-	"cmp"
 	"hash/fnv"
 	"maps"
 	"slices"
@@ -62,11 +61,19 @@ func (r recipe) number() uint64 {
 	return max(h.Sum64(), 1)
 }
 
-// serverName names a server as its configuration does. The entries of the gateway's own client come first; of
-// several entries the variables decide. An entry of another client is that of the server only if it sets the
-// very variables in which the server differs from the gateway. Where no single name is left the command names
-// the server.
+// serverName names a server as its configuration does. Where no single name is left the command names the
+// server.
 func (r Rules) serverName(made recipe, gateway string) string {
+	if entry := r.entryOf(made, gateway); entry != nil {
+		return entry.Name
+	}
+	return name.Derive(made.argv)
+}
+
+// entryOf returns the entry of a server, or nil where no single name is left. Those of the gateway's own
+// client come first; of several entries the variables decide. An entry of another client is that of the
+// server only if it sets the very variables in which the server differs from the gateway.
+func (r Rules) entryOf(made recipe, gateway string) *Configured {
 	derived := name.Derive(made.argv)
 	entries := r.namedEntries(func(c *Configured) bool { return c.IsStartedBy(made.argv) })
 	if len(entries) == 0 { // a client starts a program in a runner's cache by another command line
@@ -81,7 +88,7 @@ func (r Rules) serverName(made recipe, gateway string) string {
 		isRefuted = func(c *Configured) bool { return !isOfClient(c) || !c.sets(made.variables) }
 	}
 	entries = slices.DeleteFunc(entries, isRefuted)
-	return cmp.Or(mostSpecificName(entries), derived)
+	return mostSpecific(entries)
 }
 
 // namedEntries returns the configured servers with a name that match.
@@ -106,18 +113,16 @@ func (c *Configured) sets(variables map[string]string) bool {
 	return true
 }
 
-// mostSpecificName returns the name of the entries that set the most variables, "" if they have several
-// names.
-func mostSpecificName(entries []*Configured) string {
+// mostSpecific returns the first of the entries that set the most variables, nil if they have several names.
+func mostSpecific(entries []*Configured) (found *Configured) {
 	most := -1
-	found := ""
 	for _, c := range entries {
 		switch {
 		case len(c.Env) > most:
 			most = len(c.Env)
-			found = c.Name
-		case len(c.Env) == most && c.Name != found:
-			found = ""
+			found = c
+		case len(c.Env) == most && found != nil && c.Name != found.Name:
+			found = nil
 		}
 	}
 	return found

@@ -20,7 +20,7 @@ import (
 // place puts a program into a group of its own until it is proven a server, or left alone. It closes the
 // program's pidfd at the end. call is as in groups.contain.
 func (x *examiner) place(p program, call *heldCall, why string) {
-	s := x.groups.serverOf(&p, call)
+	s, _ := x.groups.serverOf(&p, call)
 	s.Unproven = true
 	t, err := x.groups.newGroup(s, &p)
 	if err != nil {

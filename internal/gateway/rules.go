@@ -56,7 +56,7 @@ func (r Rules) Decide(c Caller) (v Verdict, why string) {
 		return NotServer, fmt.Sprintf("except %q", pattern)
 	}
 	if known := r.Server(c.Argv); known != nil && (c.Stdio || known.Listens) {
-		return IsServer, fmt.Sprintf("configured as %q in %s", known.Name, known.File)
+		return IsServer, known.why()
 	}
 	if pattern := glob.Find(r.Match, c.Argv); pattern != "" {
 		return IsServer, fmt.Sprintf("match %q", pattern)
@@ -73,6 +73,22 @@ func (r Rules) Decide(c Caller) (v Verdict, why string) {
 		return NamedLikeServer, fmt.Sprintf("its name is %q", called)
 	}
 	return MayBeServer, ""
+}
+
+// why is the reason that a program is a server: this is its entry.
+func (c *Configured) why() string { return fmt.Sprintf("configured as %q in %s", c.Name, c.File) }
+
+// whyNamed is the reason of Decide for a server that has its name from an entry, or from its command. Decide
+// knows only the command, which several entries can have, and gives the first of them.
+func (r Rules) whyNamed(named *Configured, argv []string, why string) string {
+	first := r.Server(argv)
+	switch {
+	case first == nil || why != first.why(): // another rule says so
+		return why
+	case named == nil:
+		return fmt.Sprintf("its command is that of %q in %s", first.Name, first.File)
+	}
+	return named.why()
 }
 
 // readsProgram reports whether a shell or an interpreter reads its program from stdin: then a message of MCP
