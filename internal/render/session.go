@@ -13,6 +13,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
 	"github.com/mcpscope/mcpscope/internal/server/names"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
 // Session is an agent with all its servers, and the sums of their figures.
@@ -26,6 +27,8 @@ type Session struct {
 	Agent   Process       `json:"agent,omitzero"`
 	Servers int           `json:"servers"`
 	Age     float64       `json:"age_seconds"`
+	// Origin is that of the agent.
+	protocol.Origin
 	Figures
 }
 
@@ -55,7 +58,7 @@ func measureSession(s *fleet.Session) (Session, error) {
 	}
 	v := Session{
 		ID: s.ID, Name: s.Name, UID: s.UID, Backend: s.Backend, State: fleet.Running, Group: s.Group,
-		Age: s.Age().Seconds(), Figures: figuresOf(used),
+		Age: s.Age().Seconds(), Origin: s.Origin, Figures: figuresOf(used),
 	}
 	if s.Frozen {
 		v.State = fleet.Frozen
@@ -76,6 +79,7 @@ func (s *Session) row() Row {
 			Identity: Identity{
 				ID: s.ID, Name: s.Name + ": " + cli.Counted(s.Servers, "server"), UID: s.UID,
 				Backend: s.Backend, State: s.State, Group: s.Group, Client: s.Agent,
+				Origin: s.Origin,
 			},
 			Age:     s.Age,
 			Figures: s.Figures,
@@ -172,6 +176,7 @@ func (i *SessionInspection) write(out io.Writer) {
 	b.line("backend", "%s", i.Backend)
 	b.line("group", "%s", i.Group)
 	b.line("agent", "%s", i.Agent.Text())
+	b.optional("project", i.Project)
 	b.line("processes", "%d", i.Processes)
 	b.line("CPU", "%s", HumanSeconds(i.CPU))
 	b.line("memory", "%s", MemoryText(Server{Figures: i.Figures}))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
 	"github.com/mcpscope/mcpscope/internal/server/names"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
 // The servers of a session are below its line, where the first of them would be. A session without a server is
@@ -26,6 +27,7 @@ func TestSessionsInTable(t *testing.T) {
 		{
 			ID: "p4xw7nza", Name: "claude", Backend: names.SystemdUser, State: fleet.Frozen, Servers: 2,
 			Agent: Process{2211, "claude"}, Age: 7200, Figures: used,
+			Origin: protocol.Origin{Project: "shop"},
 		},
 		{ID: "zzzzzzzz", Name: "evil\x1b[31m", State: fleet.Running},
 	}
@@ -37,7 +39,7 @@ func TestSessionsInTable(t *testing.T) {
 	WriteServers(&out, servers, sessions, false)
 	want := `ID NAME STATE AGE PROCS CPU MEMORY CLIENT PROJECT BACKEND
 aaaaaaaa alone running 0.0s 0 0.0s - - -
-p4xw7nza claude: 2 servers frozen 2h0m 9 1m12s 600M/6.0G claude[2211] - systemd-user
+p4xw7nza claude: 2 servers frozen 2h0m 9 1m12s 600M/6.0G claude[2211] shop systemd-user
 bbbbbbbb time running 0.0s 0 0.0s - - -
 dddddddd git running 0.0s 0 0.0s - - -
 cccccccc other running 0.0s 0 0.0s - - -
