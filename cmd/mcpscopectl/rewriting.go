@@ -31,6 +31,7 @@ type rewriting struct {
 	check  bool             // only report whether there is anything to change
 	named  bool             // a person has named the clients or files
 	wrote  bool             // a file was changed
+	unlock func()           // another command that changes files waits for it
 }
 
 // choice says which servers are changed, and how.
@@ -50,6 +51,11 @@ func (r *rewriting) run(operands []string) int {
 	if status := undoSudo(os.Geteuid(), r.stdio, r.verb); status != cli.ExitOK {
 		return status
 	}
+	r.unlock = func() {}
+	if !r.check && !r.dryRun {
+		r.unlock = clientconfig.Lock()
+	}
+	defer func() { r.unlock() }()
 	r.named = len(operands) > 0
 	found, err := clientconfig.Find(operands)
 	if err != nil {
@@ -129,7 +135,10 @@ func (r *rewriting) printFile(p clientconfig.Change) int {
 		status = r.stdio.Cannot("wrap "+p.File.Where(), errors.New(reason))
 	}
 	if r.runner != nil && p.Count() > 0 {
-		r.note(p.File.TrackedNote())
+		tracked := p.File.TrackedNote()
+		if tracked != "" {
+			r.stdio.Note(tracked)
+		}
 		r.noteMissingFlags(p)
 	}
 	remedy := p.File.Remedy()
@@ -168,12 +177,6 @@ func noteNotInstalled(stdio cli.Stdio, program, effect, again string) {
 	}
 	stdio.Note(fmt.Sprintf("%s is not installed: %s only as long as %s is there", program, effect, source))
 	stdio.Hint(fmt.Sprintf("sudo make -C %s install, then %s", cli.Word(source), again))
-}
-
-func (r *rewriting) note(text string) {
-	if text != "" {
-		r.stdio.Note(text)
-	}
 }
 
 func (r *rewriting) planFile(c *clientconfig.File) clientconfig.Change {
@@ -221,7 +224,7 @@ func (r *rewriting) changeFiles(plan []clientconfig.Change, nothingIn string) in
 	case r.check:
 		fmt.Fprintf(r.stdio.Out, "mcpscope wrap would change %s\n", files)
 		return cli.ExitFailure
-	case !r.yes && !r.stdio.Confirmed("Change "+files+"?"):
+	case !r.yes && !r.confirmed("Change "+files+"?"):
 		return r.stdio.Unconfirmed(r.verb, "--yes")
 	}
 	status := cli.ExitOK
@@ -229,6 +232,15 @@ func (r *rewriting) changeFiles(plan []clientconfig.Change, nothingIn string) in
 		status = max(status, r.write(p))
 	}
 	return status
+}
+
+// confirmed asks without the lock: a person may think for long. What another command changes meanwhile is not
+// overwritten, but reported.
+func (r *rewriting) confirmed(question string) bool {
+	r.unlock()
+	isConfirmed := r.stdio.Confirmed(question)
+	r.unlock = clientconfig.Lock()
+	return isConfirmed
 }
 
 // printDiffs prints the changed lines, without what can be a secret: people show them to others.

@@ -121,7 +121,7 @@ func (r *rewriting) noteMissingFlags(p clientconfig.Change) {
 		}
 		const text = "in %s, %s %s %s, which all wrapped servers have"
 		who := strings.Join(m.Servers, ", ")
-		r.note(fmt.Sprintf(text, p.File.Where(), who, verb, strings.Join(names, " and ")))
+		r.stdio.Note(fmt.Sprintf(text, p.File.Where(), who, verb, strings.Join(names, " and ")))
 		r.stdio.Hint(command + " " + cli.Word(cmp.Or(p.File.Client, p.File.Path)))
 	}
 }

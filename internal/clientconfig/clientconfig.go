@@ -51,6 +51,9 @@ func userBackups() configfile.Backups {
 	return configfile.BackupsBelow(filepath.Join(home, ".local", "state"))
 }
 
+// Lock has commands that change files wait for each other. It is taken before the files are read.
+func Lock() (unlock func()) { return userBackups().Lock() }
+
 // parse finds the servers of a file. It reads the backup also of a file that could not be read, because that
 // file was wrapped.
 func (c *File) parse() {

@@ -151,10 +151,6 @@ func (b Backups) Remove(f *File) *StaysError {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return &StaysError{Path: path, Err: cause(err)}
 	}
-	state := filepath.Dir(filepath.Dir(string(b)))
-	dir := filepath.Dir(path)
-	for dir != state && os.Remove(dir) == nil { // a directory with a file stays
-		dir = filepath.Dir(dir)
-	}
+	removeEmpty(filepath.Dir(path), filepath.Dir(filepath.Dir(string(b))))
 	return nil
 }
