@@ -141,7 +141,7 @@ func (f *stopFlags) stop(found *selection.Found, stdio cli.Stdio) int {
 	stop := serverAction{
 		verb: "stop",
 		do: oneLine("stopped", nameAndID, func(s *fleet.Listed) error {
-			return stopServer(s, f.grace)
+			return s.Stop(f.grace, ownCommandLine())
 		}),
 		doSession: oneLine("stopped", sessionAndID, func(s *fleet.Session) error {
 			return s.Stop(f.grace)
@@ -172,12 +172,6 @@ func (f *stopFlags) setGrace(text string) error {
 	f.grace = fleet.AtMost(d)
 	f.graceText = text
 	return err
-}
-
-// stopServer records the request in the journal before the server can end.
-func stopServer(s *fleet.Listed, grace fleet.Grace) error {
-	s.LogStop(ownCommandLine())
-	return s.Stop(grace)
 }
 
 // ownCommandLine is this command, and the process that has started it.

@@ -62,7 +62,7 @@ func showServers(f *selection.Selection) error {
 	screen, err := top.New(top.Options{
 		Servers: f,
 		Note:    strings.Join(notes, "; "),
-		Stop:    func(s *fleet.Listed) error { return stopServer(s, fleet.AsConfigured()) },
+		Stop:    func(s *fleet.Listed) error { return s.Stop(fleet.AsConfigured(), ownCommandLine()) },
 	})
 	if err != nil {
 		return err

@@ -37,10 +37,13 @@ const (
 )
 
 // Stop requests a stop of the guard, and after the grace it stops the server itself. It waits until nothing
-// is left.
-func (s *Listed) Stop(grace Grace) error {
+// is left. by is what the journal has about the request, before the server can end; "" is nothing.
+func (s *Listed) Stop(grace Grace, by string) error {
 	if err := s.checkOutside(); err != nil {
 		return err
+	}
+	if by != "" {
+		s.LogStop(by)
 	}
 	if s.State == Orphaned && !s.isTree() {
 		return s.sweep(sweep.Abandoned, grace.shorten(sweep.SweepGrace))

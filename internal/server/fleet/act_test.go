@@ -35,7 +35,7 @@ func TestStopOfATreeWithoutItsGuard(t *testing.T) {
 		members: &freeze.Tree{Tag: group.TagOf(id), Owner: os.Getuid()},
 	}
 	s.ID = id
-	err := s.Stop(AtMost(0))
+	err := s.Stop(AtMost(0), "")
 	if err != nil || !linux.Ended(memberFD) {
 		t.Errorf("the stop returned %v; the member has ended: %t", err, linux.Ended(memberFD))
 	}

@@ -306,7 +306,7 @@ func (s *Session) stopServers(grace Grace) error {
 	for _, l := range servers {
 		all.Go(func() {
 			defer l.Close()
-			err := proc.IgnoreGone(l.Stop(grace))
+			err := proc.IgnoreGone(l.Stop(grace, ""))
 			mu.Lock()
 			defer mu.Unlock()
 			errs = append(errs, err)
