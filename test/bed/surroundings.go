@@ -162,7 +162,7 @@ func cover(dir, layers string) error {
 }
 
 // persons matches the lines of passwd(5) for accounts of persons, from uid 1000 on. 65534 is nobody.
-var persons = regexp.MustCompile(`(?m)^[^:\n]*:[^:\n]*:([1-9][0-9]{3,}):.*\n`)
+var persons = regexp.MustCompile(`(?m)^[^:\n]*:[^:\n]*:[1-9][0-9]{3,}:.*\n`)
 
 // rootsHome matches the line of root up to its home directory, and its shell.
 var rootsHome = regexp.MustCompile(`(?m)^(root:[^:\n]*:0:[^:\n]*:[^:\n]*:)[^:\n]*(:.*)$`)
@@ -170,7 +170,7 @@ var rootsHome = regexp.MustCompile(`(?m)^(root:[^:\n]*:0:[^:\n]*:[^:\n]*:)[^:\n]
 // Accounts is the text of passwd(5) without the persons of the machine, and with another home of root.
 func Accounts(passwd, home string) string {
 	passwd = persons.ReplaceAllStringFunc(passwd, func(line string) string {
-		if strings.Contains(line, ":65534:") {
+		if strings.Split(line, ":")[2] == "65534" {
 			return line
 		}
 		return ""

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bed
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// Tests have the variables that they know, and those of the go tool, and none of the machine or of mcpscope.
+func TestEnvironment(t *testing.T) {
+	env := environment([]string{
+		"PATH=/bin", "GOFLAGS=-v", "TESTS_KILLS=2", "HOME=/root", "TMPDIR=/long", "LC_ALL=de_DE", "XDG_CONFIG_HOME=/x",
+		"MCPSCOPE_EOF_GRACE=9s", "SUDO_UID=1000", "LD_PRELOAD=/x.so",
+	}, "/t")
+	for _, want := range []string{"PATH=/bin", "GOFLAGS=-v", "TESTS_KILLS=2", "HOME=/t/home", "TMPDIR=/t", "LANG=C.UTF-8"} {
+		if !slices.Contains(env, want) {
+			t.Errorf("no %s in %q", want, env)
+		}
+	}
+	for _, variable := range env {
+		name, _, _ := strings.Cut(variable, "=")
+		if slices.Contains([]string{"LC_ALL", "XDG_CONFIG_HOME", "MCPSCOPE_EOF_GRACE", "SUDO_UID", "LD_PRELOAD"}, name) {
+			t.Errorf("%s is a variable of the machine", variable)
+		}
+	}
+}
+
+// The accounts are those of the system alone, and root has another home.
+func TestAccounts(t *testing.T) {
+	const passwd = "root:x:0:0:root:/root:/bin/bash\n" +
+		"daemon:x:1:1::/usr/sbin:/sbin/nologin\n" +
+		"ann:x:1000:1000::/home/ann:/bin/bash\n" +
+		"bob:x:60001:100::/home/bob:/bin/bash\n" +
+		"nobody:x:65534:65534::/nonexistent:/sbin/nologin\n"
+	const want = "root:x:0:0:root:/t/home:/bin/bash\n" +
+		"daemon:x:1:1::/usr/sbin:/sbin/nologin\n" +
+		"nobody:x:65534:65534::/nonexistent:/sbin/nologin\n"
+	if got := Accounts(passwd, "/t/home"); got != want {
+		t.Errorf("%s", got)
+	}
+}
+
+// The process of a test has the home, the umask and the limit of files that all tests have, and sees nothing that is
+// installed.
+func TestSurroundings(t *testing.T) {
+	home, err := os.UserHomeDir()
+	if err != nil || home != filepath.Join(os.TempDir(), "home") {
+		t.Errorf("the home is %s, %v", home, err)
+	}
+	umask := syscall.Umask(0)
+	syscall.Umask(umask)
+	if umask != 0o022 {
+		t.Errorf("the umask is %o", umask)
+	}
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || limit.Cur != limit.Max || limit.Max > files {
+		t.Errorf("the limit of files is %+v, %v", limit, err)
+	}
+	for _, path := range Installed("/") {
+		found, err := os.ReadDir(path) // what was a directory is an empty one
+		if err != nil || len(found) > 0 {
+			t.Errorf("%s is there: %v, %v", path, found, err)
+		}
+	}
+}
