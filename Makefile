@@ -165,7 +165,7 @@ cross: ## what is not Linux says so in one line; other processors build
 		echo "GOOS=linux GOARCH=$$processor $(GO) build ./cmd/..."; GOOS=linux GOARCH=$$processor CGO_ENABLED=0 $(GO) build -o .cache/cross/$$processor/ ./cmd/... || exit 1; done
 
 fuzz: ## every fuzz target for 30 s
-	@for p in ./internal/settings ./internal/gateway/mcp ./internal/name ./internal/kernel/proc ./internal/gateway ./cgroup ./internal/kernel/systemd ./internal/server/protocol ./internal/clientconfig/wrapping; do for f in $$($(GO) test -list '^Fuzz' $$p | grep ^Fuzz); do \
+	@for p in ./internal/settings ./internal/settings/raw ./internal/gateway/mcp ./internal/name ./internal/kernel/proc ./internal/gateway ./cgroup ./internal/kernel/systemd ./internal/server/protocol ./internal/clientconfig/wrapping; do for f in $$($(GO) test -list '^Fuzz' $$p | grep ^Fuzz); do \
 		echo "$$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime 30s $$p || exit 1; done; done
 
 spdx: ## put the line with the identifier of our license into source files that lack it

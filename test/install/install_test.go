@@ -250,6 +250,9 @@ const settings = "/etc/mcpscope/mcpscope.toml"
 // place writes a unit or settings.
 func place(t *testing.T, path, text string) {
 	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -292,11 +295,10 @@ func TestMakeInstallAndUninstall(t *testing.T) {
 		strings.Contains(said, "drop-in") {
 		t.Errorf("it says %q", said)
 	}
-	root(t, 0, "mkdir", "/etc/mcpscope") // an installation makes none
+	root(t, 2, "ls", settings) // an installation writes none
 	place(t, settings, "term-grace = \"2s\"\n")
 	makes(t, 0, "uninstall", "FORCE=1")
-	root(t, 0, "rm", "-r", gateway, agent, settings)
-	root(t, 0, "rmdir", "/etc/mcpscope")
+	root(t, 0, "rm", gateway, agent, settings) // they stay
 	same(t, before)
 }
 

@@ -191,7 +191,7 @@ func TestDebianPackage(t *testing.T) {
 	}
 	const next = "  mcpscope sweep --dry-run   list servers that clients have left behind\n  mcpscope wrap "
 	escape.Contains(t, install("old", older), next)
-	root(t, 0, "mkdir", "/etc/mcpscope")                                              // a package makes none
+	root(t, 2, "ls", settings)                                                        // a package has none
 	place(t, settings, "[defaults]\neof-grace = \"300ms\"\nterm-grace = \"300ms\"\n") // and the test is shorter
 	outlive(t, "upgrade", crew(t), func() {
 		if said := install("new", newer); strings.Contains(said, next) {
@@ -210,7 +210,6 @@ func TestDebianPackage(t *testing.T) {
 	outlive(t, "removal", all, func() { root(t, 0, "dpkg", "--remove", "mcpscope") })
 	root(t, 0, "dpkg", "--purge", "mcpscope")
 	root(t, 0, "rm", settings) // they stay: no package owns them
-	root(t, 0, "rmdir", "/etc/mcpscope")
 	same(t, before)
 }
 
