@@ -14,8 +14,8 @@ import (
 	"github.com/mcpscope/mcpscope/internal/settings/raw"
 )
 
-// setLimits sets the limits of a group that has no member yet, and reads them back, as
-// group.ControlGroup.Limit. After an error main tries again, and reports the reason.
+// setLimits is the raw form of group.ControlGroup.Limit, for a group that has no member yet. After an error
+// main tries again, and reports the reason.
 func setLimits(payload int32, limits []raw.Limit, buf *[512]byte) syscall.Errno {
 	hasMemory := false
 	for i := range limits {
@@ -38,14 +38,13 @@ func setLimits(payload int32, limits []raw.Limit, buf *[512]byte) syscall.Errno 
 			return e
 		}
 	}
-	if len(limits) == 0 {
-		return 0
+	if len(limits) > 0 {
+		recordLimits(payload, limits, buf)
 	}
-	recordLimits(payload, limits, buf)
 	return 0
 }
 
-// setLimit writes one file, and reads it back.
+// setLimit writes one file, and reads it back: what the kernel does not show it does not keep.
 func setLimit(payload int32, limit *raw.Limit, buf *[512]byte) syscall.Errno {
 	dir := uintptr(payload)
 	name := uintptr(unsafe.Pointer(&limit.File))
