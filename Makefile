@@ -68,7 +68,7 @@ demo: ## kill an agent with real servers, without mcpscope and with it: half a m
 test: deps ## the core of the tests: PACKAGES=./test/e2e RUN=TestEscape/cgroup/hop/kill for some of them; RACE=-race; COUNT=-count=1 runs what has not changed, too
 	@TESTS_CLIENTS=go test/e2e/clients/setup
 ifdef PACKAGES
-	@.ci/gotest some $(FLAGS) -count=1 -timeout $(TIMEOUT) $(if $(value RUN),-run '$(value RUN)') $(PACKAGES)
+	@.ci/gotest some $(FLAGS) -count=1 $(RACE) -timeout $(TIMEOUT) $(if $(value RUN),-run '$(value RUN)') $(PACKAGES)
 else
 	@status=0; .ci/gotest unit $(COUNT) $(RACE) -timeout $(TIMEOUT) $(UNIT) || status=$$?; \
 	.ci/gotest worlds $(FLAGS) -count=1 -timeout $(TIMEOUT) $(WORLDS) $(RAW) || status=$$?; exit $$status
