@@ -17,9 +17,8 @@
 //	                   mean the same in every directory
 //	listening sockets  none                                     unsure
 //
-// Each is about the process itself. A server below it, or above it, proves nothing: an agent, too, has
-// servers below it. What is unsure is listed for a person, and never stopped. With a leak go the processes
-// below it.
+// Each is about the process itself. A server below it, or above it, proves nothing: agents have servers below
+// them. What is unsure is listed for a person, and never stopped. With a leak go the processes below it.
 package leaks
 
 import (

@@ -52,18 +52,6 @@ func startConfigured(t *testing.T, u host.User) (m *escape.Members, client *esca
 	return m, client
 }
 
-// startLeak leaves a server of root's or a user's configuration behind, without its client.
-func startLeak(t *testing.T, u host.User) (pid int) {
-	t.Helper()
-	m, client := startConfigured(t, u)
-	main, _ := m.Main()
-	client.Own.Signal(unix.SIGKILL)
-	if !client.Own.Ended(patience) {
-		t.Error("the client outlived SIGKILL")
-	}
-	return main.PID
-}
-
 // placeServer puts a server into a configuration of the user.
 func placeServer(t *testing.T, u host.User, argv []string) {
 	t.Helper()

@@ -20,6 +20,7 @@ var mcpscope = host.Shared + "/mcpscope"
 var programs = escape.ProgramsIn(host.Shared)
 
 func TestMain(m *testing.M) {
+	becomeProgram() // does not return in a process that only has to look like others
 	escape.Choose(m, "systemd")
 	bed.Parallel(16) // the escape table bounds itself
 	commands := transparent.Commands(map[string][]string{"like": escape.Go("../gateway/like")})
