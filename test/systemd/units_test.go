@@ -115,6 +115,7 @@ func TestSweepService(t *testing.T) {
 // Prometheus is answered by the unit as it is installed, in its sandbox; root's has the servers and leaks of all
 // users, with pipes and with sockets.
 func TestMetricsService(t *testing.T) {
+	t.Parallel() // after the tests that install the same units, or have leaks of their own
 	host.Both(t, func(t *testing.T, u host.User) {
 		install(t, u, mcpscope)
 		leaks := 0
