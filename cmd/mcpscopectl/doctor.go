@@ -34,10 +34,10 @@ of the client, and in the client's unit or container.
 doctor also reports mistakes in settings files (mcpscope.toml), tables there for
 servers that are neither configured nor running, running gateways and the number
 of leaked servers. It lists services and gateways whose servers are not
-contained. For root these are the gateways of all users. It names limits in
-settings files and in commands of wrapped servers that this host cannot apply,
-configured servers of clients that run without mcpscope, and configurations that
-cannot be read.
+contained. For root, gateways and leaks are those of all users. It names limits
+in settings files and in commands of wrapped servers that this host cannot
+apply, configured servers of clients that run without mcpscope, and
+configurations that cannot be read.
 
 The exit status is 0 if a server gets its own control group. It is 1 if it does
 not, if a gateway contains nothing or has an outdated drop-in, if a settings

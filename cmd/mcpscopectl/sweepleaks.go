@@ -5,7 +5,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -32,9 +31,9 @@ func (f *sweepFlags) sweepLeaks(stdio cli.Stdio) int {
 	return f.listAndStop(stdio, found)
 }
 
-// configurationsCommand prints what this user has configured, for a search by root.
-func configurationsCommand(_ []string, stdio cli.Stdio) int {
-	if err := json.NewEncoder(stdio.Out).Encode(leaks.ReadOwn()); err != nil {
+// configurationsCommand prints what a user has configured, for a search by root.
+func configurationsCommand(args []string, stdio cli.Stdio) int {
+	if err := leaks.PrintAs(args, stdio.Out); err != nil {
 		return stdio.Cannot("print configurations", err)
 	}
 	return cli.ExitOK

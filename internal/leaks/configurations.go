@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -44,8 +45,35 @@ type Configurations struct {
 	Searched []string // directories
 }
 
-// ConfigurationsCommand is the hidden command that prints the Configurations of the calling user.
+// ConfigurationsCommand is the hidden command `configurations UID GID`, by which root reads those of another
+// user.
 const ConfigurationsCommand = "configurations"
+
+// PrintAs gives up the rights of root for those of a user, and prints what that user has configured. Its
+// parent does not do that before the execve: a fork waits for it, and the user could stop it there.
+func PrintAs(args []string, out io.Writer) error {
+	if len(args) != 2 {
+		return errors.New("which user is not said")
+	}
+	uid, err := strconv.Atoi(args[0])
+	if err != nil {
+		return err
+	}
+	gid, err := strconv.Atoi(args[1])
+	if err != nil {
+		return err
+	}
+	if err := syscall.Setgroups(nil); err != nil {
+		return fmt.Errorf("leave the groups of root: %w", err)
+	}
+	if err := syscall.Setgid(gid); err != nil {
+		return fmt.Errorf("become group %d: %w", gid, err)
+	}
+	if err := syscall.Setuid(uid); err != nil {
+		return fmt.Errorf("become user %d: %w", uid, err)
+	}
+	return json.NewEncoder(out).Encode(ReadOwn())
+}
 
 // ReadOwn reads what the calling user has configured, in any project: a person who looks for leaks is seldom
 // in the one that has left them.
@@ -134,8 +162,9 @@ func resolved(dir string) string {
 // What root reads of other users is bounded: they can make neither it nor its timer wait.
 const (
 	othersWithin = time.Second // for all of them together
-	othersMost   = 64          // users
-	outputMost   = 4 << 20     // bytes of each
+	killedWithin = 100 * time.Millisecond
+	othersMost   = 64      // users
+	outputMost   = 4 << 20 // bytes of each
 )
 
 // readConfigurations reads those of the users who have the processes, by uid: each with the rights of that
@@ -150,7 +179,9 @@ func readConfigurations(of []*Leak, search *clientconfig.Search) map[int]Configu
 			known[l.UID] = readOwn(search)
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), othersWithin)
+	reading, cancel := context.WithTimeout(context.Background(), othersWithin)
+	defer cancel()
+	waiting, cancel := context.WithTimeout(context.Background(), othersWithin+killedWithin)
 	defer cancel()
 	type result struct {
 		uid  int
@@ -160,13 +191,13 @@ func readConfigurations(of []*Leak, search *clientconfig.Search) map[int]Configu
 	started := uids[:min(len(uids), othersMost)]
 	results := make(chan result, len(started)) // so that those who come too late do not wait
 	for _, uid := range started {
-		go func() { results <- result{uid, readAs(ctx, uid)} }()
+		go func() { results <- result{uid, readAs(reading, uid)} }()
 	}
 	for range started {
 		select {
 		case r := <-results:
 			known[r.uid] = r.read
-		case <-ctx.Done(): // what is missing is unread
+		case <-waiting.Done(): // a process that cannot be killed holds up nobody
 		}
 	}
 	for _, uid := range uids {
@@ -189,10 +220,6 @@ func readAs(ctx context.Context, uid int) Configurations {
 	if err != nil {
 		return unreadOf(uid, err)
 	}
-	gid, err := strconv.ParseUint(account.Gid, 10, 32)
-	if err != nil {
-		return unreadOf(uid, err)
-	}
 	own, err := programs.Own()
 	if err == nil && filepath.Base(own) != programs.Tool {
 		err = errors.New("this program is not " + programs.Tool)
@@ -201,16 +228,18 @@ func readAs(ctx context.Context, uid int) Configurations {
 		return unreadOf(uid, err)
 	}
 	var out limited
-	cmd := exec.CommandContext(ctx, "/proc/self/exe", ConfigurationsCommand)
+	cmd := exec.CommandContext(ctx, "/proc/self/exe", ConfigurationsCommand, account.Uid, account.Gid)
 	cmd.Dir = "/"
 	cmd.Stdout = &out
 	cmd.WaitDelay = time.Millisecond // the user may hold its stdout open
 	cmd.Env = []string{
 		"HOME=" + account.HomeDir, "USER=" + account.Username, "PATH=/usr/local/bin:/usr/bin:/bin",
 	}
-	rights := &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: rights}
-	if err := cmd.Run(); err != nil {
+	err = cmd.Run()
+	if ctx.Err() != nil {
+		err = fmt.Errorf("not within %v", othersWithin)
+	}
+	if err != nil {
 		return unreadOf(uid, err)
 	}
 	var known Configurations

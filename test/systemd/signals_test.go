@@ -30,7 +30,7 @@ func TestSignalsOfEveryStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	service := []string{"systemd-run", "--quiet", "--wait", "--pipe", "--collect", "--"}
-	ofUser := slices.Insert(slices.Clone(service), 1, "--property=User="+host.Tester.Name)
+	ofUser := slices.Insert(slices.Clone(service), 1, "--property=User="+host.Tester.Name, "--property=Delegate=yes")
 	starts := map[string]struct {
 		before   []string // the command line of the client
 		variable string
