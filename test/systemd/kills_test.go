@@ -14,6 +14,7 @@ import (
 
 // TestKillTable holds the promise for kills at random moments, where a manager takes the groups over.
 func TestKillTable(t *testing.T) {
+	t.Parallel()
 	managers.RLock()
 	t.Cleanup(managers.RUnlock) // the tables go on after this function
 	host.BothAtOnce(t, func(t *testing.T, u host.User) {

@@ -247,7 +247,10 @@ func guestsOfMcpscope() (all []string) {
 
 // A server lives as long as the surroundings of its client. What the end of a user's sessions does not end is in no
 // group of the user's manager, though that is within reach.
-func TestRoof(t *testing.T) { eachRoof(t, "terminate-user") }
+func TestRoof(t *testing.T) {
+	t.Parallel() // with tests of other users than guest
+	eachRoof(t, "terminate-user")
+}
 
 // TestRoofWhileUsersLogInAndOut has the ends of other sessions of the user.
 func TestRoofWhileUsersLogInAndOut(t *testing.T) { eachRoof(t, "login", "logout") }

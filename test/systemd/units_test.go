@@ -116,19 +116,19 @@ func TestSweepService(t *testing.T) {
 // users, with pipes and with sockets.
 func TestMetricsService(t *testing.T) {
 	t.Parallel() // after the tests that install the same units, or have leaks of their own
+	ofEach := []ends{pipes, sockets}
+	for _, u := range []host.User{host.Tester, host.Root} {
+		f := newField(t, u)
+		for _, kind := range ofEach {
+			p := present{program: program{Argv: line("notes-mcp --serve"), Dir: f.web}, ends: kind}
+			p.comes(t, u)
+		}
+	}
 	host.Both(t, func(t *testing.T, u host.User) {
 		install(t, u, mcpscope)
-		leaks := 0
-		for _, of := range []host.User{host.Tester, host.Root} {
-			if of == host.Root && u != host.Root {
-				continue // nobody else sees them
-			}
-			f := newField(t, of)
-			for _, kind := range []ends{pipes, sockets} {
-				p := present{program: program{Argv: line("notes-mcp --serve"), Dir: f.web}, ends: kind}
-				p.comes(t, of)
-				leaks++
-			}
+		leaks := len(ofEach)
+		if u == host.Root { // who sees those of all users
+			leaks *= 2
 		}
 		c := launch(t, host.Tester, "measured", "plain", "--eof-grace", "1m")
 		control(t, u, "start", "mcpscope-metrics.service")

@@ -40,10 +40,7 @@ func TestClosed(t *testing.T) {
 		})
 		return cmd.Process.Pid
 	}
-	again, err := unix.FcntlInt(uintptr(pair[0]), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := dup(t, pair[0])
 	piped := start(readIn, writeOut)
 	connected := start(pair[0], again)
 	others := start(-1, -1)
@@ -62,7 +59,22 @@ func TestClosed(t *testing.T) {
 	_ = unix.Close(pair[1])
 	want("a socket that nobody holds", connected, true, true)
 	want("/dev/null", others, false, false)
+	if end := OtherEndOf(others, 1); end != NoOtherEnd {
+		t.Errorf("/dev/null has another end: %v", end)
+	}
+	if _, slave := openPty(t); OtherEndOf(start(slave, dup(t, slave)), 1) != HeldEnd {
+		t.Error("a terminal has no other end")
+	}
 	want("nobody", 1<<30, false, false)
+}
+
+func dup(t *testing.T, fd int) int {
+	t.Helper()
+	again, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return again
 }
 
 func pipe(t *testing.T) (read, write int) {
