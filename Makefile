@@ -38,7 +38,7 @@ COMMIT ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null)
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS := -s -w -X github.com/mcpscope/mcpscope/internal/programs.release=$(VERSION) -X github.com/mcpscope/mcpscope/internal/programs.commit=$(COMMIT)
 
-.PHONY: help build man install uninstall packages spdx demo clients test test-slice test-changed test-full test-install test-vm test-arm64 test-tried test-soak release-check bench session screen dashboard ablation lint fuzz cross deps clean
+.PHONY: help build man install uninstall packages spdx demo clients test test-slice test-changed test-full test-hermetic test-install test-vm test-arm64 test-tried test-soak release-check bench session screen dashboard ablation lint fuzz cross deps clean
 
 help: ## print this
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile
@@ -108,7 +108,11 @@ test-vm: deps ## the tests that depend on the kernel and systemd, in VMs of othe
 		--jsonfile .cache/results/vm.json --raw-command -- sh -c 'exec test/vm/run "$$@" 2>.cache/vm/stderr' sh $(SUITES) || status=$$?; \
 	cat .cache/vm/stderr; exit $$status
 
-release-check: lint test test-full test-vm test-arm64 test-tried test-soak fuzz bench ## before a tag, and nightly: everything, three hours
+test-hermetic: deps ## a part of the core in each of the surroundings that a machine may have: ROWS="umask settings"; CORE=whole
+	@TESTS_CLIENTS=go test/e2e/clients/setup
+	@CORE='$(CORE)' test/hermetic $(ROWS)
+
+release-check: lint test test-full test-hermetic test-vm test-arm64 test-tried test-soak fuzz bench ## before a tag, and nightly: everything, three hours
 	@$(GO) run $(GOVULNCHECK) ./...
 
 test-arm64: ## every way to stay alive against three ends, and the early start of a gateway, on an emulated arm64 machine: about 5 minutes; CELLS=REGEXP
