@@ -71,7 +71,9 @@ func (s *Session) open(h *Host) error {
 	s.stdin = stdin
 	var path string
 	_, err = fmt.Fscan(stdout, &s.ID, &path)
-	s.Group = filepath.Join(hierarchy, path)
+	if err == nil {
+		s.Group, err = bed.Directory(path) // a hybrid machine has it elsewhere
+	}
 	s.Unit = filepath.Base(path)
 	if err == nil && s.Unit != "session-"+s.ID+".scope" {
 		err = fmt.Errorf("no session (is libpam-systemd installed?): the leader is in %s", s.Group)
