@@ -210,7 +210,7 @@ func awaitLogged(t *testing.T, b backend, text string) {
 	b.user = host.Root
 	var logs string
 	if !pace.Eventually(escape.Patience, func() bool {
-		logs = b.succeed(t, "logs")
+		logs = b.succeed(t, "logs", "--all-users")
 		return strings.Contains(logs, text)
 	}) {
 		t.Errorf("logs do not have %q: %s", text, logs)
