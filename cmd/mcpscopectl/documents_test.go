@@ -54,6 +54,34 @@ func TestManPages(t *testing.T) {
 	}
 }
 
+// mcpscope(1) lists the commands, and a page has each flag with its value, as a person types it.
+func TestPagesDescribeCommandsAndFlags(t *testing.T) {
+	dir := t.TempDir()
+	if s := say("man", dir); s.status != 0 {
+		t.Fatalf("%+v", s)
+	}
+	for file, words := range map[string][]string{
+		"mcpscope.1":             {`\fBmcpscope-stop\fP(1)`, "stop servers", `\fBmcpscope-run\fP(1)`},
+		"mcpscope-stop.1":        {`\fB--grace\fP D`, `\fB--client\fP PID|NAME`, `\fB--yes\fP`},
+		"mcpscope-run.1":         {`\fB--memory-max\fP SIZE`, `\fB-q\fP, \fB--quiet\fP`},
+		"mcpscope-config-show.1": {"mcpscope config show"},
+	} {
+		text, err := os.ReadFile(filepath.Join(dir, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		page := strings.ReplaceAll(string(text), `\-`, "-")
+		for _, word := range words {
+			if !strings.Contains(page, word) {
+				t.Errorf("%s: no %q", file, word)
+			}
+		}
+		if strings.Contains(page, "=false") || strings.Contains(page, "=\n") {
+			t.Errorf("%s: a flag without its value", file)
+		}
+	}
+}
+
 // Pages and helps have the same flags; mcpscope.toml(5) has the keys of the table.
 func TestPagesHaveEveryFlag(t *testing.T) {
 	dir := t.TempDir()

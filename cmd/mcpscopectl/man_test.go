@@ -10,6 +10,6 @@ func TestManMistakes(t *testing.T) {
 	checkSaid(t, map[string]said{
 		"man":              usage("man", "no directory given"),
 		"man a b":          usage("man", "no directory given"),
-		"man /nonexistent": failure("write man pages: open /nonexistent/mcpscope-run.1: no such file or directory", ""),
+		"man /nonexistent": failure("write man pages: open /nonexistent/mcpscope.7: no such file or directory", ""),
 	})
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/cpuguy83/go-md2man/v2/md2man"
 	"github.com/spf13/cobra"
-	"github.com/spf13/cobra/doc"
+	"github.com/spf13/pflag"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/settings"
@@ -28,43 +28,122 @@ var howItWorks string
 //go:embed mcpscope.toml.5.txt
 var aboutFile string
 
-// page is one that belongs to no command.
+// page is one man page. The text is Markdown behind the section NAME.
 type page struct{ name, section, short, text string }
 
 // Write writes a page for each command, mcpscope(7) and mcpscope.toml(5).
 func Write(root *cobra.Command, version, dir string) error {
-	root.DisableAutoGenTag = true
 	root.InitDefaultCompletionCmd("completion")
-	for _, c := range append(root.Commands(), root) {
-		c.Long = markdown(c.Long)
+	all := append(pages(), commandPage(root))
+	for _, c := range documented(root) {
+		all = append(all, commandPage(c))
+		for _, below := range documented(c) {
+			all = append(all, commandPage(below))
+		}
 	}
-	source := "mcpscope " + version
-	header := &doc.GenManHeader{Section: "1", Source: source, Manual: "mcpscope"}
-	if err := doc.GenManTree(root, header, dir); err != nil {
-		return err
-	}
-	for _, p := range pages() {
+	for _, p := range all {
 		file := filepath.Join(dir, p.name+"."+p.section)
-		if err := os.WriteFile(file, md2man.Render([]byte(p.markdown(source))), 0o644); err != nil {
+		text := md2man.Render([]byte(p.markdown("mcpscope " + version)))
+		if err := os.WriteFile(file, text, 0o644); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// documented are the commands below one that have a page: cobra's own help, and what is hidden, have none,
+// and the page on completion has its shells.
+func documented(c *cobra.Command) (below []*cobra.Command) {
+	if c.Name() == "completion" {
+		return nil
+	}
+	for _, one := range c.Commands() {
+		if one.IsAvailableCommand() && one.Name() != "help" {
+			below = append(below, one)
+		}
+	}
+	return below
+}
+
+// pageName is "mcpscope-config-show" for mcpscope config show.
+func pageName(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(), " ", "-") }
+
+func commandPage(c *cobra.Command) page {
+	var text strings.Builder
+	section := func(title, content string) {
+		if content != "" {
+			fmt.Fprintf(&text, "# %s\n%s\n\n", title, strings.TrimRight(content, "\n"))
+		}
+	}
+	section("SYNOPSIS", markdown(synopsis(c)))
+	section("EXAMPLES", markdown(c.Example))
+	section("DESCRIPTION", markdown(c.Long))
+	section("COMMANDS", commandList(c))
+	section("OPTIONS", options(c.NonInheritedFlags()))
+	section("SEE ALSO", seeAlso(c))
+	return page{name: pageName(c), section: "1", short: c.Short, text: text.String()}
+}
+
+func synopsis(c *cobra.Command) string {
+	if !c.HasParent() {
+		return "mcpscope COMMAND [ARG…]"
+	}
+	return c.Parent().CommandPath() + " " + c.Use
+}
+
+// commandList has a line for each command below another one.
+func commandList(c *cobra.Command) string {
+	var list strings.Builder
+	for _, below := range documented(c) {
+		fmt.Fprintf(&list, "**%s**(1)\n: %s\n\n", pageName(below), markdown(below.Short))
+	}
+	return list.String()
+}
+
+// options has a line for each flag, as the help of the command has it: "--grace D".
+func options(flags *pflag.FlagSet) string {
+	var list strings.Builder
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Hidden || f.Name == "help" {
+			return
+		}
+		value, usage := pflag.UnquoteUsage(f)
+		name := "**--" + f.Name + "**"
+		if f.Shorthand != "" {
+			name = "**-" + f.Shorthand + "**, " + name
+		}
+		if value != "" {
+			name += " " + markdown(value)
+		}
+		fmt.Fprintf(&list, "%s\n: %s\n\n", name, markdown(usage))
+	})
+	return list.String()
+}
+
+func seeAlso(c *cobra.Command) string {
+	switch {
+	case !c.HasParent():
+		return "**mcpscope**(7), **mcpscope.toml**(5)"
+	case c.Parent().HasParent():
+		return "**" + pageName(c.Parent()) + "**(1), **mcpscope**(1)"
+	}
+	return "**mcpscope**(1), **mcpscope**(7)"
+}
+
+// pages are those that belong to no command.
 func pages() []page {
 	return []page{
 		{
 			name:    "mcpscope",
 			section: "7",
 			short:   "how MCP servers are contained and stopped",
-			text:    howItWorks,
+			text:    markdown(howItWorks),
 		},
 		{
 			name:    "mcpscope.toml",
 			section: "5",
 			short:   "settings of mcpscope run and gateway",
-			text:    strings.Replace(aboutFile, "@KEYS@", fileKeys(), 1),
+			text:    markdown(strings.Replace(aboutFile, "@KEYS@", fileKeys(), 1)),
 		},
 	}
 }
@@ -72,7 +151,7 @@ func pages() []page {
 // markdown is the page with the header that md2man reads.
 func (p page) markdown(source string) string {
 	return fmt.Sprintf("%% \"%s\" \"%s\" \"\" \"%s\" \"mcpscope\"\n\n# NAME\n%s - %s\n\n%s",
-		strings.ToUpper(p.name), p.section, source, p.name, p.short, markdown(p.text))
+		strings.ToUpper(p.name), p.section, source, p.name, p.short, p.text)
 }
 
 // fileKeys lists the keys of mcpscope.toml.
