@@ -128,7 +128,8 @@ var foreign = map[string][]library{
 	},
 	"internal/manual": {
 		{"github.com/spf13/cobra", "pages of commands"},
-		{"github.com/cpuguy83/go-md2man/v2/md2man", "pages that are no command's, as cobra makes the others"},
+		{"github.com/spf13/pflag", "their flags"},
+		{"github.com/cpuguy83/go-md2man/v2/md2man", "it makes man pages of Markdown"},
 	},
 	tool: {
 		{"github.com/rogpeppe/go-internal/diff", "wrap --dry-run"},
