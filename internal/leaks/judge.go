@@ -34,7 +34,7 @@ func (l *Leak) judge(known Configurations) bool {
 	if !isPlaced {
 		doubts = append(doubts, "its directory is not that of the configuration")
 	}
-	if server.Listens || listens(l.PID) {
+	if server.Listens || slices.ContainsFunc(l.processes(), listens) { // npx does not listen itself
 		doubts = append(doubts, "it listens on a socket, so it can have other clients")
 	}
 	l.Doubt = strings.Join(doubts, ", and ")

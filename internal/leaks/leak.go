@@ -15,7 +15,7 @@
 //	command            that of a server, word by word           nothing
 //	directory          that of the configuration, or the words  unsure
 //	                   mean the same in every directory
-//	listening sockets  none                                     unsure
+//	listening sockets  none, and none of a process below it     unsure
 //
 // Each is about the process itself. A server below it, or above it, proves nothing: agents have servers below
 // them. What is unsure is listed for a person, and never stopped. With a leak go the processes below it.

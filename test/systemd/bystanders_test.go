@@ -218,6 +218,8 @@ func (f field) bystanders() []present {
 		{"a server whose client lives", main, pipes, true, absent},
 		{"a server whose Node client lives", notes, sockets, true, absent},
 		{"a service that listens on TCP", program{Argv: notes.Argv, Dir: f.web, Listen: "tcp"}, pipes, false, unsure},
+		{"npx, whose server listens on TCP", program{Argv: []string{"npm exec @a/notes --token hunter2"}, Dir: f.web,
+			Below: below(program{Argv: line("node /opt/_npx/notes"), Listen: "tcp"})}, pipes, false, unsure},
 		{"a socat listener", program{Argv: line("socat - UNIX-CONNECT:" + f.base + "/socket"), Listen: f.base + "/socket"}, pipes, false, unsure},
 		{"a server that clients reach by HTTP", program{Argv: line("mcp-web --port 1")}, pipes, false, unsure},
 		{"a build in another project", program{Argv: line("npm run mcp"), Dir: f.web}, pipes, false, unsure},
