@@ -32,7 +32,7 @@ func TestHintsRepeatTheFilters(t *testing.T) {
 	for line, want := range map[string]string{
 		"stop --all":                         "mcpscope stop --all --yes",
 		"stop --all --project p1":            "mcpscope stop --all --project p1 --yes",
-		"stop --all --client a --session 8a": "mcpscope stop --all --client a --session 8a --yes, or those of one client: --client PID",
+		"stop --all --client a --session 8a": "mcpscope stop --all --client a --session 8a --yes",
 		"stop --all-users --grace 5s --all":  "mcpscope stop --all --all-users --grace 5s --yes",
 		"stop --client a --project p1":       "mcpscope stop --client a --project p1 --yes, or those of one client: --client PID",
 	} {

@@ -40,12 +40,13 @@ func stopCommandOf(f *stopFlags, stdio cli.Stdio) *cobra.Command {
 		long: `Stop servers: send SIGTERM to every member, wait for the grace period, and kill
 the rest. The grace period is that of the server, but at most one minute.
 Returns when no process is left, and prints one line per server. The beginning
-of an ID is enough. With --all, or a --client whose name several clients have,
-it lists the servers and asks before it stops them.
+of an ID is enough. With --all, or where a filter alone selects servers of
+several clients, it lists the servers and asks before it stops them.
 
 The name or id of a session stops its agent, by SIGTERM and after 5s by SIGKILL,
 and all its servers. Of several sessions with one name, give an id. Without the
 name no session is stopped, only servers in it. A filter compares the agent.
+What mcpscope run has started is a server, also if it is an agent.
 A process of a server or session cannot stop it: use another terminal.
 
 The exit status is 0 if all of them were stopped.`,
@@ -106,7 +107,7 @@ func (f *stopFlags) stopNone(unlisted error, stdio cli.Stdio) int {
 
 // confirm asks before a command stops servers that a person may not think of.
 func (f *stopFlags) confirm(servers []*fleet.Listed, stdio cli.Stdio) int {
-	isWide := f.servers.All || f.clientsOf(servers) > 1
+	isWide := f.servers.All || len(f.servers.Names) == 0 && clientsOf(servers) > 1
 	if !isWide || f.yes {
 		return cli.ExitOK
 	}
@@ -115,10 +116,10 @@ func (f *stopFlags) confirm(servers []*fleet.Listed, stdio cli.Stdio) int {
 }
 
 func (f *stopFlags) ask(servers []*fleet.Listed, stdio cli.Stdio) int {
-	clients := f.clientsOf(servers)
+	clients := clientsOf(servers)
 	question := "Stop " + cli.Counted(len(servers), "server")
 	hint := f.confirmed()
-	if clients > 1 {
+	if clients > 1 && !f.servers.All {
 		question += " of " + cli.Counted(clients, "client")
 		hint += ", or those of one client: --client PID"
 	}
@@ -154,12 +155,9 @@ func (f *stopFlags) stop(found *selection.Found, stdio cli.Stdio) int {
 	return status
 }
 
-// clientsOf counts the clients that have the name which the filter asks for. Their number is 0 without one. A
-// person who stops the servers of a client may not think of its other windows.
-func (f *stopFlags) clientsOf(servers []*fleet.Listed) int {
-	if f.servers.Client == "" {
-		return 0
-	}
+// clientsOf counts the clients of servers. A person who stops the servers of a client or a project may not think
+// of its other windows, nor of another project of that name.
+func clientsOf(servers []*fleet.Listed) int {
 	clients := map[protocol.Identity]bool{}
 	for _, s := range servers {
 		clients[s.ClientProcess()] = true

@@ -83,9 +83,9 @@ stop NAME                                       +       +        +       .     .
 stop NAME --project shop --client dev           +       +        +       .     .      .
 stop NAME --session talk                        +       .        +       .     .      .
 stop NAME --all-users --project shop            +       +        +       .     +      .
-stop --project shop                             +       .        +       .     .      .
+stop --project shop --yes                       +       .        +       .     .      .
 stop --client dev --yes                         +       .        +       .     .      .
-stop --session talk                             +       .        +       .     .      .
+stop --session talk --yes                       +       .        +       .     .      .
 stop --all --yes                                +       .        +       .     .      .
 stop --all --yes --all-users --project shop     +       .        +       .     +      .
 
