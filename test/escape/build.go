@@ -22,16 +22,17 @@ func ProgramsIn(dir string) Programs {
 }
 
 // Build puts the programs, mcpscope and mcpscopectl into dir. More maps further paths below dir to the
-// commands that make them, as from Go and CC. The working directory must be a package beside package escape.
+// commands that make them, as from Go and CC. The working directory must be a package two levels below
+// the module's directory.
 func Build(dir string, more map[string][]string) error {
 	if err := errors.Join(makeSlots(), AppendTable("")); err != nil { // a booted host finds them
 		return err
 	}
 	commands := map[string][]string{
 		"mcpscope": Go("../../cmd/mcpscope"), "mcpscopectl": Go("../../cmd/mcpscopectl"),
-		"zoo":    CC("-pthread", "../escape/zoo/*.c"),
-		"client": CC("../escape/client/client.c"),
-		"world":  CC("../escape/client/world.c"),
+		"zoo":    CC("-pthread", "../../test/escape/zoo/*.c"),
+		"client": CC("../../test/escape/client/client.c"),
+		"world":  CC("../../test/escape/client/world.c"),
 	}
 	maps.Copy(commands, more)
 	for name, command := range commands {
