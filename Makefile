@@ -12,6 +12,11 @@ WORLDS := ./test/systemd ./test/week ./test/e2e ./test/gateway ./test/journal ./
 SLICED := $(WORLDS) ./test/gateway/systemd ./test/limits ./test/fault
 # a test of these takes a machine, an hour, or packages of registries
 LONG := ./test/gateway/systemd ./test/limits ./test/fault ./test/soak ./test/install ./test/prometheus ./test/shells
+# what is installed runs in the worlds alone, and these install it themselves (make test-installed)
+ifdef TESTS_INSTALLED
+PACKAGES ?= $(filter-out ./test/week ./test/documents,$(WORLDS))
+endif
+KIND ?= deb
 FLAGS ?= -p=3
 TIMEOUT ?= 15m
 SUITES ?= trixie+containers trixie bookworm+init bookworm bookworm+hybrid forky
@@ -38,7 +43,7 @@ COMMIT ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null)
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS := -s -w -X github.com/mcpscope/mcpscope/internal/programs.release=$(VERSION) -X github.com/mcpscope/mcpscope/internal/programs.commit=$(COMMIT)
 
-.PHONY: help build man install uninstall packages spdx demo clients test test-slice test-changed test-full test-hermetic test-install test-vm test-arm64 test-tried test-soak release-check bench session screen dashboard ablation lint fuzz cross deps clean
+.PHONY: help build man install uninstall packages spdx demo clients test test-slice test-changed test-full test-hermetic test-install test-installed test-vm test-arm64 test-tried test-soak release-check bench session screen dashboard ablation lint fuzz cross deps clean
 
 help: ## print this
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile
@@ -68,7 +73,7 @@ demo: ## kill an agent with real servers, without mcpscope and with it: half a m
 test: deps ## the core of the tests: PACKAGES=./test/e2e RUN=TestEscape/cgroup/hop/kill for some of them; RACE=-race; COUNT=-count=1 runs what has not changed, too
 	@TESTS_CLIENTS=go test/e2e/clients/setup
 ifdef PACKAGES
-	@.ci/gotest some $(FLAGS) -count=1 $(RACE) -timeout $(TIMEOUT) $(if $(value RUN),-run '$(value RUN)') $(PACKAGES)
+	@.ci/gotest $(if $(TESTS_INSTALLED),installed,some) $(FLAGS) -count=1 $(RACE) -timeout $(TIMEOUT) $(if $(value RUN),-run '$(value RUN)') $(PACKAGES)
 else
 	@status=0; .ci/gotest unit $(COUNT) $(RACE) -timeout $(TIMEOUT) $(UNIT) || status=$$?; \
 	.ci/gotest worlds $(FLAGS) -count=1 -timeout $(TIMEOUT) $(WORLDS) $(RAW) || status=$$?; exit $$status
@@ -96,6 +101,9 @@ test-install: deps ## packages, their installation, upgrade and removal, and the
 	@GOBIN=$(CURDIR)/.cache/bin $(GO) install $(NFPM)
 	@TESTS_NFPM=$(CURDIR)/.cache/bin/nfpm .ci/gotest install -p=1 -count=1 -timeout $(TIMEOUT) ./test/install
 
+test-installed: ## the worlds of make test against what a package has installed in a copy of this machine: KIND=make for make install; PACKAGES and RUN as for make test
+	@test/installed/run $(KIND) $(MAKE) --no-print-directory test
+
 test-tried: deps ## gateways and agents of the registries below mcpscope gateway, 5.9 GB of them: about 10 minutes
 	@TESTS_FULL=1 TESTS_TRIED=1 test/e2e/clients/setup
 	@TESTS_FULL=1 TESTS_TRIED=1 .ci/gotest tried -p=1 -count=1 -timeout 60m -run '^TestTried' ./test/gateway
@@ -112,7 +120,8 @@ test-hermetic: deps ## a part of the core in each of the surroundings that a mac
 	@TESTS_CLIENTS=go test/e2e/clients/setup
 	@CORE='$(CORE)' test/hermetic $(ROWS)
 
-release-check: lint test test-full test-hermetic test-vm test-arm64 test-tried test-soak fuzz bench ## before a tag, and nightly: everything, three hours
+release-check: lint test test-full test-hermetic test-installed test-vm test-arm64 test-tried test-soak fuzz bench ## before a tag, and nightly: everything, three hours
+	@$(MAKE) --no-print-directory test-installed KIND=make
 	@$(GO) run $(GOVULNCHECK) ./...
 
 test-arm64: ## every way to stay alive against three ends, and the early start of a gateway, on an emulated arm64 machine: about 5 minutes; CELLS=REGEXP

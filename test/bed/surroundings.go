@@ -94,26 +94,37 @@ func resetProcess() error {
 	return nil
 }
 
-// packagePatterns match the files of an installed mcpscope, and the configurations of the administrator for it and for its
-// clients.
+// InstalledEnv has the path of an installed mcpscope. Where it is set, tests see what is installed, and run that.
+const InstalledEnv = "TESTS_INSTALLED"
+
+// packagePatterns match the files that a package of mcpscope installs.
 var packagePatterns = []string{
-	"etc/mcpscope", "etc/claude-code", "etc/codex", "etc/gemini-cli", "etc/qwen-code",
-	"etc/systemd/*/*mcpscope*", "etc/systemd/*/*.service.d/*mcpscope*",
-	"usr/lib/systemd/*/*mcpscope*", "usr/local/lib/systemd/*/*mcpscope*", "lib/systemd/*/*mcpscope*",
-	"usr/bin/mcpscope*", "usr/local/bin/mcpscope*", "usr/libexec/mcpscope", "usr/local/libexec/mcpscope",
+	"usr/lib/systemd/*/*mcpscope*", "lib/systemd/*/*mcpscope*", "usr/bin/mcpscope*", "usr/libexec/mcpscope",
 }
 
-// Installed returns what the patterns match below root.
+// machinePatterns match the files of an mcpscope that a person has installed, and the configurations of the
+// administrator for mcpscope and for its clients.
+var machinePatterns = []string{
+	"etc/mcpscope", "etc/claude-code", "etc/codex", "etc/gemini-cli", "etc/qwen-code",
+	"etc/systemd/*/*mcpscope*", "etc/systemd/*/*.service.d/*mcpscope*",
+	"usr/local/lib/systemd/*/*mcpscope*", "usr/local/bin/mcpscope*", "usr/local/libexec/mcpscope",
+}
+
+// Installed returns the files below root that tests must not see.
 func Installed(root string) []string {
+	patterns := machinePatterns
+	if os.Getenv(InstalledEnv) == "" {
+		patterns = slices.Concat(machinePatterns, packagePatterns)
+	}
 	var found []string
-	for _, pattern := range packagePatterns {
+	for _, pattern := range patterns {
 		paths, _ := filepath.Glob(filepath.Join(root, pattern)) // the patterns are valid
 		found = append(found, paths...)
 	}
 	return found
 }
 
-// hideInstalled mounts something over all that is installed: an empty directory over a directory, and over the
+// hideInstalled mounts something over all that Installed returns: an empty directory over a directory, and over the
 // directory of a file a view in which the file is removed. No view is over /etc itself: in a container, files there
 // are mounts, which a view would hide.
 func hideInstalled() error {

@@ -68,3 +68,25 @@ func TestSurroundings(t *testing.T) {
 		}
 	}
 }
+
+// What a package has installed is hidden, unless the tests are of that. What a person has installed always is.
+func TestInstalled(t *testing.T) {
+	root := t.TempDir()
+	in := func(name string) string { return filepath.Join(root, name) }
+	packaged := []string{in("usr/lib/systemd/user/mcpscope-sweep.timer"), in("usr/bin/mcpscope"), in("usr/libexec/mcpscope")}
+	ofMachine := []string{in("etc/mcpscope"), in("etc/systemd/system/mcpscope-sweep.timer.d"), in("usr/local/bin/mcpscope")}
+	for _, path := range slices.Concat(packaged, ofMachine, []string{in("usr/bin/cat"), in("etc/passwd")}) {
+		if err := os.MkdirAll(path, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for installed, want := range map[string][]string{
+		"":                  slices.Concat(ofMachine, packaged),
+		"/usr/bin/mcpscope": ofMachine,
+	} {
+		t.Setenv(InstalledEnv, installed)
+		if got := Installed(root); !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))) {
+			t.Errorf("%s=%s: %q", InstalledEnv, installed, got)
+		}
+	}
+}

@@ -20,7 +20,8 @@ import (
 
 func TestMain(m *testing.M) {
 	escape.Choose(m, "documents")
-	for _, name := range []string{"MAKEFLAGS", "MAKELEVEL", "MFLAGS"} { // a reader's make is not below another
+	// A reader's make is not below another one, and installs the mcpscope that there is.
+	for _, name := range []string{"MAKEFLAGS", "MAKELEVEL", "MFLAGS", bed.InstalledEnv} {
 		_ = os.Unsetenv(name)
 	}
 	host.Main(m, host.Options{Users: true, Build: build, Setups: []bed.Setup{host.JournalOnDisk}})

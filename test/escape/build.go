@@ -23,20 +23,47 @@ func ProgramsIn(dir string) Programs {
 
 // Build puts the programs, mcpscope and mcpscopectl into dir. More maps further paths below dir to the
 // commands that make them, as from Go and CC. The working directory must be a package two levels below
-// the module's directory.
+// the module's directory. Where bed.InstalledEnv names an installed mcpscope, dir has links to that one and to its tool.
 func Build(dir string, more map[string][]string) error {
 	if err := errors.Join(makeSlots(), AppendTable("")); err != nil { // a booted host finds them
 		return err
 	}
 	commands := map[string][]string{
-		"mcpscope": Go("../../cmd/mcpscope"), "mcpscopectl": Go("../../cmd/mcpscopectl"),
 		"zoo":    CC("-pthread", "../../test/escape/zoo/*.c"),
 		"client": CC("../../test/escape/client/client.c"),
 		"world":  CC("../../test/escape/client/world.c"),
 	}
+	if installed := Installed(); installed != "" {
+		if err := linkInstalled(dir, installed); err != nil {
+			return err
+		}
+	} else {
+		commands["mcpscope"] = Go("../../cmd/mcpscope")
+		commands["mcpscopectl"] = Go("../../cmd/mcpscopectl")
+	}
 	maps.Copy(commands, more)
 	for name, command := range commands {
 		if err := provide(dir, name, command); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Installed is the path of the mcpscope that the tests run instead of one that they build, or "".
+func Installed() string { return os.Getenv(bed.InstalledEnv) }
+
+// linkInstalled puts links to the programs of an installation into dir.
+func linkInstalled(dir, mcpscope string) error {
+	programs := map[string]string{
+		"mcpscope":    mcpscope,
+		"mcpscopectl": filepath.Join(filepath.Dir(mcpscope), "../libexec/mcpscope/mcpscopectl"),
+	}
+	for name, program := range programs {
+		if _, err := os.Stat(program); err != nil {
+			return fmt.Errorf("%s=%s: %w", bed.InstalledEnv, mcpscope, err)
+		}
+		if err := os.Symlink(program, filepath.Join(dir, name)); err != nil {
 			return err
 		}
 	}

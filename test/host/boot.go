@@ -121,7 +121,7 @@ func (m *machine) startInit(plan bootPlan, group int) error {
 	cmd.Stdout = &m.output
 	cmd.Stderr = &m.output
 	cmd.ExtraFiles = []*os.File{m.shared}
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), bed.InstalledEnv + "=" + os.Getenv(bed.InstalledEnv)}
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		UseCgroupFD:  true,
 		CgroupFD:     group,

@@ -47,7 +47,7 @@ func (t tree) configure(p bootPlan) error {
 	return nil
 }
 
-// removeInstalled removes what the machine has of mcpscope itself.
+// removeInstalled removes what the machine has of mcpscope itself, unless the tests are of an installed one.
 func (t tree) removeInstalled() error {
 	for _, path := range bed.Installed(string(t)) {
 		if err := os.RemoveAll(path); err != nil {

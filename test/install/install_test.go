@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/escape"
 	"github.com/mcpscope/mcpscope/test/host"
 )
@@ -29,7 +30,10 @@ const (
 	version  = "v0.1.0-test.1" // of the module that go install gets
 )
 
-func TestMain(m *testing.M) { host.Main(m, host.Options{Users: true, Build: build}) }
+func TestMain(m *testing.M) {
+	_ = os.Unsetenv(bed.InstalledEnv) // the tests install mcpscope themselves
+	host.Main(m, host.Options{Users: true, Build: build})
+}
 
 func build(dir string) error {
 	cmd := exec.Command("make", "--no-print-directory", "-C", "../..", "build", "VERSION=v0.1.0-test",

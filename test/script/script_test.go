@@ -56,13 +56,21 @@ func TestScripts(t *testing.T) {
 		t.Fatal(err)
 	}
 	testscript.RunT(tested{t}, testscript.Params{
-		Files: files, Setup: setUp, RequireExplicitExec: true, RequireUniqueNames: true, Deadline: deadline,
+		Files: files, Setup: setUp, Condition: condition, RequireExplicitExec: true, RequireUniqueNames: true, Deadline: deadline,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"await": await, "close": closeInput, "dead": dead, "ended": ended, "full": full, "gone": gone, "hold": hold, "lives": lives,
 			"orphan": orphan, "refused": refused, "release": release, "running": running, "server": server, "signal": signal, "status": status,
 			"terminal": terminal,
 		},
 	})
+}
+
+// condition: installed is whether $PROGRAM is an installed one, and in no temporary directory.
+func condition(name string) (bool, error) {
+	if name == "installed" {
+		return escape.Installed() != "", nil
+	}
+	return false, fmt.Errorf("unknown condition %s", name)
 }
 
 // scriptPatience is how long a whole script may take, which is some seconds.

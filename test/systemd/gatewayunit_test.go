@@ -219,7 +219,7 @@ func TestGatewayUnitWithACallFilter(t *testing.T) {
 
 // A service that cannot run below mcpscope is reported, with the way back.
 func TestGatewayUnitThatDoesNotRun(t *testing.T) {
-	g := newGatewayUnit(t, host.Root, "hidden", "InaccessiblePaths="+host.Shared)
+	g := newGatewayUnit(t, host.Root, "hidden", "InaccessiblePaths="+mcpscope)
 	said, status := g.installNow()
 	if status != 1 {
 		t.Errorf("status %d: %s", status, said)

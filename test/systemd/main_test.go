@@ -5,6 +5,7 @@
 package systemd
 
 import (
+	"cmp"
 	"testing"
 
 	"github.com/mcpscope/mcpscope/test/bed"
@@ -15,7 +16,7 @@ import (
 
 const patience = escape.Patience
 
-var mcpscope = host.Shared + "/mcpscope"
+var mcpscope = cmp.Or(escape.Installed(), host.Shared+"/mcpscope")
 
 var programs = escape.ProgramsIn(host.Shared)
 

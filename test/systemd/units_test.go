@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcpscope/mcpscope/test/escape"
 	"github.com/mcpscope/mcpscope/test/host"
 	"github.com/mcpscope/mcpscope/test/pace"
 )
@@ -21,10 +22,15 @@ func control(t *testing.T, u host.User, args ...string) string {
 	return strings.TrimSpace(host.Must(t, host.Current(t).Manage(u, "systemctl", args...)))
 }
 
-// install has an mcpscope install units, and remove them at the end of the test.
+// install has an mcpscope install units, and remove them at the end of the test. The own units of an installed one are
+// there already.
 func install(t *testing.T, u host.User, executable string, args ...string) {
 	t.Helper()
 	h := host.Current(t)
+	if executable == mcpscope && escape.Installed() != "" && len(args) == 0 {
+		wantPackaged(t, u)
+		return
+	}
 	line := append([]string{executable, "units"}, args...)
 	said := host.Must(t, h.Command(u, append(line, "--install")...))
 	if !strings.Contains(said, "installed "+u.Units()+"/") || !strings.Contains(said, "daemon-reload") {
@@ -78,11 +84,14 @@ func TestUnitsAreSound(t *testing.T) {
 func TestSweepService(t *testing.T) {
 	h := host.Current(t)
 	host.Both(t, func(t *testing.T, u host.User) {
-		copied := u.Home + "/go bin/mcpscope"
-		host.Must(t, h.Command(u, "install", "-D", mcpscope, copied))
-		host.Must(t, h.Command(u, "install", mcpscope+"ctl", filepath.Dir(copied)))
-		t.Cleanup(func() { host.Must(t, h.Command(u, "rm", "-r", filepath.Dir(copied))) })
-		install(t, u, copied)
+		program := mcpscope
+		if escape.Installed() == "" {
+			program = u.Home + "/go bin/mcpscope"
+			host.Must(t, h.Command(u, "install", "-D", mcpscope, program))
+			host.Must(t, h.Command(u, "install", mcpscope+"ctl", filepath.Dir(program)))
+			t.Cleanup(func() { host.Must(t, h.Command(u, "rm", "-r", filepath.Dir(program))) })
+		}
+		install(t, u, program)
 		place(t, u, u.Units()+"/mcpscope-sweep.timer.d/soon.conf", "[Timer]\nOnStartupSec=\nOnUnitInactiveSec=\nOnActiveSec=1ms\nAccuracySec=1ms\nRandomizedDelaySec=0\n")
 		control(t, u, "daemon-reload")
 		t.Cleanup(func() { control(t, u, "stop", "mcpscope-sweep.timer", "mcpscope-sweep.service") })
@@ -132,24 +141,29 @@ func TestMetricsService(t *testing.T) {
 		c := launch(t, host.Tester, "measured", "plain", "--eof-grace", "1m")
 		control(t, u, "start", "mcpscope-metrics.service")
 		t.Cleanup(func() { control(t, u, "stop", "mcpscope-metrics.service") })
-		const page = "http://127.0.0.1:9500/metrics"
-		text := ""
-		complete := func() bool {
-			answer, err := http.Get(page)
-			if err != nil { // no event shows when it listens
-				return false
-			}
-			defer answer.Body.Close()
-			all, _ := io.ReadAll(answer.Body) // the text is checked below
-			text = string(all)
-			return strings.Contains(text, `name="measured"`) && strings.Contains(text, "mcpscope_server_memory_bytes{") &&
-				strings.Contains(text, fmt.Sprintf("\nmcpscope_leaks %d\n", leaks)) // of ten seconds
-		}
-		if !pace.Eventually(patience, complete) {
-			t.Errorf("the server or the leak is not in\n%s", text)
-		}
+		awaitFigures(t, `name="measured"`, "mcpscope_server_memory_bytes{", fmt.Sprintf("\nmcpscope_leaks %d\n", leaks)) // of ten seconds
 		c.ends()
 	})
+}
+
+// awaitFigures waits until the page of the metrics service has each of these texts.
+func awaitFigures(t *testing.T, wanted ...string) {
+	t.Helper()
+	const page = "http://127.0.0.1:9500/metrics"
+	text := ""
+	isComplete := func() bool {
+		answer, err := http.Get(page)
+		if err != nil { // no event shows when it listens
+			return false
+		}
+		defer answer.Body.Close()
+		all, _ := io.ReadAll(answer.Body) // the text is checked below
+		text = string(all)
+		return !slices.ContainsFunc(wanted, func(part string) bool { return !strings.Contains(text, part) })
+	}
+	if !pace.Eventually(patience, isComplete) {
+		t.Errorf("%q are not all in\n%s", wanted, text)
+	}
 }
 
 // A user without a manager gets a reason and a remedy, and no files.
@@ -164,7 +178,7 @@ func TestUnitsWithoutAManager(t *testing.T) {
 	}
 }
 
-// A removal leaves nothing that runs, and nothing that starts at the next boot.
+// A removal leaves nothing that runs, and nothing that starts at the next boot. The units of a package stay, disabled.
 func TestUnitsAreRemoved(t *testing.T) {
 	host.Both(t, func(t *testing.T, u host.User) {
 		h := host.Current(t)
@@ -172,8 +186,14 @@ func TestUnitsAreRemoved(t *testing.T) {
 		control(t, u, "enable", "--now", "mcpscope-metrics.service")
 		said := host.Must(t, h.Command(u, mcpscope, "units", "--remove", "--now"))
 		for _, unit := range []string{"mcpscope-metrics.service", "mcpscope-sweep.timer"} {
-			want(t, said, unit, "removed "+u.Units()+"/"+unit)
-			for property, value := range map[string]string{"ActiveState": "inactive", "LoadState": "not-found"} {
+			removed := "removed " + u.Units() + "/" + unit
+			loaded := "not-found"
+			if escape.Installed() != "" {
+				removed = "disabled " + unit
+				loaded = "loaded"
+			}
+			want(t, said, unit, removed)
+			for property, value := range map[string]string{"ActiveState": "inactive", "LoadState": loaded} {
 				if got := control(t, u, "show", "--value", "--property="+property, unit); got != value {
 					t.Errorf("%s of %s is %s, want %s", property, unit, got, value)
 				}

@@ -39,8 +39,9 @@ var built = filepath.Join(host.Shared, "week")
 var noHost string
 
 func TestMain(m *testing.M) {
-	host.Stage()                                                        // does not return in a helper process of package host
-	for _, name := range []string{"MAKEFLAGS", "MAKELEVEL", "MFLAGS"} { // the user's make is not below another
+	host.Stage() // does not return in a helper process of package host
+	// The user's make is not below another one, and installs the mcpscope that there is.
+	for _, name := range []string{"MAKEFLAGS", "MAKELEVEL", "MFLAGS", bed.InstalledEnv} {
 		_ = os.Unsetenv(name)
 	}
 	escape.Choose(m, "week")
