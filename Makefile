@@ -137,11 +137,7 @@ test-soak: deps ## ten thousand servers with ends drawn at random, a thousand at
 
 bench: deps ## start, kill and idle cost beside bwrap and systemd-run; published servers that are frozen, here and in a VM with memory.reclaim: about 35 minutes
 	@.ci/deps-bench
-	@$(MAKE) --no-print-directory build >/dev/null
-	@install -D -t .cache/bench $(BIN)/mcpscope $(BIN)/mcpscopectl
-	@! setpriv --reuid=65534 --clear-groups test -x $(CURDIR)/.cache/bench/mcpscope || \
-		export TESTS_BENCH=$(CURDIR)/.cache/bench/mcpscope; \
-		$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 30m ./tools/bench
+	@LAYERS=disk test/installed/run deb $(GO) test -run '^$$' -bench . -benchtime 1x -timeout 30m ./tools/bench
 	@mkdir -p .cache/idle && cp test/idle/package.json .cache/idle
 	@cd .cache/idle && npm install --offline=false --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null
 	@NODE_MODULES=$(CURDIR)/.cache/idle/node_modules $(GO) test -run '^$$' -bench . -benchtime 1x -timeout 60m ./test/idle

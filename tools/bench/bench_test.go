@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	host.Main(m, host.Options{Users: true, Build: build})
 }
 
-// build makes mcpscope as `make build` does.
+// build makes mcpscope as `make build` does, where none is installed for the tests.
 func build(dir string) error {
 	return escape.Build(dir, map[string][]string{
 		"server": escape.CC("server/server.c"),

@@ -9,19 +9,21 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/mcpscope/mcpscope/test/bed"
+	"github.com/mcpscope/mcpscope/test/escape"
 	"github.com/mcpscope/mcpscope/test/host"
 )
 
 const serverFile = host.Shared + "/server"
 
-// A program in Shared is in memory, where page faults take longer than on the disk, where bwrap is.
-var mcpscopeFile = cmp.Or(os.Getenv("TESTS_BENCH"), host.Shared+"/mcpscope")
+// A program in Shared is in memory, where page faults take longer than on the disk, where bwrap and an installed one are.
+var mcpscopeFile = cmp.Or(escape.Installed(), host.Shared+"/mcpscope")
 
 // A contender is one way to run a server.
 type contender struct {
@@ -33,6 +35,10 @@ type contender struct {
 	grouped bool
 	// in is the group that it is started in; nil is this process's.
 	in *os.File
+	// startsOnly: it differs from another one in its start alone.
+	startsOnly bool
+	// lacks is the reason for which it cannot run here, or "".
+	lacks string
 }
 
 const (
@@ -71,7 +77,16 @@ func contenders(b *testing.B) []contender {
 	tree.grouped = false
 	system := run("run (systemd-system)", host.Root)
 	user := run("run (systemd-user)", host.Tester)
-	for _, c := range []*contender{&system, &user} { // in a unit of that manager, as most people have it
+	comments := run("run, settings of comments", host.Root)
+	comments.env = settingsEnv(b, "comments", example(b))
+	limits := run("run, limits by flags", host.Root, "--memory-max", "1G", "--pids-max", "100")
+	limits.lacks = lackedControllers(b, "memory", "pids")
+	settings := run("run, settings that set something", host.Root)
+	settings.env = settingsEnv(b, "sets", "[defaults]\nterm-grace = \"4s\"\n")
+	for _, c := range []*contender{&comments, &limits, &settings} {
+		c.startsOnly = true
+	}
+	for _, c := range []*contender{&system, &user, &comments, &limits, &settings} { // in a unit of that manager, as most people have it
 		unit := host.Current(b).Start(b, host.Service{User: c.user, Argv: []string{"sleep", "infinity"}})
 		dir, err := unit.Group()
 		must(b, err)
@@ -79,7 +94,36 @@ func contenders(b *testing.B) []contender {
 		must(b, err)
 		b.Cleanup(func() { _ = c.in.Close() })
 	}
-	return append(all, cgroup, system, user, tree)
+	return append(all, cgroup, system, user, tree, comments, limits, settings)
+}
+
+// example is the file of settings that a package has.
+func example(b *testing.B) string {
+	text, err := os.ReadFile("../../packaging/mcpscope.toml")
+	must(b, err)
+	return string(text)
+}
+
+// settingsEnv is an environment with a user's settings file.
+func settingsEnv(b *testing.B, name, text string) []string {
+	config := filepath.Join(host.Shared, name)
+	dir := filepath.Join(config, "mcpscope")
+	must(b, os.MkdirAll(dir, 0o755))
+	must(b, os.WriteFile(filepath.Join(dir, "mcpscope.toml"), []byte(text), 0o644))
+	return append(os.Environ(), "XDG_CONFIG_HOME="+config)
+}
+
+// lackedControllers is a reason, if a controller is missing: a limit holds, or nothing starts.
+func lackedControllers(b *testing.B, names ...string) string {
+	text, err := os.ReadFile("/sys/fs/cgroup/cgroup.controllers")
+	must(b, err)
+	controllers := strings.Fields(string(text))
+	for _, name := range names {
+		if !slices.Contains(controllers, name) {
+			return "this machine has no controller " + name
+		}
+	}
+	return ""
 }
 
 func (c contender) ours() bool { return len(c.wrap) > 0 && c.wrap[0] == mcpscopeFile }
@@ -107,6 +151,10 @@ func (c contender) command(flags []string, args ...string) *exec.Cmd {
 // able leaves out the contenders that are missing here, with the reason. mcpscope may not be missing.
 func able(b *testing.B, all []contender) (able []contender, skipped []string) {
 	for _, c := range all {
+		if c.lacks != "" {
+			skipped = append(skipped, c.name+": "+c.lacks)
+			continue
+		}
 		s, err := startServer(c, nil)
 		if err == nil {
 			err = s.end()
