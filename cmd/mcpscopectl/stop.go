@@ -155,8 +155,8 @@ func (f *stopFlags) stop(found *selection.Found, stdio cli.Stdio) int {
 	return status
 }
 
-// clientsOf counts the clients of servers. A person who stops the servers of a client or a project may not think
-// of its other windows, nor of another project of that name.
+// clientsOf counts the clients of servers. A person who stops the servers of a client or a project may not
+// think of its other windows, nor of another project of that name.
 func clientsOf(servers []*fleet.Listed) int {
 	clients := map[protocol.Identity]bool{}
 	for _, s := range servers {
