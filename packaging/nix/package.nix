@@ -9,7 +9,7 @@ buildGoModule rec {
   pname = "mcpscope";
   version = "0.1.0";
   src = lib.cleanSource ../..;
-  vendorHash = "sha256-ha7+X/33tVlBDQRu66fQeOkaLmsbxO2GSAyFKI/3XVY=";
+  vendorHash = "sha256-L0pMep5PozAOK88ZWEPHmdgHFC5toC54bT8P2JgL5eY=";
 
   buildPhase = ''
     runHook preBuild

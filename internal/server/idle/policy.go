@@ -301,6 +301,8 @@ func (p *Policy) tryFreeze(s Server, now time.Time) Act {
 			p.last = usage
 			p.lastAt = now
 			p.frozen = true
+			p.refusal = refusal{}
+			p.Note = ""
 			p.Due = now.Add(breathEach)
 			if p.Used {
 				p.Due = now // to reclaim

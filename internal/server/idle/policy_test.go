@@ -198,6 +198,9 @@ func TestObstacles(t *testing.T) {
 			if len(s.freezes) == 0 {
 				t.Error("never frozen when the obstacle was gone")
 			}
+			if s.frozen && s.Note != "" {
+				t.Errorf("note %q of a frozen server", s.Note)
+			}
 		})
 	}
 }
