@@ -112,6 +112,9 @@ func signal(ts *testscript.TestScript, neg bool, args []string) {
 	to := map[string]*escape.Process{"client": s.Own, "launcher": s.Server, "guard": s.guard}[args[1]]
 	sig := unix.SignalNum("SIG" + args[0])
 	usage(ts, to != nil && sig != 0, "signal SIGNAL client|launcher|guard NAME")
+	if to == s.guard && sig == unix.SIGSTOP && !escape.AwaitSettled(s.guard) { // until then the launcher continues it
+		ts.Fatalf("the start of %s is not settled", args[2])
+	}
 	to.Signal(sig)
 	if sig == unix.SIGSTOP && !escape.AwaitStopped(to) { // a sweep must not meet one that still runs
 		ts.Fatalf("%s does not stop", args[1])
