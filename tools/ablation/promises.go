@@ -13,14 +13,14 @@ var promises = []mechanism{
 	without("honest", one(launcher+"making.go", "limit(m.server, s.Limits, s.LimitsMayFail)", "limit(m.server, s.Limits, true)"),
 		core("test/week"), core("test/script")),
 	without("transparent", one(guard+"launcher.go", "\t\tl.Signals.stop(sig)\n", ""), core("test/e2e")),
-	without("roof", both(one(scope, "all = append(all, dbus.PropBindsTo(s.Client))", "_ = dbus.PropBindsTo"),
-		one(scope, "all = append(all, dbus.PropBefore(s.Client))", "_ = dbus.PropBefore")),
+	without("roof", one("internal/server/roof/roof.go", "\t\t\treturn Elsewhere, \"\"\n\t\t}\n\t}\n", "\t\t\treturn LoginSession, \"\"\n\t\t}\n\t}\n"),
 		core("test/systemd")),
 	without("standalone", one("cmd/mcpscope/main.go", "\t\tcase \"run\":\n",
 		"\t\tcase \"run\":\n\t\t\tif _, err := programs.FindTool(); err != nil {\n\t\t\t\treturn alone(args, err, io)\n\t\t\t}\n"),
 		core("test/script")),
 	without("visible", one(brain+"settle.go", "\t\ts.logStart()\n", ""), core("test/journal")),
-	without("idle", one(brain+"looks.go", "\t\ta.loop.Again(int(a.client.Server.Input), loop.TokenInput)\n", ""), core("test/e2e")),
+	without("idle", both(one(brain+"looks.go", "\t\ta.loop.Again(int(a.client.Server.Input), loop.TokenInput)\n", ""),
+		one(guard+"members.go", "func (m *members) thawIdle() {\n", "func (m *members) thawIdle() {\n\tif m != nil {\n\t\treturn\n\t}\n")), core("test/e2e")),
 }
 
 // core is what make test runs of a package.
