@@ -19,8 +19,7 @@ var promises = []mechanism{
 		"\t\tcase \"run\":\n\t\t\tif _, err := programs.FindTool(); err != nil {\n\t\t\t\treturn alone(args, err, io)\n\t\t\t}\n"),
 		core("test/script")),
 	without("visible", one(brain+"settle.go", "\t\ts.logStart()\n", ""), core("test/journal")),
-	without("idle", both(one(brain+"looks.go", "\t\ta.loop.Again(int(a.client.Server.Input), loop.TokenInput)\n", ""),
-		one(guard+"members.go", "func (m *members) thawIdle() {\n", "func (m *members) thawIdle() {\n\tif m != nil {\n\t\treturn\n\t}\n")), core("test/e2e")),
+	without("idle", one(idle+"policy.go", "if isSame && usage.Tied == ", "if false && isSame && usage.Tied == "), core("test/e2e")),
 }
 
 // core is what make test runs of a package.
