@@ -31,10 +31,9 @@ func TestSweepBesideTheLockOfAnotherUser(t *testing.T) {
 		"both":      {".", "cgroup.procs"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			parent := publicDirectory(t)
 			orphan := newGroup(t, parent, "orphan")
-			orphan.Close() // its lock is free now
+			orphan.Close() // its lock is free now: no other test forks meanwhile, whose child would have it until its execve
 			for _, file := range files {
 				lockAs(t, stranger, filepath.Join(parent.Path(), file))
 			}
