@@ -161,7 +161,7 @@ func TestLauncherStoppedAtOnce(t *testing.T) {
 // the others get SIGTERM does not get it. So the server forks before, and kills the child itself.
 func TestStopAtOnceIsHeard(t *testing.T) {
 	t.Parallel()
-	atOnce(t, `exec "$0" run --term-grace infinity -- sh -c "$1"`, `trap "kill -9 \$!; exit 7" TERM; sleep infinity & kill -WINCH $(pgrep -x "guard-$MCPSCOPE_ID"); wait; exit 1`)
+	atOnce(t, `exec "$0" run --term-grace infinity -- sh -c "$1"`, `trap "kill -9 \$!; exit 7" TERM; sleep infinity & until guard=$(pgrep -x "guard-$MCPSCOPE_ID"); do :; done; kill -WINCH $guard; wait; exit 1`)
 }
 
 // atOnce runs servers that exit with 7 when they get a signal, and leave a process.
