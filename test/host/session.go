@@ -3,6 +3,7 @@
 package host
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -66,6 +67,8 @@ func (s *Session) open(h *Host) error {
 	if err != nil {
 		return err
 	}
+	var stderr bytes.Buffer
+	s.leader.Stderr = &stderr
 	if err := s.leader.Start(); err != nil {
 		return err
 	}
@@ -83,7 +86,9 @@ func (s *Session) open(h *Host) error {
 		s.group, err = os.Open(s.Group)
 	}
 	if err != nil {
-		return errors.Join(err, stdin.Close(), s.leader.Wait())
+		closed := stdin.Close()
+		ended := s.leader.Wait()
+		return errors.Join(err, closed, ended, errors.New(stderr.String()))
 	}
 	return nil
 }
