@@ -4,7 +4,7 @@ SHELL := /bin/sh
 GO ?= go
 BIN := bin
 # tests of the product's parts, and of the tests' own: what has not changed since they passed is not run again (go help test)
-UNIT = $$($(GO) list ./... | grep -v -e /test/ -e /tools/ -e /internal/server/guard$$ -e /internal/settings/raw$$) ./test/arch ./tools/ablation ./test/bed ./test/host ./test/pace ./test/escape ./test/unprivileged
+UNIT = $$($(GO) list ./... | grep -v -e /test/ -e /tools/ -e /internal/server/guard$$ -e /internal/settings/raw$$) ./test/arch ./tools/ablation ./test/bed ./test/host ./test/pace ./test/escape ./test/message ./test/unprivileged
 # what runs without the Go runtime, and so without the race detector's
 RAW := ./internal/server/guard ./internal/settings/raw
 # the promises from outside, in worlds of their own, the longest first: of these test/escape/core.txt lists the core

@@ -146,6 +146,7 @@ var helpers = map[string]rule{
 	"test/groups":       {[]string{"cgroup", "test/bed"}, "directories for tests of what has its own"},
 	"test/host":         {[]string{"test/bed", "test/pace"}, "it gives tests a kind of host, and knows nothing of the product"},
 	"test/escape":       {[]string{"test/bed", "test/pace"}, "the table is the same on every host, and knows the product from outside alone"},
+	"test/message":      {nil, "what a command tells is read as a person reads it"},
 	"test/operate":      {[]string{"test/bed", "test/escape", "test/pace", "test/tmux", "test/transparent"}, "what operators do is the same on every host"},
 	"test/registry":     {nil, "npm has a registry on every host"},
 	"test/tmux":         {[]string{"test/escape", "test/pace"}, "a terminal, whatever runs on it"},
