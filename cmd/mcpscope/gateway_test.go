@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/settings"
+	"github.com/mcpscope/mcpscope/test/message"
 )
 
 // A session has the name of its agent, also behind mcpscope run.
@@ -43,29 +44,26 @@ func aGateway(t *testing.T, errs *bytes.Buffer) *gatewayRun {
 func TestAGatewayThatIsNotStarted(t *testing.T) {
 	var errs bytes.Buffer
 	status := aGateway(t, &errs).fail([]string{"hermes"}, unix.EBUSY)
-	const want = "mcpscope: cannot contain the servers of \"hermes\": device or resource busy\n" +
-		"mcpscope: hint: start it outside of mcpscope gateway, LXD and other programs with a seccomp listener\n"
-	if status != cli.ExitOwnFailure || errs.String() != want {
-		t.Errorf("status %d, %s, want %s", status, errs.String(), want)
+	want := message.Message{Status: cli.ExitOwnFailure, Begin: "cannot ", Word: `"hermes": device or resource busy`, Hint: "mcpscope gateway"}
+	if problem := want.Problem(status, "", errs.String()); problem != "" {
+		t.Error(problem)
 	}
 }
 
 // A gateway that runs without what was expected says so before it starts.
 func TestNotesOfAGateway(t *testing.T) {
 	why := errors.New("there is no cgroup")
-	for want, note := range map[string]func(*gatewayRun){
-		`the servers of "hermes" are contained without cgroups, which is weaker: there is no cgroup`: func(g *gatewayRun) {
-			g.noteWeaker("hermes", why)
-		},
-		cli.NotContained("hermes", why): func(g *gatewayRun) { g.warnUncontained("hermes", why) },
-		`"hermes" and its servers are in no session, without pids.max=9: there is no cgroup`: func(g *gatewayRun) {
-			g.noteNoSession("hermes", why)
-		},
+	for word, note := range map[string]func(*gatewayRun){
+		"weaker":        func(g *gatewayRun) { g.noteWeaker("hermes", why) },
+		"NOT contained": func(g *gatewayRun) { g.warnUncontained("hermes", why) },
+		"pids.max=9":    func(g *gatewayRun) { g.noteNoSession("hermes", why) },
 	} {
 		var errs bytes.Buffer
 		note(aGateway(t, &errs))
-		if line, _, _ := strings.Cut(errs.String(), "\n"); line != "mcpscope: note: "+want { // a hint depends on the host
-			t.Errorf("%s, want %s", errs.String(), want)
+		line, _, _ := strings.Cut(errs.String(), "\n") // a hint depends on the host
+		want := message.Message{Begin: "note: ", Word: word}
+		if problem := want.Problem(cli.ExitOK, "", line+"\n"); problem != "" || !strings.Contains(line, `"hermes"`) || !strings.Contains(line, why.Error()) {
+			t.Errorf("%s: %s", line, problem)
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/gateway/early"
 	"github.com/mcpscope/mcpscope/internal/settings"
+	"github.com/mcpscope/mcpscope/test/message"
 )
 
 type said struct {
@@ -34,34 +35,33 @@ func say(args ...string) said {
 func TestMistakes(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	for _, c := range []struct {
-		args   []string
-		status int
-		want   string
+		args              []string
+		status            int
+		begin, word, hint string
 	}{
-		{[]string{"run"}, cli.ExitOwnFailure, "mcpscope: run: no command given\nmcpscope: hint: mcpscope run -- COMMAND [ARG…]\n"},
-		{[]string{"gateway", "--no-such-flag"}, cli.ExitOwnFailure, "mcpscope: gateway: unknown flag \"--no-such-flag\"\nmcpscope: hint: mcpscope help gateway\n"},
-		{[]string{"run", "--eof-grace"}, cli.ExitOwnFailure, "mcpscope: run: flag --eof-grace needs a value\nmcpscope: hint: mcpscope help run\n"},
-		{[]string{"run", "--eof-grace", "soon", "x"}, cli.ExitOwnFailure,
-			"mcpscope: run: --eof-grace \"soon\": \"soon\" is no duration (like 1.2s, 500ms, 1d, 0 or infinity)\nmcpscope: hint: mcpscope help run\n"},
-		{[]string{"run", "--backend", "magic", "x"}, cli.ExitOwnFailure,
-			"mcpscope: run: --backend \"magic\": \"magic\" is none of auto, systemd-user, systemd-system, delegated, cgroup, tree\nmcpscope: hint: mcpscope help run\n"},
-		{[]string{"run", "npx -y foo"}, cli.ExitNotFound,
-			"mcpscope: cannot run \"npx -y foo\": no such file or directory\nmcpscope: hint: a command and its arguments are separate words: mcpscope run -- npx -y foo\n"},
-		{[]string{"run", "--report", "fd:99", "/bin/true"}, cli.ExitOwnFailure,
-			"mcpscope: cannot open the report: descriptor 99: bad file descriptor\nmcpscope: hint: --report takes a path or fd:N\n"},
-		{[]string{"run", "-q", "nosuch"}, cli.ExitNotFound, ""},
-		{[]string{"gateway"}, cli.ExitOwnFailure, "mcpscope: gateway: no command given\nmcpscope: hint: mcpscope gateway -- COMMAND [ARG…]\n"},
-		{[]string{"gateway", "nosuch"}, cli.ExitNotFound, "mcpscope: cannot run \"nosuch\": no such file or directory\n"},
-		{[]string{"gateway", "--explain", "fd:99", "/bin/true"}, cli.ExitOwnFailure,
-			"mcpscope: cannot explain: descriptor 99: bad file descriptor\nmcpscope: hint: --explain takes a path or fd:N\n"},
-		{[]string{early.WatchCommand}, cli.ExitUsage, "mcpscope: watch is started by mcpscope gateway alone\n"},
-		{[]string{"supervise"}, cli.ExitUsage, "mcpscope: supervise is for mcpscope itself\n"},
-		{[]string{"supervise", "memory", "1"}, cli.ExitUsage, "mcpscope: supervise is for mcpscope itself\n"},
-		{[]string{"supervise", "1", "socket"}, cli.ExitUsage, "mcpscope: supervise is for mcpscope itself\n"},
+		{[]string{"run"}, cli.ExitOwnFailure, "run: ", "command", "mcpscope run -- COMMAND [ARG…]"},
+		{[]string{"gateway", "--no-such-flag"}, cli.ExitOwnFailure, "gateway: ", "--no-such-flag", "mcpscope help gateway"},
+		{[]string{"run", "--eof-grace"}, cli.ExitOwnFailure, "run: ", "--eof-grace", "mcpscope help run"},
+		{[]string{"run", "--eof-grace", "soon", "x"}, cli.ExitOwnFailure, `run: --eof-grace "soon": `, "duration", "mcpscope help run"},
+		{[]string{"run", "--backend", "magic", "x"}, cli.ExitOwnFailure, `run: --backend "magic": `, "systemd-system", "mcpscope help run"},
+		{[]string{"run", "npx -y foo"}, cli.ExitNotFound, "cannot ", `"npx -y foo"`, "mcpscope run -- npx -y foo"},
+		{[]string{"run", "--report", "fd:99", "/bin/true"}, cli.ExitOwnFailure, "cannot ", "descriptor 99", "fd:N"},
+		{[]string{"gateway"}, cli.ExitOwnFailure, "gateway: ", "command", "mcpscope gateway -- COMMAND [ARG…]"},
+		{[]string{"gateway", "nosuch"}, cli.ExitNotFound, "cannot ", `"nosuch"`, ""},
+		{[]string{"gateway", "--explain", "fd:99", "/bin/true"}, cli.ExitOwnFailure, "cannot ", "descriptor 99", "fd:N"},
+		{[]string{early.WatchCommand}, cli.ExitUsage, "watch ", "mcpscope gateway", ""},
+		{[]string{"supervise"}, cli.ExitUsage, "supervise ", "itself", ""},
+		{[]string{"supervise", "memory", "1"}, cli.ExitUsage, "supervise ", "itself", ""},
+		{[]string{"supervise", "1", "socket"}, cli.ExitUsage, "supervise ", "itself", ""},
 	} {
-		if s := say(c.args...); s.status != c.status || s.out != "" || s.err != c.want {
-			t.Errorf("%q: status %d\n%s\nwant status %d\n%s", c.args, s.status, s.err+s.out, c.status, c.want)
+		want := message.Message{Status: c.status, Begin: c.begin, Word: c.word, Hint: c.hint}
+		s := say(c.args...)
+		if problem := want.Problem(s.status, s.out, s.err); problem != "" {
+			t.Errorf("%q: %s", c.args, problem)
 		}
+	}
+	if s := say("run", "-q", "nosuch"); s != (said{status: cli.ExitNotFound}) {
+		t.Errorf("--quiet: %+v", s)
 	}
 }
 
@@ -119,21 +119,27 @@ func TestAlone(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "bin")
 	program := filepath.Join(dir, "mcpscope")
 	build(t, program)
-	missing := "mcpscopectl is not installed: there is no " + dir + "/mcpscopectl, and no " + filepath.Dir(dir) + "/libexec/mcpscope/mcpscopectl\n"
+	missing := dir + "/mcpscopectl"
 	for _, c := range []struct {
-		args     []string
-		status   int
-		out, err string
+		args   []string
+		status int
+		out    string // a word of stdout, or of stderr
+		err    string
 	}{
-		{[]string{"ls"}, cli.ExitFailure, "", "mcpscope: cannot ls: " + missing},
-		{[]string{"gateway", "--check", "sh"}, cli.ExitOwnFailure, "", "mcpscope: cannot gateway-check: " + missing},
+		{[]string{"ls"}, cli.ExitFailure, "", missing},
+		{[]string{"gateway", "--check", "sh"}, cli.ExitOwnFailure, "", filepath.Dir(dir) + "/libexec/mcpscope/mcpscopectl"},
 		{nil, cli.ExitOK, missing, ""},
 		{[]string{"help"}, cli.ExitOK, missing, ""},
 		{[]string{"version"}, cli.ExitOK, "mcpscope ", ""},
 		{[]string{"help", "run"}, cli.ExitOK, "Usage: mcpscope run", ""},
 	} {
 		s := start(t, program, c.args...)
-		if s.status != c.status || !strings.Contains(s.out, c.out) || !strings.HasPrefix(s.err, c.err) || (c.out == "") != (s.out == "") || (c.err == "") != (s.err == "") {
+		if c.err != "" {
+			want := message.Message{Status: c.status, Begin: "cannot ", Word: c.err, Hint: "mcpscope help and mcpscope version"}
+			if problem := want.Problem(s.status, s.out, s.err); problem != "" {
+				t.Errorf("%q: %s", c.args, problem)
+			}
+		} else if s.status != c.status || !strings.Contains(s.out, c.out) || s.err != "" {
 			t.Errorf("%q: %+v", c.args, s)
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/launcher"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/settings"
+	"github.com/mcpscope/mcpscope/test/message"
 )
 
 // The status is the server's own. A command that cannot be executed has the statuses of a shell.
@@ -45,9 +46,9 @@ func TestExitStatuses(t *testing.T) {
 		{[]string{"/bin/sh", "-c", "exit 0"}, 0, ""},
 		{[]string{"/bin/sh", "-c", "exit 7"}, 7, ""},
 		{[]string{"/bin/sh", "-c", "kill -TERM $$"}, bySignal, ""},
-		{[]string{dir + "/nosuch"}, cli.ExitNotFound, `mcpscope: cannot run "` + dir + `/nosuch": no such file or directory`},
-		{[]string{text}, cli.ExitNotRunnable, `mcpscope: cannot run "` + text + `": permission denied`},
-		{[]string{script}, cli.ExitNotFound, `mcpscope: cannot run "` + script + `": no such file or directory`},
+		{[]string{dir + "/nosuch"}, cli.ExitNotFound, dir + "/nosuch"},
+		{[]string{text}, cli.ExitNotRunnable, text},
+		{[]string{script}, cli.ExitNotFound, script},
 	} {
 		for _, command := range []string{"run", "gateway"} {
 			s := start(t, program, append([]string{command, "--"}, c.args...)...)
@@ -60,43 +61,47 @@ func TestExitStatuses(t *testing.T) {
 
 // A server that is not contained, or of which a process stays, is no success, whatever its own status.
 func TestEndsThatAreNotTheServersOwn(t *testing.T) {
+	cannot := func(status int, word, hint string) message.Message {
+		return message.Message{Status: status, Begin: "cannot ", Word: word, Hint: hint}
+	}
 	for name, c := range map[string]struct {
 		outcome brain.Outcome
 		err     error
-		want    said
+		want    message.Message
 	}{
-		"its status": {brain.Outcome{Known: true, Status: 3 << 8}, nil, said{status: 3}},
-		"notes":      {brain.Outcome{Known: true, Notes: "mcpscope: stopped 2 processes\n"}, nil, said{err: "mcpscope: stopped 2 processes\n"}},
-		"a member stays": {brain.Outcome{Known: true, Stuck: []string{"cp[7]", "dd[8]"}}, nil, said{
-			status: cli.ExitOwnFailure,
-			err: "mcpscope: cannot stop all of \"git\": cp[7], dd[8]\n" +
-				"mcpscope: hint: mcpscope waits for it, and removes the group then\n",
-		}},
-		"no status": {brain.Outcome{}, nil, said{
-			status: cli.ExitOwnFailure, err: "mcpscope: cannot find the exit status of \"git\"\n",
-		}},
-		"not contained": {brain.Outcome{}, unix.EMFILE, said{
-			status: cli.ExitOwnFailure,
-			err: "mcpscope: cannot contain \"git\": too many open files\n" +
-				"mcpscope: hint: raise the limit of open files (ulimit -n)\n",
-		}},
-		"not executed": {brain.Outcome{}, &protocol.CommandError{Command: "/bin/git", Errno: unix.ENOEXEC}, said{
-			status: cli.ExitNotRunnable, err: "mcpscope: cannot run \"git\": exec format error\n",
-		}},
+		"a member stays": {brain.Outcome{Known: true, Stuck: []string{"cp[7]", "dd[8]"}}, nil, cannot(cli.ExitOwnFailure, "cp[7], dd[8]", "removes the group then")},
+		"no status":      {brain.Outcome{}, nil, cannot(cli.ExitOwnFailure, "exit status", "")},
+		"not contained":  {brain.Outcome{}, unix.EMFILE, cannot(cli.ExitOwnFailure, "too many open files", "ulimit -n")},
+		"not executed":   {brain.Outcome{}, &protocol.CommandError{Command: "/bin/git", Errno: unix.ENOEXEC}, cannot(cli.ExitNotRunnable, "exec format", "")},
 	} {
-		t.Run(name, func(t *testing.T) {
-			config := protocol.NewConfig()
-			config.Name = "git"
-			config.Argv = []string{"git"}
-			config.Report = -1
-			var out, errs bytes.Buffer
-			p := cli.Printer{Stdio: cli.Stdio{Out: &out, Err: &errs}, Verbose: true}
-			status := printEnd(&p, config, c.outcome, c.err)
-			if got := (said{status, out.String(), errs.String()}); got != c.want {
-				t.Errorf("%+v, want %+v", got, c.want)
-			}
-		})
+		got := printedEnd(c.outcome, c.err)
+		if problem := c.want.Problem(got.status, got.out, got.err); problem != "" || !strings.Contains(got.err, `"git"`) {
+			t.Errorf("%s: %s", name, problem)
+		}
 	}
+}
+
+// The status of a server is that of its run, and the notes of its guard are printed as they are.
+func TestEndsOfAServer(t *testing.T) {
+	if got := printedEnd(brain.Outcome{Known: true, Status: 3 << 8}, nil); got != (said{status: 3}) {
+		t.Errorf("its status: %+v", got)
+	}
+	const notes = "mcpscope: stopped 2 processes\n"
+	if got := printedEnd(brain.Outcome{Known: true, Notes: notes}, nil); got != (said{err: notes}) {
+		t.Errorf("notes: %+v", got)
+	}
+}
+
+// printedEnd returns what run prints at the end of the server git.
+func printedEnd(outcome brain.Outcome, err error) said {
+	config := protocol.NewConfig()
+	config.Name = "git"
+	config.Argv = []string{"git"}
+	config.Report = -1
+	var out, errs bytes.Buffer
+	p := cli.Printer{Stdio: cli.Stdio{Out: &out, Err: &errs}, Verbose: true}
+	status := printEnd(&p, config, outcome, err)
+	return said{status, out.String(), errs.String()}
 }
 
 // aRun is a run of the server git, which writes its report to a file.
@@ -125,23 +130,27 @@ func TestServersThatAreNotStarted(t *testing.T) {
 	short := admission.ShortError{Free: admission.Free{Bytes: 1 << 30, Group: "/user.slice"}, MinFree: 2 << 30, Within: 10 * time.Second}
 	shortWithServers := short
 	shortWithServers.Largest = largest
-	const free = `cannot start "git": after 10s only 1.0G of memory is free below the limit of /user.slice, and min-free is 2.0G; `
-	for want, err := range map[string]error{
-		`cannot contain "git": too many open files` + "\nmcpscope: hint: raise the limit of open files (ulimit -n)": unix.EMFILE,
-		free + "you have no running servers to stop: give a smaller --min-free":                                     &short,
-		free + "your largest servers are time (k3x9w2ab) ~3.0G, docs (a2b3c4d5) 1.0G: " +
-			"mcpscope stop k3x9w2ab, or give a smaller --min-free": &shortWithServers,
-		`cannot start "git": ` + admission.ErrClientExited.Error(): admission.ErrClientExited,
+	for _, c := range []struct {
+		err        error
+		word, hint string
+	}{
+		{unix.EMFILE, "too many open files", "ulimit -n"},
+		{&short, "--min-free", ""},
+		{&short, "1.0G of memory is free below the limit of /user.slice", ""},
+		{&shortWithServers, "time (k3x9w2ab) ~3.0G, docs (a2b3c4d5) 1.0G", ""},
+		{&shortWithServers, "mcpscope stop k3x9w2ab", ""},
+		{admission.ErrClientExited, admission.ErrClientExited.Error(), ""},
 	} {
 		var errs bytes.Buffer
 		v, report := aRun(t, &errs)
-		status := v.failRun(err, false)
-		if status != cli.ExitOwnFailure || errs.String() != "mcpscope: "+want+"\n" {
-			t.Errorf("status %d, %s, want %s", status, errs.String(), want)
+		want := message.Message{Status: cli.ExitOwnFailure, Begin: "cannot ", Word: c.word, Hint: c.hint}
+		status := v.failRun(c.err, false)
+		if problem := want.Problem(status, "", errs.String()); problem != "" || !strings.Contains(errs.String(), `"git"`) {
+			t.Errorf("%v: %s", c.err, problem)
 		}
-		line, errRead := os.ReadFile(report)
-		if errRead != nil || !strings.Contains(string(line), `"error":"`) {
-			t.Errorf("report of %q: %q, %v", want, line, errRead)
+		line, err := os.ReadFile(report)
+		if err != nil || !strings.Contains(string(line), `"error":"`) {
+			t.Errorf("report of %v: %q, %v", c.err, line, err)
 		}
 	}
 }
@@ -152,12 +161,15 @@ func TestNotesOfAStart(t *testing.T) {
 	v, _ := aRun(t, &errs)
 	v.values.MinFree = 2 << 30
 	v.tellWeaker(errors.New("there is no cgroup"))
+	weaker := message.Message{Begin: `"git" `, Word: "weaker backend tree: there is no cgroup", Hint: "mcpscope doctor"}
+	if problem := weaker.Problem(cli.ExitOK, "", errs.String()); problem != "" {
+		t.Error(problem)
+	}
+	errs.Reset()
 	v.noteWait(admission.Free{Bytes: 1 << 30})
-	const want = "mcpscope: \"git\" runs with the weaker backend tree: there is no cgroup\n" +
-		"mcpscope: hint: mcpscope doctor; --require starts nothing instead\n" +
-		"mcpscope: note: \"git\" waits for 2.0G of free memory: now 1.0G of memory is free\n"
-	if errs.String() != want {
-		t.Errorf("%s, want %s", errs.String(), want)
+	wait := message.Message{Begin: `note: "git" `, Word: "2.0G"}
+	if problem := wait.Problem(cli.ExitOK, "", errs.String()); problem != "" {
+		t.Error(problem)
 	}
 	errs.Reset()
 	v.Verbose = false
