@@ -146,13 +146,13 @@ func scopeWithoutPayload(t *testing.T, parent *cgroup.Group) func() bool {
 func orphanWithMember(t *testing.T, parent *cgroup.Group) func() bool {
 	g := newGroup(t, parent, "orphan")
 	member(t, g, g.Payload)
-	defer g.Close() // its lock is free then
+	defer unlock(g)
 	return isRemoved(g.Top())
 }
 
 func orphanWithoutMember(t *testing.T, parent *cgroup.Group) func() bool {
 	g := newGroup(t, parent, "orphan")
-	defer g.Close() // its lock is free then
+	defer unlock(g)
 	return isRemoved(g.Top())
 }
 

@@ -31,9 +31,10 @@ func TestSweepBesideTheLockOfAnotherUser(t *testing.T) {
 		"both":      {".", "cgroup.procs"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			parent := publicDirectory(t)
 			orphan := newGroup(t, parent, "orphan")
-			orphan.Close() // its lock is free now: no other test forks meanwhile, whose child would have it until its execve
+			unlock(orphan)
 			for _, file := range files {
 				lockAs(t, stranger, filepath.Join(parent.Path(), file))
 			}
@@ -49,7 +50,7 @@ func TestSweepBesideTheLockOfAnotherUser(t *testing.T) {
 func TestSweepBesideTheLockOfTheSameUser(t *testing.T) {
 	parent := publicDirectory(t)
 	orphan := newGroup(t, parent, "orphan")
-	orphan.Close() // its lock is free now
+	unlock(orphan)
 	session := newSession(t, parent)
 	makeOld(t, session)
 	lockAs(t, os.Getuid(), parent.Path())
@@ -112,7 +113,7 @@ func TestSweepOfAGroupThatAMemberLocks(t *testing.T) {
 	if _, err := stdout.Read(make([]byte, 1)); err != nil {
 		t.Fatalf("the member has no locks: %v", err)
 	}
-	g.Close()
+	unlock(g)
 	if _, left := sweepAll(t, parent); len(left) > 0 {
 		t.Errorf("left: %q", left)
 	}

@@ -51,6 +51,14 @@ func newScope(t *testing.T, parent *cgroup.Group, name string, managed bool) *gr
 	return g
 }
 
+// unlock closes a group that this process has made, and with it the lock. A child that another test forks has a copy of
+// the lock until its execve, and no fork is under way while ForkLock can be had.
+func unlock(g *group.ControlGroup) {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	g.Close()
+}
+
 // finds is whether the rule of orphans finds one there.
 func finds(t *testing.T, parent *cgroup.Group, dir string) bool {
 	t.Helper()
@@ -80,12 +88,12 @@ func TestOrphanRule(t *testing.T) {
 	live := newGroup(t, parent, "live")
 	defer live.Close()
 	orphan := newGroup(t, parent, "orphan")
-	orphan.Close() // its lock is free now
+	unlock(orphan)
 	unarmed := newGroup(t, parent, "unarmed")
 	if err := unix.Fremovexattr(unarmed.Payload.FD(), group.AttrArmed); err != nil {
 		t.Fatal(err)
 	}
-	unarmed.Close()
+	unlock(unarmed)
 	halfMade, err := parent.Mkdir(names.DirectoryName("half", "made0000"), 0o700)
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +108,7 @@ func TestOrphanRule(t *testing.T) {
 	}
 	alive := newGroup(t, parent, "alive")
 	member(t, alive, alive.Payload)
-	alive.Close()
+	unlock(alive)
 	// An empty directory is removed, and is no server that was stopped.
 	if swept, left := sweepAll(t, parent); len(swept) != 1 || swept[0].Name != "alive" ||
 		swept[0].ID != alive.ID || len(left) != 3 {
@@ -217,7 +225,7 @@ func tag(t *testing.T, g *group.ControlGroup, pid int) {
 func TestSweepersMeet(t *testing.T) {
 	parent := groups.Directory(t)
 	orphan := newGroup(t, parent, "orphan")
-	orphan.Close()
+	unlock(orphan)
 	other := again(t, parent)
 	if err := other.TryLock(unix.LOCK_EX); err != nil {
 		t.Fatal(err)
@@ -246,7 +254,7 @@ func TestSweepOfMany(t *testing.T) {
 		t.Fatalf("the first start sweeps in %d directories", len(locked))
 	}
 	orphan := newGroup(t, parent, "orphan")
-	orphan.Close()
+	unlock(orphan)
 	if others := lockForSweep(again(t, parent)); len(others) > 0 {
 		t.Errorf("another start sweeps in %d directories beside the first", len(others))
 	}
@@ -290,7 +298,7 @@ func TestSweepOfSpoiledGroups(t *testing.T) {
 			} else if err := spoil(g); err != nil {
 				t.Fatal(err)
 			}
-			g.Close()
+			unlock(g)
 			swept, left := sweepAll(t, parent)
 			if len(swept) != 1 || swept[0].Stuck != "" || slices.Contains(left, g.Dir) {
 				t.Errorf("swept %+v, left %q", swept, left)
@@ -342,7 +350,7 @@ func TestSessions(t *testing.T) {
 			session := newSession(t, parent)
 			orphan := newGroup(t, session, "orphan")
 			member(t, orphan, orphan.Payload)
-			orphan.Close() // its lock is free now
+			unlock(orphan)
 			start := parent
 			if startsInside {
 				start = newSession(t, parent)
