@@ -33,9 +33,10 @@ type Session struct {
 	stdin  io.Closer
 }
 
-// leaderScript prints the session's number and group, then waits for the logout. It has no dollar sign: a reload of
-// systemd 252 while the unit starts reads the command again, with other escapes than systemd-run has given it.
-const leaderScript = `env | sed -n s/^XDG_SESSION_ID=//p; sed -n s/^0:://p /proc/self/cgroup; exec cat >/dev/null`
+// leaderScript prints the session's number and group, then waits for the logout. The leader reads it from stdin: in its
+// command a reload of systemd 252 while the unit starts would change quotes, dollar signs and semicolons.
+const leaderScript = `env | sed -n s/^XDG_SESSION_ID=//p; sed -n s/^0:://p /proc/self/cgroup; exec cat >/dev/null
+`
 
 // Login opens a session as a console or sshd does: by PAM, with a process of the
 // user as its leader. At the end of the test it is terminated.
@@ -58,7 +59,7 @@ func (s *Session) open(h *Host) error {
 	s.leader = h.Command(Root, "systemd-run", "--pipe", "--wait", "--quiet", "--collect",
 		"--property=User="+s.user.Name, "--property=PAMName=login", "--setenv=PATH="+os.Getenv("PATH"),
 		// without a terminal pam_systemd would take the session for a background job's
-		"--setenv=XDG_SESSION_CLASS=user", "--setenv=XDG_SESSION_TYPE=tty", "--", "sh", "-c", leaderScript)
+		"--setenv=XDG_SESSION_CLASS=user", "--setenv=XDG_SESSION_TYPE=tty", "--", "sh")
 	stdin, err := s.leader.StdinPipe()
 	if err != nil {
 		return err
@@ -74,7 +75,10 @@ func (s *Session) open(h *Host) error {
 	}
 	s.stdin = stdin
 	var path string
-	_, err = fmt.Fscan(stdout, &s.ID, &path)
+	_, err = io.WriteString(stdin, leaderScript)
+	if err == nil {
+		_, err = fmt.Fscan(stdout, &s.ID, &path)
+	}
 	if err == nil {
 		s.Group, err = bed.Directory(path) // a hybrid machine has it elsewhere
 	}
