@@ -373,6 +373,31 @@ func TestADeadRootHasNobody(t *testing.T) {
 	}
 }
 
+// Who was stopped below a root that is killed meanwhile is no member any more, and goes on.
+func TestNobodyStaysStopped(t *testing.T) {
+	tr, cmd := grow(t, `echo; exec sleep 1000`)
+	child := members(t, tr)[0]
+	fd, err := unix.PidfdOpen(child, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	killRoot := func() {
+		freeze(tr)
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}
+	if left, err := (Stop{Target: tr, Frozen: killRoot}).Run(); err != nil || len(left) > 0 {
+		t.Errorf("%+v, %v", left, err)
+	}
+	if st, err := proc.ReadStat(child); err != nil || st.Stopped() {
+		t.Errorf("%d is in state %c (%v)", child, st.State, err)
+	}
+	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestLadder(t *testing.T) {
 	tr, cmd := grow(t, family)
 	killed := func() { t.Error("had to kill who would have gone when asked") }

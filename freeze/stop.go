@@ -131,7 +131,11 @@ func (s Stop) Run() ([]Stuck, error) {
 	if s.Frozen != nil {
 		s.Frozen()
 	}
-	return Kill(s.Target, killWithin)
+	left, err := Kill(s.Target, killWithin)
+	if tree, is := s.Target.(*Tree); is {
+		tree.release()
+	}
+	return left, err
 }
 
 // Ask sends every member a signal once, and SIGCONT after it so that a stopped member can react. It sends

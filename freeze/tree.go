@@ -31,6 +31,8 @@ type Tree struct {
 	Owner int
 	// Spare, if not nil, selects processes to leave out, with all their descendants below a root.
 	Spare func(proc.Stat) bool
+
+	halted map[int]uint64 // start times, by pid, of processes that Freeze has stopped
 }
 
 // Members lists the processes in the tree, without zombies. It can miss one that was just forked or
@@ -150,6 +152,34 @@ const actWithin = 50 * time.Millisecond
 // then. It gives up after 50 ms, without an error.
 func (t *Tree) Freeze() error { return t.until(unix.SIGSTOP, settled) }
 
+// noteRunning remembers the members that Freeze is about to stop.
+func (t *Tree) noteRunning() {
+	if t.halted == nil {
+		t.halted = map[int]uint64{}
+	}
+	_ = t.each(func(m proc.Stat) { // what is not listed is not stopped either
+		if !m.Stopped() {
+			t.halted[m.PID] = m.StartTime
+		}
+	})
+}
+
+// release continues what Freeze has stopped and Kill has not killed. After the death of the root its
+// descendants are no members any more: the next guard may be among them.
+func (t *Tree) release() {
+	for pid, start := range t.halted {
+		fd, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			continue // it was killed
+		}
+		st, err := proc.ReadStat(pid)
+		if err == nil && st.StartTime == start && st.Stopped() {
+			_ = unix.PidfdSendSignal(fd, unix.SIGCONT, nil, 0) // it has exited
+		}
+		_ = unix.Close(fd) // a pidfd has nothing to flush
+	}
+}
+
 // Thaw continues every member.
 func (t *Tree) Thaw() error { return Signal(t, unix.SIGCONT) }
 
@@ -216,6 +246,9 @@ func (t *Tree) killChild(pid int) {
 // signal at once.
 func (t *Tree) until(sig unix.Signal, done func(cgroup.State) bool) error {
 	for deadline := time.Now().Add(actWithin); ; {
+		if sig == unix.SIGSTOP {
+			t.noteRunning()
+		}
 		err := Signal(t, sig)
 		reached := true
 		for looks := 0; reached && looks < 2; looks++ { // a list can miss a member that is re-parented
