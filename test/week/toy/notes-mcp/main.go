@@ -2,7 +2,7 @@
 
 // Command notes-mcp is an MCP server. It answers each line with an empty result, and exits at the end of its input.
 // `notes-mcp --daemon NAME` leaves a process of that name in another session, as servers with a browser do: it does not
-// end with the server. `notes-mcp --deaf` stays after the end of its input.
+// end with the server. `notes-mcp --deaf` stays after the end of its client.
 package main
 
 import (
@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -20,6 +21,9 @@ func main() {
 	deaf := flag.Bool("deaf", false, "")
 	daemon := flag.String("daemon", "", "")
 	flag.Parse()
+	if *deaf {
+		signal.Ignore(unix.SIGPIPE) // its client may die before it reads an answer
+	}
 	if *daemon != "" {
 		cmd := exec.Command("sleep", "infinity")
 		cmd.Args[0] = *daemon
