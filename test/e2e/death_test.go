@@ -55,29 +55,24 @@ func TestClientDeathCanBeIgnored(t *testing.T) {
 	}
 }
 
-// Without its launcher the server has the whole term grace, and a stop that has begun does not begin again.
-func TestKilledLauncherLeavesTheTermGrace(t *testing.T) {
-	for what, signals := range map[string][]unix.Signal{"alone": {unix.SIGKILL}, "after SIGINT": {unix.SIGINT, unix.SIGKILL}} {
-		t.Run(what, func(t *testing.T) {
-			t.Parallel()
-			s := startProbe(t, []string{"--term-grace", never}, "--members", "2")
-			want := unix.SIGTERM
-			for _, sig := range signals {
-				if sig == unix.SIGINT {
-					want = sig
+// To a client a SIGKILL of the launcher is one of the server: no member is asked, also when a stop has begun.
+func TestKilledLauncherIsAKilledServer(t *testing.T) {
+	for _, backend := range []string{"cgroup", "tree"} {
+		for what, asked := range map[string]bool{"alone": false, "after SIGINT": true} {
+			t.Run(backend+"/"+what, func(t *testing.T) {
+				t.Parallel()
+				s := startProbe(t, []string{"--backend", backend, "--term-grace", never}, "--members", "2")
+				want := 0
+				if asked {
+					s.Server.Signal(unix.SIGINT)
+					want = 3
+					s.told(want)
 				}
-				s.Server.Signal(sig)
-				if sig != unix.SIGKILL {
-					s.told(3)
-				}
-			}
-			s.told(3)
-			if !s.Server.Ended(escape.Patience) {
-				t.Error("the launcher outlived SIGKILL")
-			}
-			s.stopNow()
-			s.wantAsked(3, want)
-		})
+				s.Server.Signal(unix.SIGKILL)
+				s.dead()
+				s.wantAsked(want, unix.SIGINT)
+			})
+		}
 	}
 }
 

@@ -30,4 +30,5 @@ func TestTransparentEndOfStdin(t *testing.T)  { onEachBackend(t, transparent.End
 func TestTransparentBytes(t *testing.T)       { onEachBackend(t, transparent.Bytes) }
 func TestTransparentLastAnswers(t *testing.T) { onEachBackend(t, transparent.LastAnswers) }
 func TestTransparentHolders(t *testing.T)     { onEachBackend(t, transparent.Holders) }
+func TestTransparentRestart(t *testing.T)     { onEachBackend(t, transparent.Restart) }
 func TestTransparentEnds(t *testing.T)        { onEachBackend(t, transparent.Ends) }

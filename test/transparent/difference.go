@@ -22,12 +22,16 @@ type difference struct {
 // always are those that every server sees.
 var always = []difference{
 	{"parent", "parent", func(_, contained []string) bool { return contained[0] == "mcpscope" }},
+	{"parent death signal", "`PR_SET_PDEATHSIG`", nowKills},
 	{"process group", "process group", func(_, contained []string) bool { return contained[0] == "own" }},
 	{"env", "environment", func(bare, contained []string) bool {
 		last := len(contained) - 1
 		return slices.Equal(bare, contained[:last]) && strings.HasPrefix(contained[last], "MCPSCOPE_ID=")
 	}},
 }
+
+// nowKills explains a server that the kernel kills with its launcher.
+func nowKills(_, contained []string) bool { return contained[0] == strconv.Itoa(int(unix.SIGKILL)) }
 
 // marked: a client that has set the limit itself keeps it.
 var marked = difference{"limits[11]", "limit of file locks", func(bare, contained []string) bool {

@@ -29,17 +29,17 @@ type Subject struct {
 }
 
 // Programs are those that the tests run below it.
-type Programs struct{ Wear, Show, Probe, Shell string }
+type Programs struct{ Wear, Show, Probe, Shell, Claim string }
 
 // ProgramsIn are those that Commands has made in dir.
 func ProgramsIn(dir string) Programs {
 	in := func(name string) string { return filepath.Join(dir, name) }
-	return Programs{Wear: in("wear"), Show: in("show"), Probe: in("probe"), Shell: in("shell")}
+	return Programs{Wear: in("wear"), Show: in("show"), Probe: in("probe"), Shell: in("shell"), Claim: in("claim")}
 }
 
 // Commands adds to those of escape.Build. The caller's directory is a package beside transparent.
 func Commands(all map[string][]string) map[string][]string {
-	for _, name := range []string{"wear", "show", "shell"} {
+	for _, name := range []string{"wear", "show", "shell", "claim"} {
 		all[name] = escape.CC("../transparent/state/" + name + ".c")
 	}
 	all["probe"] = escape.CC("../e2e/probe/probe.c", "../escape/zoo/register.c", "../escape/zoo/member.c")

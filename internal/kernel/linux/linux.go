@@ -46,13 +46,6 @@ func OnTerminal() bool {
 	return err == nil && own == sid
 }
 
-// DeathSignal is the signal that this process gets at the death of its parent (PR_SET_PDEATHSIG), or 0.
-func DeathSignal() int {
-	var sig int32
-	_ = unix.Prctl(unix.PR_GET_PDEATHSIG, uintptr(unsafe.Pointer(&sig)), 0, 0, 0) // it can't fail
-	return int(sig)
-}
-
 // Action is the kernel's struct sigaction; zero is SIG_DFL.
 type Action struct{ Handler, Flags, Restorer, Mask uintptr }
 

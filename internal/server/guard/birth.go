@@ -24,9 +24,6 @@ type MainProcess struct {
 	Locks     unix.Rlimit // RLIMIT_LOCKS, the tag
 	Signals   ClientSignals
 	Stderr    int // the descriptor that becomes 2; 0 keeps the launcher's
-	// Death is the signal at the death of the launcher (PR_SET_PDEATHSIG): the one that the client has set
-	// for the launcher, or 0.
-	Death int
 }
 
 // birth is the memory of the main process until its exec.
@@ -52,7 +49,6 @@ type program struct {
 // state is the rest of MainProcess as system calls want it.
 type state struct {
 	pgid, stderr  uintptr
-	death         uintptr
 	mask          uint64 // signal n is bit n-1
 	ignores       uint64 // signals to be ignored, the same
 	nofile, locks unix.Rlimit
@@ -84,7 +80,6 @@ func newBirth(on *page.Page, s *MainProcess) (*birth, error) {
 	b.program.shellArgv = addressOf(text[2])
 	b.state.pgid = uintptr(s.Pgid)
 	b.state.stderr = uintptr(s.Stderr)
-	b.state.death = uintptr(s.Death)
 	b.state.mask = s.Signals.Blocked
 	b.state.ignores = s.Signals.Ignored
 	b.state.nofile = s.NoFile
@@ -124,7 +119,8 @@ func (b *birth) start(payload int32) syscall.Errno {
 }
 
 // mainProcess is the main process until its exec. It must not outlive the launcher before it is in the group:
-// the guard looks for it there.
+// the guard looks for it there. Nor must it later: the client of a killed launcher may start the server again
+// before the guard has killed this one.
 func (b *birth) mainProcess() {
 	sys(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0)
 	parent, _ := sys(unix.SYS_GETPPID, 0, 0, 0, 0, 0)
@@ -170,7 +166,6 @@ func (b *birth) mainProcess() {
 		}
 	}
 	setMask(&b.state.mask, nil)
-	sys(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, b.state.death, 0, 0, 0)
 	_, e = sys(unix.SYS_EXECVE, b.program.path, b.program.argv, b.program.env, 0, 0)
 	if e == syscall.ENOEXEC {
 		_, e = sys(unix.SYS_EXECVE, b.program.shell, b.program.shellArgv, b.program.env, 0, 0)

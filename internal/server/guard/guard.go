@@ -141,9 +141,7 @@ func (g *serverGuard) leaveOrEnd() {
 // happened writes the time of an event to the page, and has a brain read it, if one runs.
 func (g *serverGuard) happened(event int) {
 	g.page.ByGuard.Happened[event&(page.EventsRoom-1)] = now()
-	if event != page.LauncherDied { // launcherDied has just frozen the members, until a brain runs
-		g.rouse()
-	}
+	g.rouse()
 	if g.brain.isRunning() { // otherwise callBrain continues the launcher
 		continueLauncher(g.page)
 	}
@@ -185,33 +183,44 @@ func (g *serverGuard) receiveLauncher() {
 	}
 }
 
-// deadWithin is the time for the pidfd of a launcher that is dead: a tracer may hold it for ever.
-const deadWithin = 1e9
-
-// launcherDied stops the members until a brain runs. Without a term grace it kills them (cgroup.kill, Linux
-// 5.14). The socket is closed before children get their PR_SET_PDEATHSIG: a main process that is still on the
-// way into the group is dead when the pidfd reports the end. So the members are stopped only then.
+// launcherDied kills the server at once: to its client a SIGKILL of the launcher is one of the server. A
+// client that starts the server again finds its ports and locks free. A brain only reports that.
 func (g *serverGuard) launcherDied() {
-	own, _ := sys(unix.SYS_GETPID, 0, 0, 0, 0, 0)
-	dead := g.page.FD.Launcher < 0
-	for until := now() + deadWithin; !dead && now() < until; {
-		dead = endedWithin(g.page.FD.Launcher, 10e6)
-		if g.page.ByGuard.GuardPID != int32(own) { // the launcher did not find this guard, and forked another
-			exit(0)
-		}
-	}
+	awaitLauncherDeath(g.page)
 	if g.page.ByLauncher.EndLeft == page.LeftReturned { // react calls a brain for the end
 		return
 	}
-	hasStarted := g.page.ByLauncher.MainPID != 0
-	hasEnded := g.page.Exited() && g.page.ByLauncher.Childless
-	if !hasStarted || hasEnded { // nothing is left, or next to nothing
+	if g.page.Order.ContainersFirst {
+		g.members.freeze()
+	} else {
 		g.members.killAndWait()
-		removeDirectories(g.page)
-		g.finish()
+		search := tagSearch{tag: g.process.lasting.tag()}
+		search.killAll()
 	}
-	g.members.halt(g.page)
-	g.happened(page.LauncherDied)
+	hasStarted := g.page.ByLauncher.MainPID != 0
+	isReported := g.page.Order.PlainEnd != page.LauncherEnds || g.brain.isRunning()
+	if hasStarted && isReported || !removeDirectories(g.page) {
+		g.page.ByGuard.Happened[page.LauncherDied] = now()
+		g.brain.announce()
+		return
+	}
+	g.finish()
+}
+
+// deadWithin is the time for the pidfd of a launcher that is dead: a tracer may hold it for ever.
+const deadWithin = 1e9
+
+// awaitLauncherDeath: the socket is closed before children get their PR_SET_PDEATHSIG. A main process that is
+// still on the way into the group is dead when the pidfd reports the end. So the members are killed then.
+func awaitLauncherDeath(on *page.Page) {
+	own, _ := sys(unix.SYS_GETPID, 0, 0, 0, 0, 0)
+	dead := on.FD.Launcher < 0
+	for until := now() + deadWithin; !dead && now() < until; {
+		dead = endedWithin(on.FD.Launcher, 10e6)
+		if on.ByGuard.GuardPID != int32(own) { // the launcher did not find this guard, and forked another
+			exit(0)
+		}
+	}
 }
 
 // receiveSignals reads SIGCHLD, and the request of a stop. All other signals mean nothing: some programs send
@@ -340,7 +349,7 @@ func (g *serverGuard) brainDied() {
 	case isLast:
 		g.endWithoutBrain()
 	case stopping:
-		g.members.halt(g.page)
+		g.members.freeze()
 	}
 	g.brain.callBy(now())
 }

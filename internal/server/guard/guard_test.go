@@ -263,8 +263,6 @@ func TestEnds(t *testing.T) {
 		"TERM":     {sleeper, nil, func(r *run) { r.signal(r.Process, unix.SIGTERM) }, 143, "nothing left, 0 guards replaced"},
 		"deaf":     {"trap '' TERM; " + sleeper, nil, func(r *run) { r.signal(r.Process, unix.SIGTERM) }, 137, "brain 1: signal 15"},
 		"launcher": {sleeper, nil, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone, "brain 1, frozen: launcher died"},
-		"launcher, no grace": {sleeper, func(c *config) { c.NoGrace = true }, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone,
-			"brain 1: launcher died"},
 		"guard": {sleeper, nil, func(r *run) {
 			r.killGuard()
 			_ = r.stdin.Close()

@@ -54,7 +54,6 @@ type config struct {
 	Dies    int    // so many brains die at once
 	Hangs   bool   // the first brain stops itself
 	Idles   bool   // a first brain rests when a signal was forwarded
-	NoGrace bool
 	Forever bool   // an endless EOF grace
 	Program string // of a later brain; "": this program
 	Twins   bool   // the launcher forks two guards without a server at a time, and dies
@@ -97,9 +96,7 @@ func (c *config) page() *page.Page {
 		check(errno)
 	}
 	on.FD.Keep = 3 // the log
-	if !c.NoGrace {
-		on.Order.TermGrace = 1e9
-	}
+	on.Order.TermGrace = 1e9
 	if c.Forever {
 		on.Order.EOFGrace = -1
 	}

@@ -9,8 +9,6 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/mcpscope/mcpscope/internal/server/page"
 )
 
 // members are all processes of the server, as its guard reaches them: by files of the payload. The guard
@@ -55,23 +53,16 @@ func (m *members) thawIdle() {
 // kill kills all of them at once. It fails before Linux 5.14, and in a tree.
 func (m *members) kill() bool { return writeChar(m.kills, '1') == 0 }
 
-// halt stops the members until a brain runs: it freezes them, or kills them if they get no grace.
-func (m *members) halt(on *page.Page) {
-	if on.Order.TermGrace == 0 && m.kill() {
-		return
-	}
-	m.freeze()
-}
-
-// killAndWait is a stop without a grace. Before Linux 5.14 the members are frozen, and their launcher kills
-// them or, after its death, a sweep.
+// killAndWait is a stop without a grace. The freeze comes first, and is not waited for: cgroup.kill is
+// atomic. Before Linux 5.14 the members stay frozen, and are killed one by one: by their launcher, a brain,
+// or a sweep.
 func (m *members) killAndWait() {
 	if m.payload < 0 {
 		return
 	}
+	m.freeze()
 	for round := int64(1); round < killRounds; round++ {
 		if !m.kill() {
-			m.freeze()
 			return
 		}
 		if !m.populated() {

@@ -412,9 +412,6 @@ func (p *Plain) fillBirth(signals *Signals) {
 	}
 	b.state.mask = signals.Client.Blocked
 	b.state.ignores = signals.Client.Ignored
-	var death int32
-	sys(unix.SYS_PRCTL, unix.PR_GET_PDEATHSIG, uintptr(unsafe.Pointer(&death)), 0, 0, 0)
-	b.state.death = uintptr(death)
 	sys(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, 0, uintptr(unsafe.Pointer(&b.state.nofile)), 0)
 	p.tag(&b.state.locks)
 	var sid int32 // of the terminal

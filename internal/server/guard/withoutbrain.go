@@ -5,6 +5,8 @@
 package guard
 
 import (
+	"syscall"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/server/page"
@@ -95,14 +97,18 @@ func (s *brainlessStop) awaitLauncher() {
 	}
 }
 
-// removeDirectories leaves to a sweep what members have made below them.
-func removeDirectories(on *page.Page) {
+// removeDirectories reports whether all are gone. It leaves to a brain or a sweep what members have made
+// below them.
+func removeDirectories(on *page.Page) (gone bool) {
 	enter(on.FD.Leaf) // it may be in one of them
 	d := directories{page: on}
+	gone = true
 	for dir := d.next(); dir != 0; dir = d.next() {
 		const tries = 100 // 100 ms
-		removeDirectory(on.FD.Parent, dir, tries)
+		e := removeDirectory(on.FD.Parent, dir, tries)
+		gone = gone && (e == 0 || e == syscall.ENOENT)
 	}
+	return gone
 }
 
 // continueLauncher continues a launcher that a member has stopped.

@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/brain"
 	"github.com/mcpscope/mcpscope/internal/server/client"
@@ -135,6 +134,7 @@ func (b *ownStart) handOver(hasJournal bool) error {
 		order.PlainEnd = page.LauncherEnds
 	}
 	order.Verbose = s.Messages.Verbose
+	order.ContainersFirst = container.EndsFirst(m.server.Config.Engine)
 	payload, leaf := m.server.Group.Directories()
 	return m.prepared.HandOver(payload, leaf, shownArguments(), s.Env, s.Main.Signals)
 }
@@ -151,7 +151,6 @@ func (b *ownStart) mainProcess() *guard.MainProcess {
 		Locks:   group.TagOf(id).Limit(),
 		Signals: s.Main.Signals,
 		Stderr:  b.stderr(),
-		Death:   linux.DeathSignal(),
 	}
 	if b.making.server.Page.Handover.Terminal { // ^Z is the server's
 		main.Pgid = unix.Getpgrp()

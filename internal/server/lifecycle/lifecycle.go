@@ -69,9 +69,9 @@ type step func(l *Lifecycle, e Event, now time.Time)
 // beforeStop is part of the row of each state before Terminating. It comes before the rest of the row.
 var beforeStop = [events]step{
 	MainExited: (*Lifecycle).terminate, MemoryExhausted: (*Lifecycle).terminate,
-	LauncherDied: (*Lifecycle).terminate, StopRequested: (*Lifecycle).terminate,
-	signalReceived: (*Lifecycle).terminate, lifetimeOver: (*Lifecycle).terminate,
-	GuardDied: (*Lifecycle).kill,
+	StopRequested: (*Lifecycle).terminate, signalReceived: (*Lifecycle).terminate,
+	lifetimeOver: (*Lifecycle).terminate,
+	LauncherDied: (*Lifecycle).kill, GuardDied: (*Lifecycle).kill,
 }
 
 var table = [states][events]step{
@@ -87,9 +87,9 @@ var table = [states][events]step{
 	Draining:   {ClientDied: (*Lifecycle).loseClient, graceOver: (*Lifecycle).drainOrBeginGrace},
 	InEOFGrace: {ClientDied: (*Lifecycle).loseClient, graceOver: (*Lifecycle).endEOFGrace},
 	Terminating: {
-		signalReceived: (*Lifecycle).repeatSignal, graceOver: (*Lifecycle).kill, GuardDied: (*Lifecycle).kill,
-		LauncherDied: (*Lifecycle).thawAfterGuard, BrainDied: (*Lifecycle).resumeStop,
-		GroupEmptied: (*Lifecycle).finishStop,
+		signalReceived: (*Lifecycle).repeatSignal, graceOver: (*Lifecycle).kill,
+		LauncherDied: (*Lifecycle).kill, GuardDied: (*Lifecycle).kill,
+		BrainDied: (*Lifecycle).resumeStop, GroupEmptied: (*Lifecycle).finishStop,
 	},
 	Killing: {GroupEmptied: (*Lifecycle).finishStop, BrainDied: (*Lifecycle).kill},
 }
@@ -432,9 +432,6 @@ func (l *Lifecycle) kill(e Event, now time.Time) {
 	l.enter(Killing, now, -1)
 	l.do(KillMembers)
 }
-
-// thawAfterGuard: at the launcher's death the guard has frozen the members until a brain runs.
-func (l *Lifecycle) thawAfterGuard(Event, time.Time) { l.do(ThawMembers) }
 
 // resumeStop goes on with a grace. The brain before may have died before it sent the signal.
 func (l *Lifecycle) resumeStop(Event, time.Time) {

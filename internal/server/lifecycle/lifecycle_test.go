@@ -154,8 +154,8 @@ func TestWhenAServerIsKilled(t *testing.T) {
 		"another signal":                 {events: []event{{0, term}, {500 * ms, func(s *server) { s.send(unix.SIGINT) }}}, want: s, cause: causes.Signalled},
 		"a term grace without an end":    {policy: endless, events: []event{{0, term}, {20 * s, term}}, want: 20 * s, cause: causes.Signalled},
 		"a request":                      {events: []event{{0, happens(StopRequested)}, {s / 2, happens(StopRequested)}}, want: s, cause: causes.StopRequested},
-		"the launcher dies":              {events: []event{{0, happens(LauncherDied)}}, want: s, cause: causes.LauncherGone},
-		"it dies during the grace":       {events: []event{{0, term}, {s / 2, happens(LauncherDied)}}, want: s, cause: causes.Signalled},
+		"the launcher dies":              {events: []event{{0, happens(LauncherDied)}}, want: 0, cause: causes.LauncherGone},
+		"it dies during the grace":       {events: []event{{0, term}, {s / 2, happens(LauncherDied)}}, want: s / 2, cause: causes.Signalled},
 		"the guard dies":                 {events: []event{{0, happens(GuardDied)}}, want: 0, cause: causes.GuardGone},
 
 		"a life that is over": {policy: func(p *policy.Policy) { p.MaxLifetime = time.Hour }, worked: worksFor(2 * time.Hour), want: time.Hour + s, cause: causes.LifetimeOver},
@@ -223,9 +223,9 @@ func TestResume(t *testing.T) {
 		want  []Action
 		then  State
 	}{
-		{Running, false, LauncherDied, []Action{{SendSignal, unix.SIGTERM}}, Terminating},
-		{InEOFGrace, false, LauncherDied, []Action{{SendSignal, unix.SIGTERM}}, Terminating},
-		{Terminating, true, LauncherDied, []Action{{Do: ThawMembers}}, Terminating},
+		{Running, false, LauncherDied, []Action{{Do: KillMembers}}, Killing},
+		{InEOFGrace, false, LauncherDied, []Action{{Do: KillMembers}}, Killing},
+		{Terminating, true, LauncherDied, []Action{{Do: KillMembers}}, Killing},
 		{InEOFGrace, false, BrainDied, nil, InEOFGrace},
 		{Terminating, false, BrainDied, []Action{{SendSignal, unix.SIGTERM}}, Terminating},
 		{Terminating, true, BrainDied, []Action{{Do: ThawMembers}}, Terminating},

@@ -58,7 +58,7 @@ type Page struct {
 
 // LayoutNow is raised with each change of a page: after an upgrade, a command meets the pages of servers that
 // the program before has started. Launcher, guard and brains of a server are always one program.
-const LayoutNow = 4
+const LayoutNow = 5
 
 // ErrLayout: the page is another version's.
 var ErrLayout = errors.New("another version of mcpscope has started this server: restart its client")
@@ -89,6 +89,8 @@ type Order struct {
 	PlainEnd  PlainEnd
 	Verbose   bool   // with BrainEndsFirst: the launcher prints the notes
 	Tag       uint64 // of the members of a gateway's server that is a tree
+	// ContainersFirst: a brain removes containers before the members are killed: the engine needs those.
+	ContainersFirst bool
 }
 
 // PlainEnd names the process that ends a server of which nothing is left after its main process. Without a
