@@ -27,7 +27,7 @@ func TestSweepOfManyTrees(t *testing.T) {
 	for range trees {
 		m := escape.NewMembers(t)
 		c := w.NewClient(w.Unique("client"), []string{"--group"}, as(user, program, "run", "--backend", "tree",
-			"--name", "server", "--", readable(t, binaries.Zoo), "--register", m.Address, "ignore-both"))
+			"--name", "server", "--", readable(t, binaries.Zoo), "--register", m.Address, "setsid"))
 		if err := m.UntilReady(escape.Patience); err != nil {
 			t.Fatalf("%v; stderr: %s", err, escape.Contents(c.Stderr))
 		}
@@ -59,7 +59,7 @@ func TestSweepOfManyTrees(t *testing.T) {
 func TestNextServerEndsAnOrphan(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	orphan := startServer(w, []string{"--group"}, nil, binaries.probe)
+	orphan := startServer(w, []string{"--group"}, nil, binaries.probe, "--members", "1")
 	if err := escape.KillTogether(orphan.guard, orphan.Server); err != nil {
 		t.Fatal(err)
 	}

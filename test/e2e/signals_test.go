@@ -28,8 +28,7 @@ func TestSecondSignalAsksNobodyTwice(t *testing.T) {
 	s.told(3)
 	s.Tell("signal %d", unix.SIGTERM)
 	s.Tell("signal %d", unix.SIGKILL)
-	s.Server.Ended(escape.Patience)
-	s.stopNow()
+	s.dead()
 	s.wantAsked(3, unix.SIGINT)
 }
 

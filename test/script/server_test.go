@@ -124,7 +124,7 @@ func signal(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// orphan NAME: its launcher and its guard are killed at once, and it goes on.
+// orphan NAME: its launcher and its guard are killed at once. Its main process dies with the launcher, and others go on.
 func orphan(ts *testscript.TestScript, neg bool, args []string) {
 	s := named(ts, !neg && len(args) == 1, args, "orphan NAME")
 	for name, one := range ts.Value("servers").(map[string]*started) { // each sweeps when it has started

@@ -167,10 +167,14 @@ func (w *world) open(pid int) *escape.Process {
 	return p
 }
 
-// startServer returns when the start has swept: an orphan that is made next stays.
 func (w *world) startServer(k *target, u host.User) {
 	w.t.Helper()
-	const program = "echo ready $$; exec cat >/dev/null"
+	w.startProgram(k, u, "echo ready $$; exec cat >/dev/null")
+}
+
+// startProgram returns when the start has swept: an orphan that is made next stays.
+func (w *world) startProgram(k *target, u host.User, program string) {
+	w.t.Helper()
 	flags := []string{"run", "--name", k.name, "--eof-grace", "300ms", "--term-grace", "300ms", "--"}
 	cmd := w.command(u, slices.Concat([]string{w.client, mcpscope}, flags, []string{"sh", "-c", program})...)
 	cmd.Env = append(cmd.Env, "CLAUDE_CODE_SESSION_ID=talk-1")
@@ -191,7 +195,7 @@ func (w *world) startSession(k *target) {
 
 func (w *world) startOrphan(k *target) {
 	w.t.Helper()
-	w.startServer(k, host.Root)
+	w.startProgram(k, host.Root, "sleep infinity & echo ready $!; exec cat >/dev/null") // whose main process dies
 	launcher := w.open(w.listed(k.name).Launcher)
 	if err := escape.KillTogether(k.guard, launcher); err != nil {
 		w.t.Fatal(err)

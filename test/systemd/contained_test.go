@@ -67,7 +67,8 @@ func (c *contained) awaitScope() {
 	}
 }
 
-// unguard kills launcher and guard together: each would act on the other's death.
+// unguard kills launcher and guard together: each would act on the other's death. The main process dies with its
+// launcher, so the server needs another member.
 func (c *contained) unguard() {
 	c.t.Helper()
 	if err := escape.KillTogether(c.guard, c.client.Server); err != nil {

@@ -47,7 +47,7 @@ func TestPackagedUnits(t *testing.T) {
 		}
 
 		inUse := launch(t, host.Tester, "inuse", "plain", "--eof-grace", "1m")
-		orphan := launch(t, host.Tester, "swept", "ignore-both")
+		orphan := launch(t, host.Tester, "swept", "setsid")
 		orphan.unguard()
 		control(t, u, "start", "mcpscope-sweep.service") // and waits: it is a oneshot
 		orphan.wantGone("the packaged sweep")

@@ -86,7 +86,7 @@ func TestStopOfTheScope(t *testing.T) {
 // With launcher and guard killed, nothing acts but a sweep.
 func TestSweepOfAScope(t *testing.T) {
 	host.BothAtOnce(t, func(t *testing.T, u host.User) {
-		c := launch(t, u, "swept", "ignore-both")
+		c := launch(t, u, "swept", "setsid")
 		c.unguard()
 		if out := host.Must(t, host.Current(t).Command(u, mcpscope, "sweep", "--quiet")); !strings.Contains(out, "stopped swept") {
 			t.Errorf("sweep: %s", out)

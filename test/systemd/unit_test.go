@@ -80,7 +80,7 @@ func TestScopeEndsWhenItsClientsUnitCrashes(t *testing.T) {
 // With launcher and guard killed, systemd is the third: the scope is bound to the unit.
 func TestUnitStopEndsAnOrphan(t *testing.T) {
 	host.BothAtOnce(t, func(t *testing.T, u host.User) {
-		unit, c := serverInUnit(t, u, "orphaned", "ignore-both", host.Service{User: u})
+		unit, c := serverInUnit(t, u, "orphaned", "setsid", host.Service{User: u})
 		c.unguard()
 		if err := unit.Stop(); err != nil {
 			t.Fatal(err)

@@ -104,7 +104,7 @@ func TestSweepService(t *testing.T) {
 		for _, unit := range []string{"mcpscope-sweep.service", "mcpscope-sweep.timer"} {
 			var orphans []*contained
 			for _, of := range users {
-				c := launch(t, of, "swept", "ignore-both")
+				c := launch(t, of, "swept", "setsid")
 				c.unguard()
 				orphans = append(orphans, c)
 			}
@@ -224,7 +224,7 @@ func TestGatewayLeavesNothing(t *testing.T) {
 			for _, end := range []string{"crash", "restart"} { // stop is TestUnitStopEndsAnOrphan
 				t.Run(end, func(t *testing.T) {
 					service := host.Service{User: c.user, Unit: "hermes-gateway"}
-					unit, server := serverInUnit(t, c.user, "gatewayed", "ignore-both", service)
+					unit, server := serverInUnit(t, c.user, "gatewayed", "setsid", service)
 					server.unguard()
 					if err := ends[end](unit.Unit); err != nil {
 						t.Fatal(err)
