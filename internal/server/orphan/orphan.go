@@ -55,6 +55,7 @@ const (
 //	acts                             InUse
 //	is halted, or none  lives        LauncherAlone
 //	is invisible        not found    InUse
+//	is not found        is invisible InUse
 //	is halted, or none  is dead      Orphan
 //	is halted           may live     InUse
 //	none                may live     Unclear with members, otherwise InUse: it starts, or has just ended
@@ -86,7 +87,7 @@ func Judge(g *group.ControlGroup, parent *cgroup.Group, seen *Census, why Purpos
 	switch {
 	case keeper.lives:
 		return LauncherAlone, nil
-	case !hasGuard && isHidden:
+	case !hasGuard && (isHidden || keeper.isUnseen):
 		return InUse, nil
 	case keeper.isSure:
 		return Orphan, nil
@@ -129,6 +130,9 @@ type keeper struct {
 	// isSure: if it was not found, it does not live. A launcher in another pid namespace, and a guard that is
 	// named there and is no gateway's, may.
 	isSure bool
+	// isUnseen: the kernel shows no holder of the lock. It is in a pid namespace that we do not see, where a
+	// gateway and its servers may be. A member whose lock that is, and which we may stop, is shown.
+	isUnseen bool
 }
 
 // findKeeper does not rely on attributes alone: a launcher that lives has locked the payload, and a later
@@ -139,19 +143,21 @@ func findKeeper(g *group.ControlGroup, facts protocol.Facts, guardMayLive bool, 
 		return keeper{lives: true}
 	}
 	isHere := facts.Launcher.PID == 0 || facts.Launcher.Namespace == group.PIDNamespace()
+	var payload unix.Stat_t
+	if err := unix.Fstat(g.Payload.FD(), &payload); err != nil {
+		return keeper{lives: true}
+	}
+	holders := locks.On(&payload)
+	hasLauncher := isHere && slices.Contains(holders, facts.Launcher.PID) && isKeeper(g, facts.Launcher)
 	return keeper{
-		lives:  isHere && launcherHasLock(g, facts.Launcher, locks) || watcherHasLock(g, locks),
-		isSure: isHere && !guardMayLive,
+		lives:    hasLauncher || watcherHasLock(g, locks),
+		isSure:   isHere && !guardMayLive,
+		isUnseen: len(holders) == 0,
 	}
 }
 
-func launcherHasLock(g *group.ControlGroup, launcher protocol.Identity, locks proc.Locks) bool {
-	var payload unix.Stat_t
-	if unix.Fstat(g.Payload.FD(), &payload) != nil {
-		return false
-	}
-	isHolder := slices.Contains(locks.On(&payload), launcher.PID)
-	return isHolder && group.Alive(launcher) && !isMember(g, launcher.PID)
+func isKeeper(g *group.ControlGroup, launcher protocol.Identity) bool {
+	return group.Alive(launcher) && !isMember(g, launcher.PID)
 }
 
 func watcherHasLock(g *group.ControlGroup, locks proc.Locks) bool {

@@ -117,6 +117,28 @@ func TestGatewayOutOfMemory(t *testing.T) {
 	})
 }
 
+// A sweep in another pid namespace sees neither guard nor watcher. That makes no orphan of a server.
+func TestSweepFromAnotherPidNamespace(t *testing.T) {
+	host.Both(t, func(t *testing.T, u host.User) {
+		s := serve(t, u, "")
+		one := s.server("one", "setsid")
+		if err := escape.AwaitScope(one.Group, escape.Patience); err != nil {
+			t.Fatal(err)
+		}
+		sweep := host.Current(t).Command(host.Root, "unshare", "--pid", "--fork", "--mount-proc",
+			host.Shared+"/mcpscope", "sweep", "--all-users", "--yes")
+		if out := host.Must(t, sweep); strings.Contains(out, "stopped") {
+			t.Errorf("the sweep says %s", out)
+		}
+		s.works()
+		if left := one.Running(); len(left) != 2 {
+			t.Errorf("%d processes of the server run, want 2: %q", len(left), left)
+		}
+		s.stop()
+		one.Gone(t)
+	})
+}
+
 // Without root the kernel wants no_new_privs for a filter.
 func TestPrivileges(t *testing.T) {
 	host.Both(t, func(t *testing.T, u host.User) {
