@@ -34,7 +34,7 @@ func (c *Cell) judge() {
 		c.judgeLauncher()
 	}
 	c.result.Left = c.members.UntilDead(c.left())
-	if mayNeedSweep && (c.killsBoth() || c.result.Left > 0 || c.guard != nil && !c.guard.Ended(c.left())) {
+	if mayNeedSweep && (c.killsBoth() || c.mode.PullsParent || c.result.Left > 0 || c.guard != nil && !c.guard.Ended(c.left())) {
 		c.sweepStopped()
 	}
 	if mayNeedSweep {
@@ -65,7 +65,7 @@ const TookASweep = "it took a sweep"
 func (c *Cell) killsBoth() bool { return c.mode.Name == "kill-guard" && c.end.Name == "tree" }
 
 // sweepStopped sweeps: only a sweep continues a stopped guard whose launcher is dead, or a stopped launcher whose guard is,
-// or that got a signal.
+// or that got a signal. Only a sweep removes a group that was killed with the guard in it.
 func (c *Cell) sweepStopped() {
 	c.T.Helper()
 	c.result.Swept = true

@@ -262,7 +262,7 @@ func TestEnds(t *testing.T) {
 		"EOF":      {"echo up; exec cat", nil, func(r *run) { _ = r.stdin.Close() }, 0, "nothing left, 0 guards replaced"},
 		"TERM":     {sleeper, nil, func(r *run) { r.signal(r.Process, unix.SIGTERM) }, 143, "nothing left, 0 guards replaced"},
 		"deaf":     {"trap '' TERM; " + sleeper, nil, func(r *run) { r.signal(r.Process, unix.SIGTERM) }, 137, "brain 1: signal 15"},
-		"launcher": {sleeper, nil, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone, "brain 1, frozen: launcher died"},
+		"launcher": {sleeper, nil, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone, "brain 1: launcher died"},
 		"guard": {sleeper, nil, func(r *run) {
 			r.killGuard()
 			_ = r.stdin.Close()
@@ -270,7 +270,7 @@ func TestEnds(t *testing.T) {
 		"guard, launcher": {sleeper, nil, func(r *run) {
 			r.killGuard()
 			r.signal(r.Process, unix.SIGKILL)
-		}, gone, "brain of another guard, frozen: launcher died"},
+		}, gone, "brain of another guard: launcher died"},
 		"guard, exit": {"trap 'exit 5' USR1; echo up; read line", nil, func(r *run) {
 			r.killGuard()
 			r.signal(r.Process, unix.SIGUSR1)
@@ -287,12 +287,12 @@ func TestEnds(t *testing.T) {
 			r.signal(r.guard(), unix.SIGWINCH)
 		}, 137, "brain 1: stop requested"},
 		"frozen launcher":  {sleeper, nil, (*run).freezeLauncher, 137, "brain 1: stdin closed"},
-		"first brain dies": {sleeper, func(c *config) { c.Dies = 1 }, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone, "brain 1, frozen: launcher died, brain 2, frozen: launcher died"},
+		"first brain dies": {sleeper, func(c *config) { c.Dies = 1 }, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone, "brain 1: launcher died, brain 2, frozen: launcher died"},
 		"brain dies":       {sleeper, func(c *config) { c.Dies = 1 }, func(r *run) { _ = r.stdin.Close() }, 137, "brain 1: stdin closed, brain 2: stdin closed"},
 		"all brains die": {sleeper, func(c *config) { c.Dies = 9 }, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone,
-			"brain 1, frozen: launcher died, brain 2, frozen: launcher died, brain 3, frozen: launcher died"},
+			"brain 1: launcher died, brain 2, frozen: launcher died, brain 3, frozen: launcher died"},
 		"brain hangs": {sleeper, func(c *config) { c.Hangs = true }, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone,
-			"brain 1, frozen: launcher died, brain 2, frozen: launcher died"},
+			"brain 1: launcher died, brain 2, frozen: launcher died"},
 		"no brain starts":        {sleeper, func(c *config) { c.Program = "/etc/passwd" }, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone, ""},
 		"no brain starts, stdin": {sleeper, func(c *config) { c.Program = "/etc/passwd" }, func(r *run) { _ = r.stdin.Close() }, 143, "nothing left, 0 guards replaced"},
 		"left the group, no brain": {"setsid sleep 1000 & echo up; exec sleep 1000", func(c *config) { c.Program = "/etc/passwd" }, func(r *run) {
@@ -303,7 +303,7 @@ func TestEnds(t *testing.T) {
 			r.signal(r.guard(), unix.SIGSTOP)
 			r.signal(r.Process, unix.SIGKILL)
 			r.signal(r.guard(), unix.SIGCONT) // as a sweep does
-		}, gone, "brain 1, frozen: launcher died"},
+		}, gone, "brain 1: launcher died"},
 		"stopped guard, stdin": {sleeper, nil, func(r *run) {
 			r.signal(r.guard(), unix.SIGSTOP)
 			_ = r.stdin.Close() // the launcher continues it
@@ -320,10 +320,10 @@ func TestEnds(t *testing.T) {
 		"tree, no brain": {"setsid sleep 1000 & " + sleeper, func(c *config) { c.Parent, c.Program = "", "/etc/passwd" }, func(r *run) { _ = r.stdin.Close() },
 			143, "nothing left, 0 guards replaced"},
 		"clone3 is ENOSYS": {sleeper, func(c *config) { c.Refuses = uint32(unix.ENOSYS) }, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone,
-			"brain 1, frozen: launcher died"},
+			"brain 1: launcher died"},
 		"clone3 is EPERM": {"echo up; exit 3", func(c *config) { c.Refuses = uint32(unix.EPERM) }, func(*run) {}, 3, "nothing left, 0 guards replaced"},
 		"user":            {"echo up; exit 3", func(c *config) { c.UID = 4001 }, func(*run) {}, 3, "nothing left, 0 guards replaced"},
-		"user, launcher":  {sleeper, func(c *config) { c.UID = 4001 }, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone, "brain 1, frozen: launcher died"},
+		"user, launcher":  {sleeper, func(c *config) { c.UID = 4001 }, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone, "brain 1: launcher died"},
 		"no room, stdin": {"ulimit -p 30; sh -c 'while :; do sleep 1000 & done' 2>/dev/null; echo up; exec sleep 1000",
 			func(c *config) { c.UID, c.Room = 4001, 30 }, func(r *run) { _ = r.stdin.Close() }, 143, "nothing left, 0 guards replaced"},
 		"program deleted": {sleeper, func(c *config) { c.Program = copyOfProgram(t) }, func(r *run) {
@@ -331,7 +331,7 @@ func TestEnds(t *testing.T) {
 				r.t.Error(err)
 			}
 			r.signal(r.Process, unix.SIGKILL)
-		}, gone, "brain 1, frozen: launcher died"},
+		}, gone, "brain 1: launcher died"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

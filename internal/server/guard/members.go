@@ -53,16 +53,16 @@ func (m *members) thawIdle() {
 // kill kills all of them at once. It fails before Linux 5.14, and in a tree.
 func (m *members) kill() bool { return writeChar(m.kills, '1') == 0 }
 
-// killAndWait is a stop without a grace. The freeze comes first, and is not waited for: cgroup.kill is
-// atomic. Before Linux 5.14 the members stay frozen, and are killed one by one: by their launcher, a brain,
-// or a sweep.
+// killAndWait is a stop without a grace. cgroup.kill is atomic against forks, so nothing is frozen: a member
+// may have pulled this guard into the group. Before Linux 5.14 the members are frozen, and killed one by one:
+// by their launcher, a brain, or a sweep.
 func (m *members) killAndWait() {
 	if m.payload < 0 {
 		return
 	}
-	m.freeze()
 	for round := int64(1); round < killRounds; round++ {
 		if !m.kill() {
+			m.freeze()
 			return
 		}
 		if !m.populated() {
