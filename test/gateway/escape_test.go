@@ -3,6 +3,8 @@
 package gateway
 
 import (
+	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/escape"
+	"github.com/mcpscope/mcpscope/test/pace"
 )
 
 // TestEscape holds the promise that nothing survives and nothing else dies for servers below a
@@ -37,6 +40,55 @@ func cell(t *testing.T, m escape.Mode, e End) escape.Result {
 	r := c.Judge(strings.Join(options, " ")+" ", m.Name, w.Root, w.Plain("beside", w.Unique("beside")))
 	w.clean()
 	return r
+}
+
+// The guard of a start is the watcher's child where the first process of a container may not reap, such as a shell. It
+// must not stay as a zombie.
+func TestWatcherReapsGuards(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	container := []string{"unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", `"$@"; exit`, "sh"}
+	client := []string{"sh", "-c", "sleep infinity & sleep infinity & sleep infinity & wait"}
+	cmd := w.Command(append(container, w.line(client, "--match", "sleep")...)...)
+	w.Start(w.Unique("container"), cmd)
+	taken := func() int {
+		text, _ := os.ReadFile(w.explain) // none before the first program
+		return strings.Count(string(text), " taken as ")
+	}
+	if !pace.Eventually(escape.Patience, func() bool { return taken() == 3 }) {
+		t.Errorf("%d of 3 servers are taken", taken())
+	}
+	watcher := w.await(w.watchers)
+	var zombies []string
+	if !pace.Eventually(escape.Patience, func() bool {
+		zombies = zombiesOf(t, watcher.PID)
+		return len(zombies) == 0
+	}) {
+		t.Errorf("the watcher has not reaped %q", zombies)
+	}
+	_ = cmd.Process.Kill() // and with it the container
+	_ = cmd.Wait()         // killed
+	w.run("sweep")
+	w.clean()
+}
+
+// zombiesOf lists the children of a process that have ended.
+func zombiesOf(t *testing.T, parent int) (all []string) {
+	t.Helper()
+	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", parent))
+	if err != nil || len(lists) == 0 {
+		t.Fatalf("no children of %d can be listed (%v)", parent, err)
+	}
+	for _, list := range lists {
+		pids, _ := os.ReadFile(list) // a thread may have ended
+		for _, pid := range strings.Fields(string(pids)) {
+			stat, _ := os.ReadFile("/proc/" + pid + "/stat") // it may have been reaped
+			if strings.Contains(string(stat), ") Z ") {
+				all = append(all, string(stat))
+			}
+		}
+	}
+	return all
 }
 
 // Without guards a server is an orphan, and a sweep also finds members that have moved away.

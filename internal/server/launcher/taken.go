@@ -266,9 +266,9 @@ func (t *TakenServer) endStartGuard() {
 }
 
 // reapGuard waits for a guard that has ended and is our own child, where init does not reap: it would be a
-// zombie as long as this watcher lives.
+// zombie as long as this watcher lives. A guard sends no signal at its end, so wait4(2) needs __WALL.
 func reapGuard(of *page.Page) {
-	_, _ = unix.Wait4(int(of.ByGuard.GuardPID), nil, unix.WNOHANG, nil) // ECHILD: it is an orphan
+	_, _ = unix.Wait4(int(of.ByGuard.GuardPID), nil, unix.WNOHANG|unix.WALL, nil) // ECHILD: it is an orphan
 }
 
 // closeGuard closes the descriptors of a guard, which exits with its socket.
