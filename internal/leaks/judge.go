@@ -185,13 +185,14 @@ func isRelative(word string) bool {
 	return ending != "" && len(ending) <= 4 && !strings.ContainsFunc(ending, isLetter)
 }
 
-// listens reports whether a process has a socket to which others connect, or may have one.
+// listens reports whether a process has a socket to which others connect, or may have one. One that has ended
+// has none.
 func listens(pid int) bool {
 	listening := map[string]bool{}
 	for _, file := range []string{"tcp", "tcp6", "unix"} {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", pid, file))
 		if err != nil && file != "tcp6" { // a kernel without IPv6 has no tcp6
-			return true
+			return !hasEnded(pid)
 		}
 		for line := range strings.Lines(string(text)) {
 			addListening(listening, strings.Fields(line))
@@ -203,7 +204,13 @@ func listens(pid int) bool {
 		found = listening[target]
 		return !found
 	})
-	return found || err != nil
+	return found || err != nil && !hasEnded(pid)
+}
+
+// hasEnded also counts a process that is not reaped yet.
+func hasEnded(pid int) bool {
+	st, err := proc.ReadStat(pid)
+	return err != nil && proc.Exited(pid) || err == nil && st.State == 'Z' && st.Threads <= 1
 }
 
 // addListening reads a line of /proc/net/tcp (proc_net_tcp(5)) or /proc/net/unix (proc_net_unix(5)).

@@ -5,9 +5,12 @@ package leaks
 import (
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	gw "github.com/mcpscope/mcpscope/internal/gateway"
 )
@@ -152,8 +155,19 @@ func TestListens(t *testing.T) {
 		}
 		_ = l.Close() // nothing is connected
 	}
-	if !listens(1 << 30) {
-		t.Error("what cannot be read may listen")
+	if listens(1 << 30) {
+		t.Error("who is not there listens")
+	}
+	child := exec.Command("true")
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer child.Wait()
+	if err := unix.Waitid(unix.P_PID, child.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
+		t.Fatal(err)
+	}
+	if listens(child.Process.Pid) {
+		t.Error("who has ended, and was not reaped, listens")
 	}
 }
 
