@@ -71,13 +71,11 @@ var (
 	noSparing   = one(group+"tag.go", "Spare: inAnotherGroup(g.Top())", "Spare: nil")
 )
 
-const stopping = "stop-parent|stop-parent-late|stop-parent-first|stop-parent-loop|trace-parent|pull-parent"
-
 // protecting are the mechanisms of a stop: nothing survives, and nothing else ends.
 var protecting = []mechanism{
 	// the watches for the server's end
 	without("the guard's watch of the launcher", one(guard+"guard.go", "\t\tg.launcherDied()\n", "\t\texit(0)\n"),
-		ends("launcher"), tests("test/e2e", "KilledLauncherLeavesTheTermGrace")),
+		ends("launcher"), tests("test/e2e", "KilledLauncherIsAKilledServer")),
 	without("the launcher's watch of the guard", one(guard+"launcher.go", "\t\tl.replaceGuard()\n\tcase word", "\tcase word"),
 		ends("guard"), cells(onCgroup, "plain|kill-guard", "guard|TERM")),
 	without("the guard's watch of the main process", one(guard+"guardevents.go", "v.polls[pollMain].Fd = int32(fd)", "closeFD(int32(fd))"),
@@ -107,8 +105,6 @@ var protecting = []mechanism{
 	without("the thaw and SIGCONT for the asking",
 		both(one("freeze/stop.go", "_ = frozen.Thaw()", "_ = frozen"), one("freeze/stop.go", "signalExcept(except, g, sig, unix.SIGCONT)", "signalExcept(except, g, sig)")),
 		tests("freeze", "AskReachesWhoIsFrozenOrStopped")),
-	without("the freeze before a brain starts", one(guard+"members.go", "\tm.freeze()\n}\n\n// killAndWait", "}\n\n// killAndWait"),
-		ends("launcher|first brain dies"), cells(onCgroup, stopping, "kill")),
 	without("the guard's own kill", one(guard+"withoutbrain.go", "\ts.members.killAndWait()\n", ""), ends("all brains die|no brain starts|left the group, no brain")),
 	// whom nothing may happen to
 	without("the second list of members",
