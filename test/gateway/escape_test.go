@@ -48,9 +48,14 @@ func TestWatcherReapsGuards(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	container := []string{"unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", `"$@"; exit`, "sh"}
-	client := []string{"sh", "-c", "sleep infinity & sleep infinity & sleep infinity & wait"}
+	client := []string{"sh", "-c", "sleep infinity & sleep infinity & sleep infinity & cat"}
 	cmd := w.Command(append(container, w.line(client, "--match", "sleep")...)...)
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	w.Start(w.Unique("container"), cmd)
+	t.Cleanup(func() { _ = cmd.Process.Kill() }) // of a test that has failed
 	taken := func() int {
 		text, _ := os.ReadFile(w.explain) // none before the first program
 		return strings.Count(string(text), " taken as ")
@@ -66,8 +71,8 @@ func TestWatcherReapsGuards(t *testing.T) {
 	}) {
 		t.Errorf("the watcher has not reaped %q", zombies)
 	}
-	_ = cmd.Process.Kill() // and with it the container
-	_ = cmd.Wait()         // killed
+	_ = stdin.Close() // the client ends
+	_ = cmd.Wait()    // and then no process of the container is left, also none that would stop a server
 	w.run("sweep")
 	w.clean()
 }
