@@ -22,7 +22,7 @@ func Golden(t *testing.T, s Subject) {
 		g.golden(server, line)
 	}
 	server.settled().Close() // its brain would sweep the orphan
-	orphan := g.plain()
+	orphan := g.start([]string{"--term-grace", "300ms"}, g.Probe, "--members", "1") // its main process dies
 	orphan.orphaned()
 	for _, line := range []string{"sweep --dry-run --quiet", "sweep --dry-run --json", "sweep --quiet"} {
 		g.golden(orphan, line)

@@ -87,6 +87,7 @@ static bool kill_brains(pid_t guard)
 /* All are stopped, so that none acts on another's death. A brain continues its guard, and a guard its launcher. */
 static void kill_guards(void)
 {
+	prctl(PR_SET_PDEATHSIG, 0L); /* to outlive its launcher */
 	const struct timespec pause = {.tv_nsec = 200 * 1000};
 	pid_t guard = find_guard();
 	int held = hold(guard);
