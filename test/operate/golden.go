@@ -21,7 +21,7 @@ func Golden(t *testing.T, s Subject) {
 	for _, line := range []string{"ls", "ls --json", "metrics", "inspect ID", "inspect ID --json"} {
 		g.golden(server, line)
 	}
-	server.settled().Close() // its brain would sweep the orphan
+	server.settled().Close()                                                        // its brain would sweep the orphan
 	orphan := g.start([]string{"--term-grace", "300ms"}, g.Probe, "--members", "1") // its main process dies
 	orphan.orphaned()
 	for _, line := range []string{"sweep --dry-run --quiet", "sweep --dry-run --json", "sweep --quiet"} {
