@@ -207,7 +207,7 @@ func stuck(g Target) (left []Stuck) {
 	pids, _ := g.Members() // a partial list is better than none
 	for _, pid := range pids {
 		st, err := proc.ReadStat(pid)
-		if err != nil && proc.Exited(pid) || zombie(st) {
+		if err != nil && proc.Exited(pid) || st.IsZombie() {
 			continue
 		}
 		text := "not ended by SIGKILL"

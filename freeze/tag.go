@@ -99,7 +99,7 @@ func (t Tag) carriers(owner int) ([]proc.Stat, error) {
 		}
 		st, err := proc.ReadStat(pid)
 		mine := false
-		if err == nil && !zombie(st) {
+		if err == nil && !st.IsZombie() {
 			mine, err = owns(owner, pid)
 		}
 		switch {

@@ -94,7 +94,7 @@ func (t *Tree) below() (found []proc.Stat, err error) {
 			if failed != nil || t.leftOut(st) {
 				continue
 			}
-			if !zombie(st) && t.mayHave(child) {
+			if !st.IsZombie() && t.mayHave(child) {
 				found = append(found, st)
 			}
 			todo = append(todo, child)
@@ -116,11 +116,6 @@ func (t *Tree) mayHave(pid int) bool {
 
 func (t *Tree) leftOut(st proc.Stat) bool {
 	return t.Root != nil && t.Root.PID == st.PID || t.Spare != nil && t.Spare(st)
-}
-
-// zombie: only its parent can remove it. With other threads it still runs.
-func zombie(st proc.Stat) bool {
-	return st.State == 'X' || st.State == 'Z' && st.Threads <= 1
 }
 
 // State is populated while a member is found, and frozen if all are stopped. Below a root, "empty" needs a

@@ -210,7 +210,7 @@ func listens(pid int) bool {
 // hasEnded also counts a process that is not reaped yet.
 func hasEnded(pid int) bool {
 	st, err := proc.ReadStat(pid)
-	return err != nil && proc.Exited(pid) || err == nil && st.State == 'Z' && st.Threads <= 1
+	return err != nil && proc.Exited(pid) || err == nil && st.IsZombie()
 }
 
 // addListening reads a line of /proc/net/tcp (proc_net_tcp(5)) or /proc/net/unix (proc_net_unix(5)).

@@ -446,6 +446,10 @@ type Stat struct {
 // Stopped reports whether the first thread is stopped by a signal or a tracer.
 func (s Stat) Stopped() bool { return s.State == 'T' || s.State == 't' }
 
+// IsZombie reports whether the process has ended, and was not reaped yet: only its parent can remove it. With
+// other threads it still runs.
+func (s Stat) IsZombie() bool { return s.State == 'X' || s.State == 'Z' && s.Threads <= 1 }
+
 // ReadStat reads /proc/PID/stat.
 func ReadStat(pid int) (Stat, error) {
 	b, err := read("/proc/%d/stat", pid)

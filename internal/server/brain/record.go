@@ -77,7 +77,7 @@ func (r *record) killedForMemory() bool {
 
 // causesSeen are the causes that a launcher finds on the page without a brain, by event. They have to be
 // those of the lifecycle. MainExited is missing: it is the cause if no other event came first.
-// LauncherDied is missing: then a brain stops the server.
+// LauncherDied is missing: then there is no launcher.
 var causesSeen = [page.Events]causes.Cause{
 	page.StdinClosed:   causes.StdinClosed,
 	page.StdoutClosed:  causes.StdoutClosed,
