@@ -231,7 +231,7 @@ func readAs(ctx context.Context, uid int) Configurations {
 	cmd := exec.CommandContext(ctx, "/proc/self/exe", ConfigurationsCommand, account.Uid, account.Gid)
 	cmd.Dir = "/"
 	cmd.Stdout = &out
-	cmd.WaitDelay = time.Millisecond // the user may hold its stdout open
+	cmd.WaitDelay = othersWithin // the user may hold its stdout open
 	cmd.Env = []string{
 		"HOME=" + account.HomeDir, "USER=" + account.Username, "PATH=/usr/local/bin:/usr/bin:/bin",
 	}
