@@ -63,6 +63,8 @@ func TestNextServerEndsAnOrphan(t *testing.T) {
 	if err := escape.KillTogether(orphan.guard, orphan.Server); err != nil {
 		t.Fatal(err)
 	}
+	main, _ := orphan.members.Main()
+	escape.WantEnded(t, main) // with its launcher
 	if n := len(orphan.members.Running()); n != 1 {
 		t.Errorf("%d members live without guards, want 1: then this test tests nothing", n)
 	}
