@@ -51,11 +51,10 @@ func newScope(t *testing.T, parent *cgroup.Group, name string, managed bool) *gr
 	return g
 }
 
-// unlock closes a group that this process has made, and with it the lock. A child that another test forks has a copy of
-// the lock until its execve, and no fork is under way while ForkLock can be had.
+// unlock closes a group that this process has made, without its lock. A child that another test forks has a copy of the
+// descriptor until its execve closes that, which may be after the fork has returned here (begin_new_exec in fs/exec.c).
 func unlock(g *group.ControlGroup) {
-	syscall.ForkLock.RLock()
-	defer syscall.ForkLock.RUnlock()
+	_ = unix.Flock(g.Payload.FD(), unix.LOCK_UN) // of all copies
 	g.Close()
 }
 
