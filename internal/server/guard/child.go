@@ -18,10 +18,11 @@ type child struct {
 	g      goroutine
 	tls    [4]uintptr
 	clone  cloneArgs
-	size   uintptr // of the mapping
-	cgroup int32   // where it is born, or -1
-	joins  bool    // clone3 was refused: it enters the cgroup by itself
-	pid    int32   // written by the process that forks it, or an errno, negative
+	size   uintptr     // of the mapping
+	locks  unix.Rlimit // RLIMIT_LOCKS without a tag, for forkBetween
+	cgroup int32       // where it is born, or -1
+	joins  bool        // clone3 was refused: it enters the cgroup by itself
+	pid    int32       // written by the process that forks it, or an errno, negative
 	pidfd  int32
 }
 
@@ -127,6 +128,8 @@ func (c *child) forkBetween() syscall.Errno {
 	pid := vfork(unix.SYS_CLONE, vforkFlags|unix.CLONE_FILES, 0)
 	if pid == 0 {
 		sys(unix.SYS_SETPGID, 0, 0, 0, 0, 0) // the client may kill its process group
+		locks := uintptr(unsafe.Pointer(&c.locks))
+		sys(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_LOCKS, locks, 0, 0) // see clearTag
 		c.fork(shareNothing, uint64(unix.SIGCHLD))
 		exit(0)
 	}

@@ -211,6 +211,7 @@ func (l *lasting) newProcess(on *page.Page, gate *Gate, sock int32) (*process, s
 	p.page = on
 	p.lasting = *l
 	p.child.cgroup = on.FD.Leaf
+	limitWithoutTag(&p.child.locks)
 	p.launcherSock = sock
 	p.signals = int32(signals)
 	for _, fd := range on.Descriptors() {
