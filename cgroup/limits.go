@@ -187,26 +187,52 @@ func lists(g *Group, file, controller string) bool {
 }
 
 // EnableController enables the controller of a file for g, beginning at the outermost directory that the
-// caller owns.
+// caller owns: it owns so many above g.
 func EnableController(g *Group, file string, owned int) error {
-	controller := Limit{File: file}.controller()
-	up := strings.Repeat("../", owned)
-	if !lists(g, up+"cgroup.controllers", controller) {
-		at := path.Join(g.path, up)
-		return proc.Unsupported(fmt.Sprintf("%s has no controller %s", at, controller))
+	if owned > 0 {
+		return handDown(g, "../", file, owned)
 	}
-	for ; up != ""; up = up[len("../"):] {
-		if lists(g, up[len("../"):]+"cgroup.controllers", controller) {
+	return requireController(g, "cgroup.controllers", file)
+}
+
+// HandDown is EnableController for groups that will be made in a directory, which counts as an owned one.
+func HandDown(above *Group, file string, owned int) error {
+	if owned > 0 {
+		return handDown(above, "", file, owned)
+	}
+	return requireController(above, "cgroup.subtree_control", file)
+}
+
+// handDown enables a controller in so many directories. inner is the path of the innermost one, from g.
+func handDown(g *Group, inner, file string, owned int) error {
+	controller := Limit{File: file}.controller()
+	outermost := strings.Repeat("../", owned-1) + inner
+	if err := requireController(g, outermost+"cgroup.controllers", file); err != nil {
+		return err
+	}
+	for up := owned - 1; up >= 0; up-- {
+		dir := strings.Repeat("../", up) + inner
+		if lists(g, dir+"cgroup.subtree_control", controller) {
 			continue
 		}
-		err := g.Write(up+"cgroup.subtree_control", "+"+controller)
+		err := g.Write(dir+"cgroup.subtree_control", "+"+controller)
 		if errors.Is(err, unix.EBUSY) {
 			err = fmt.Errorf("%s has processes beside its groups, and can't limit them by %s: %w",
-				path.Join(g.path, up), controller, err)
+				path.Join(g.path, dir), controller, err)
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// requireController fails if a list of controllers does not have that of a file.
+func requireController(g *Group, list, file string) error {
+	controller := Limit{File: file}.controller()
+	if lists(g, list, controller) {
+		return nil
+	}
+	at := path.Join(g.path, path.Dir(list))
+	return proc.Unsupported(fmt.Sprintf("%s has no controller %s", at, controller))
 }

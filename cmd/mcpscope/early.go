@@ -44,7 +44,7 @@ func begin(argv, stack uintptr) uintptr {
 	if len(args) > 1 && text(args[1]) == "run" {
 		refuseWithFewFiles()
 		refuseWithSmallFiles()
-		if continueRun(args, env) || beginRun(args, env) {
+		if performPlan(args, env) || beginRun(args, env) {
 			own.ExitWithoutMain()
 			return argv
 		}

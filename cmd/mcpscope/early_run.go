@@ -16,27 +16,42 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/policy"
 )
 
-// continueRun is the launcher after launcher.Server.Run. It returns whether main has to report the end.
-func continueRun(args, env []uintptr) bool {
-	memory := int32(0)
-	if len(env) == 0 || !strings.HasPrefix(text(env[0]), guard.HandoverVariable) {
+// launch is the start of the server of this process, and found is its program. They are in the program's
+// memory: there is no heap.
+var (
+	launch guard.Plain
+	found  file
+)
+
+// performPlan performs the plan of launcher.Server.Run. It returns whether main has to report the end.
+func performPlan(args, env []uintptr) bool {
+	if len(env) == 0 {
 		return false
 	}
-	for _, c := range text(env[0])[len(guard.HandoverVariable):] {
+	rest, isPlan := strings.CutPrefix(text(env[0]), guard.PlanVariable)
+	if !isPlan {
+		return false
+	}
+	number, path, _ := strings.Cut(rest, " ")
+	memory := int32(0)
+	for _, c := range number {
 		if c < '0' || c > '9' {
 			return false
 		}
 		memory = memory*10 + c - '0'
 	}
-	return own.Continue(memory, args, env)
+	launch.Start.Command.Path = uintptr(unsafe.Pointer(unsafe.StringData(path)))
+	launch.Start.Command.Hide = commandLine(args)
+	return launch.Start.Execute(&own, memory, args, env)
 }
 
-// plain is a run that starts its server before the Go runtime, and found is its program. They are in the
-// program's memory: there is no heap.
-var (
-	plain guard.Plain
-	found file
-)
+// commandLine is where the arguments of this process are.
+func commandLine(args []uintptr) (ends [2]uintptr) {
+	last := args[len(args)-1]
+	ends[0] = args[0]
+	ends[1] = last + uintptr(len(text(last)))
+	return ends
+}
 
 // beginRun runs the server of a run that needs nothing of main: with flags that raw code reads, without
 // variables and files that set anything, in a place where no manager is waited for. It returns false for
@@ -46,7 +61,7 @@ func beginRun(args, env []uintptr) bool {
 	if len(args) < 4 || unix.Getuid() != unix.Geteuid() {
 		return false
 	}
-	flags := &plain.Flags
+	flags := &launch.Flags
 	flags.EOFGrace = int64(policy.DefaultEOFGrace)
 	flags.TermGrace = int64(policy.DefaultTermGrace)
 	onTerminal := isTerminal(0)
@@ -61,8 +76,8 @@ func beginRun(args, env []uintptr) bool {
 	if !ok || !choosePlace() || runsEngine(command) {
 		return false
 	}
-	isManaged := plain.From != page.CgroupDirectory
-	if isManaged && len(flags.Limits.All()) > 0 { // a group with limits can't be taken over by a manager
+	isManaged := launch.From != page.CgroupDirectory
+	if isManaged && !flags.Limits.IsEmpty() { // a group with limits can't be taken over by a manager
 		return false
 	}
 	if flags.Verbose && !isManaged && !flags.InCgroup { // main notes why better backends are missing
@@ -72,19 +87,18 @@ func beginRun(args, env []uintptr) bool {
 		return false
 	}
 	if flags.Name != 0 {
-		plain.Name = text(flags.Name)
+		launch.Name = text(flags.Name)
 	} else {
-		plain.Name = path.Base(text(uintptr(unsafe.Pointer(&found))))
-		if !isName(plain.Name) {
+		launch.Name = path.Base(text(uintptr(unsafe.Pointer(&found))))
+		if !isName(launch.Name) {
 			return false
 		}
 	}
-	plain.Command.Args = command
-	plain.Command.Env = env
-	plain.Command.Path = uintptr(unsafe.Pointer(&found))
-	last := args[len(args)-1]
-	plain.Command.Hide = [2]uintptr{args[0], last + uintptr(len(text(last)))}
-	return plain.Run(&own)
+	launch.Start.Command.Args = command
+	launch.Start.Command.Env = env
+	launch.Start.Command.Path = uintptr(unsafe.Pointer(&found))
+	launch.Start.Command.Hide = commandLine(args)
+	return launch.Run(&own)
 }
 
 // isTerminal reports whether a descriptor is a terminal. Its program gets more time to end, and main has it
@@ -116,15 +130,15 @@ func plainSettings(env []uintptr) (search string, ok bool) {
 // for another one.
 func choosePlace() bool {
 	var f file
-	plain.Reports = f.named("/run/systemd/journal/socket").access(unix.W_OK) == 0
+	launch.Reports = f.named("/run/systemd/journal/socket").access(unix.W_OK) == 0
 	root := unix.Getuid() == 0
 	switch {
-	case plain.Flags.InCgroup, !f.named("/run/systemd/system").exists():
+	case launch.Flags.InCgroup, !f.named("/run/systemd/system").exists():
 		return root
 	case root:
-		plain.From = page.SystemScope
+		launch.From = page.SystemScope
 	default:
-		plain.From = page.UserScope
+		launch.From = page.UserScope
 	}
 	return true
 }

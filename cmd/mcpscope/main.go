@@ -17,6 +17,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/gateway/early"
 	"github.com/mcpscope/mcpscope/internal/programs"
+	"github.com/mcpscope/mcpscope/internal/server/guard"
 )
 
 func main() {
@@ -49,6 +50,8 @@ func command(args []string, io cli.Stdio) int {
 			return watchCommand(args[1:], io)
 		case "supervise":
 			return superviseCommand(args[1:], io)
+		case guard.ScopeCommand:
+			return scopeCommand(args[1:], io)
 		case programs.OwnCommand:
 			fmt.Fprintf(io.Out, "%s\n%s\n", programs.Version(), programs.Built())
 			return cli.ExitOK

@@ -99,15 +99,23 @@ func (v *invocation) prepare(operands []string) int {
 	if err != nil {
 		return v.failRun(err, true)
 	}
+	if failed := own.Failed(); failed != nil { // main before that one has raised the limit
+		limit = failed.Plan.NoFile
+	}
+	tried, err := launcher.Tried(own.Failed())
+	if err != nil {
+		return v.failRun(err, true)
+	}
 	report, err := v.openReport()
 	if err != nil {
 		text := fmt.Sprintf("cannot open the report: %v", err)
 		return v.Fail(cli.ExitOwnFailure, text, "--report takes a path or fd:N")
 	}
-	env := settings.ServerEnvironment(environment())
+	env, variables := settings.SplitEnvironment(environment())
 	dir, _ := os.Getwd() // "", if it was removed
 	v.server = &launcher.Server{
-		Name: f.Name, Env: env, Policy: f.Policy, Limits: f.Limits, MinFree: f.MinFree,
+		Name: f.Name, Env: env, Settings: variables, Tried: tried,
+		Policy: f.Policy, Limits: f.Limits, MinFree: f.MinFree,
 		Main: launcher.MainProcess{
 			Path: file, Argv: operands, NoFile: limit, Signals: own.Signals.Client,
 		},

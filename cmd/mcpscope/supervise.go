@@ -10,24 +10,41 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/server/brain"
+	"github.com/mcpscope/mcpscope/internal/server/guard"
+	"github.com/mcpscope/mcpscope/internal/server/launcher"
 )
 
 // superviseCommand is the process that a guard starts when there is something to decide.
 func superviseCommand(args []string, io cli.Stdio) int {
-	memory, sock, ok := descriptors(args)
+	fds, ok := numbers(args, 2)
 	if !ok {
-		fmt.Fprint(io.Err, "mcpscope: supervise is for mcpscope itself\n")
-		return cli.ExitUsage
+		return refuseInternal("supervise", io)
 	}
-	return brain.Decide(memory, sock)
+	return brain.Decide(fds[0], fds[1])
 }
 
-// descriptors returns the numbers that a guard has put on the command line.
-func descriptors(args []string) (memory, sock int, ok bool) {
-	if len(args) != 2 {
-		return -1, -1, false
+// scopeCommand is the process by which a launcher has a manager make the group of its server.
+func scopeCommand(args []string, io cli.Stdio) int {
+	given, ok := numbers(args, 3)
+	if !ok {
+		return refuseInternal(guard.ScopeCommand, io)
 	}
-	memory, errMemory := strconv.Atoi(args[0])
-	sock, errSock := strconv.Atoi(args[1])
-	return memory, sock, errMemory == nil && errSock == nil
+	return launcher.MakeScope(given[0], given[1], given[2])
+}
+
+func refuseInternal(command string, io cli.Stdio) int {
+	fmt.Fprintf(io.Err, "mcpscope: %s is for mcpscope itself\n", command)
+	return cli.ExitUsage
+}
+
+// numbers returns those that raw code has put on the command line.
+func numbers(args []string, count int) (all []int, ok bool) {
+	for _, text := range args {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			return nil, false
+		}
+		all = append(all, n)
+	}
+	return all, len(all) == count
 }

@@ -203,7 +203,7 @@ func (g *Gateway) watched(session string, hasTrees bool) error {
 		_ = unix.Close(watch.Sock) // the guard ends with it
 		return notify.Explain(errno)
 	}
-	errno = watch.Go(listener, -1)
+	errno = watch.Go(listener)
 	_ = unix.Close(listener) // the guard has it; if that was killed, the execve fails with ENOSYS
 	if errno != 0 {
 		_ = unix.Close(watch.Sock) // the guard ends with it

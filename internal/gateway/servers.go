@@ -218,7 +218,7 @@ func (s *servers) forkNextGuard() error {
 	if err := s.giveServers(next); err != nil {
 		return err
 	}
-	if errno := next.Go(s.listenerFD, -1); errno != 0 {
+	if errno := next.Go(s.listenerFD); errno != 0 {
 		return unix.ESRCH
 	}
 	for atomic.LoadUint32(&s.page.ByGuard.Generation) == before {

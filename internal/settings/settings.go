@@ -201,17 +201,34 @@ func isApplicable(limit cgroup.Limit, controllers []string) bool {
 
 // ServerEnvironment removes our variables from a client's environment. MCPSCOPE_ID can be that of a server
 // around this server; the new one is added later.
-func ServerEnvironment(env []string) []string {
-	return slices.DeleteFunc(env, func(entry string) bool {
-		key, _, _ := strings.Cut(entry, "=")
-		if !strings.HasPrefix(key, "MCPSCOPE_") {
-			return false
+func ServerEnvironment(env []string) []string { return slices.DeleteFunc(env, isOwn) }
+
+// SplitEnvironment is ServerEnvironment that returns the variables with settings, too.
+func SplitEnvironment(env []string) (server, settings []string) {
+	for _, entry := range env {
+		switch {
+		case !isOwn(entry):
+			server = append(server, entry)
+		case !isInternal(entry):
+			settings = append(settings, entry)
 		}
-		if key == "MCPSCOPE_ID" || key == "MCPSCOPE_HANDOVER" || key == FileVariable {
-			return true
-		}
-		return slices.ContainsFunc(table[:], func(r Row) bool { return r.Variable() == key })
-	})
+	}
+	return server, settings
+}
+
+// isOwn reports whether a variable is ours.
+func isOwn(entry string) bool {
+	key, _, _ := strings.Cut(entry, "=")
+	if !strings.HasPrefix(key, "MCPSCOPE_") {
+		return false
+	}
+	isSetting := func(r Row) bool { return r.Variable() == key }
+	return isInternal(entry) || key == FileVariable || slices.ContainsFunc(table[:], isSetting)
+}
+
+// isInternal reports whether one of our variables has no setting: the id of a server, the plan of a start.
+func isInternal(entry string) bool {
+	return strings.HasPrefix(entry, "MCPSCOPE_ID=") || strings.HasPrefix(entry, "MCPSCOPE_PLAN=")
 }
 
 // PrintsNotes reports whether notes are printed: -q is stronger than -v.

@@ -157,8 +157,8 @@ var allowedCalls = []struct {
 		callee: "runtime.gcWriteBarrier2",
 		callers: []string{
 			"main.beginRun", guard + "(*guardKeeper).dismiss", guard + "(*guardKeeper).replace",
-			guard + "(*Launcher).resume", guard + "(*Plain).fillBirth", guard + "(*Plain).prepare",
-			guard + "(*Plain).start",
+			guard + "(*Plain).prepare", guard + "(*Start).Execute", guard + "(*Start).fillBirth",
+			guard + "(*Start).prepareForks", guard + "(*Start).resume", guard + "(*Start).startServer",
 			guard + "(*lasting).newProcess",
 		},
 		where:  []*place{beforeRuntime},
@@ -172,7 +172,7 @@ var allowedCalls = []struct {
 	},
 	{
 		callee:  "runtime.gcWriteBarrier6", // (*Launcher).attach
-		callers: []string{guard + "(*Launcher).resume", guard + "(*Plain).prepare"},
+		callers: []string{guard + "(*Start).resume", guard + "(*Plain).prepare"},
 		where:   []*place{beforeRuntime},
 		reason:  "as for gcWriteBarrier2",
 	},

@@ -224,7 +224,7 @@ func TestPlainStarts(t *testing.T) {
 		{"--report /dev/null", none, false},
 	} {
 		words := append([]string{"run", "--name=counts", "--backend=cgroup"}, strings.Fields(c.flags)...)
-		cmd := w.mcpscope(append(words, "/bin/sh", "-c", "grep -c MCPSCOPE_HANDOVER /proc/$PPID/environ; true")...)
+		cmd := w.mcpscope(append(words, "/bin/sh", "-c", "grep -c MCPSCOPE_PLAN /proc/$PPID/environ; true")...)
 		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), c.variable}
 		o := w.run(cmd)
 		if plain := o.Stdout == "0\n"; o.Status != 0 || plain != c.plain {
@@ -243,7 +243,7 @@ func TestSettingsWithoutHome(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for _, home := range []string{"HOME=" + t.TempDir(), "HOME=", "HOME=relative", "NONE="} {
-		cmd := w.mcpscope("run", "--name", "counts", "--backend", "cgroup", "--", "/bin/sh", "-c", "grep -c MCPSCOPE_HANDOVER /proc/$PPID/environ; true")
+		cmd := w.mcpscope("run", "--name", "counts", "--backend", "cgroup", "--", "/bin/sh", "-c", "grep -c MCPSCOPE_PLAN /proc/$PPID/environ; true")
 		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), home}
 		o := w.run(cmd)
 		if plain := o.Stdout == "0\n"; o.Status != 0 || plain != (home != "HOME=relative") {

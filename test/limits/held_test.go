@@ -77,7 +77,7 @@ func TestLimitsOfAPlainServer(t *testing.T) {
 		if b.name != "cgroup" { // a manager waits for main
 			t.Skip("the server is not plain")
 		}
-		const script = "grep -c MCPSCOPE_HANDOVER /proc/$PPID/environ; " + group +
+		const script = "grep -c MCPSCOPE_PLAN /proc/$PPID/environ; " + group +
 			`cd $g; echo $(cat memory.max memory.high memory.swap.max pids.max cpu.max io.weight memory.oom.group)
 			read -r line; sleep infinity & tail /dev/zero; echo left`
 		words := []string{

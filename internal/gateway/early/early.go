@@ -81,7 +81,7 @@ func (g *Gateway) exec() {
 		if errno != 0 {
 			return
 		}
-		errno = watch.Go(listener, -1)
+		errno = watch.Go(listener)
 		_, _, _ = unix.RawSyscall(unix.SYS_CLOSE, uintptr(listener), 0, 0) // the guard has it
 		if errno != 0 {
 			return

@@ -125,43 +125,69 @@ func adopt(g *group.ControlGroup, kind systemd.Kind, c *protocol.Config, guard f
 	}
 }
 
-// startScope starts the scope, bound to the client's unit, with the guard in it.
-func (p Place) startScope(w Wanted) (*group.ControlGroup, error) {
-	conn, err := systemd.DialInTurn(p.kind(), busWithin)
+// makeScope makes and arms the group of a server that its client has started, in a scope.
+func makeScope(p Place, w Wanted) (*group.ControlGroup, error) {
+	g, err := startScope(p, w.Config, w.Guard)
 	if err != nil {
-		return nil, err
-	}
-	defer conn.Close()
-	pids := []int{w.Guard.PID}
-	main := 0
-	if w.Prefork != nil {
-		main, err = w.Prefork()
-		if err != nil {
-			return nil, err
-		}
-		pids = append(pids, main)
-	}
-	g := group.New(w.Config.Group.ID, w.Config, p.Backend, true)
-	g.Scope = true
-	g.InSession = p.Session != nil
-	wanted := scope(g.Dir, sliceOf(p.Session), p.kind(), w.Config, pids...)
-	where, err := enterScope(conn, wanted, w.Guard.PID)
-	if err != nil {
-		return nil, err
-	}
-	if err = g.OpenScope(p.Root, strings.TrimPrefix(where, "/")); err != nil {
 		return nil, err
 	}
 	if err = g.Arm(w.Config); err == nil {
 		err = g.MoveGuard(w.Guard)
 	}
-	if err == nil && w.Prefork != nil { // a directory with a process cannot hand controllers down
-		err = g.Payload.Take(main)
-	}
 	if err != nil { // its guard is dismissed, and then systemd removes the scope
 		g.Close()
 	}
 	return g, err
+}
+
+// MakeScope makes the group of a server that raw code starts, and moves to it the main process, which waits.
+// It enables the controllers of these limits, and returns the path of the payload. Raw code locks, arms and
+// limits that.
+func MakeScope(
+	p Place, c *protocol.Config, guard freeze.Root, main int, limits []cgroup.Limit,
+) (payload string, err error) {
+	g, err := startScope(p, c, guard, main)
+	if err != nil {
+		return "", err
+	}
+	defer g.Close()
+	if err := g.MakePayload(); err != nil {
+		return "", err
+	}
+	if err := g.MoveGuard(guard); err != nil {
+		return "", err
+	}
+	// a directory with a process cannot hand controllers down
+	if err := g.Payload.Take(main); err != nil {
+		return "", err
+	}
+	for _, l := range limits {
+		if err := cgroup.EnableController(g.Payload, l.File, g.OwnedAbove()); err != nil {
+			return "", group.LimitError(l, err)
+		}
+	}
+	_ = cgroup.EnableController(g.Payload, group.MemoryFile, g.OwnedAbove()) // it is not counted
+	return g.Payload.Path(), nil
+}
+
+// startScope starts the scope, bound to the client's unit, with the guard and other processes in it.
+func startScope(
+	p Place, c *protocol.Config, guard freeze.Root, others ...int,
+) (*group.ControlGroup, error) {
+	conn, err := systemd.DialInTurn(p.kind(), busWithin)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	g := group.New(c.Group.ID, c, p.Backend, true)
+	g.Scope = true
+	g.InSession = p.Session != nil
+	wanted := scope(g.Dir, sliceOf(p.Session), p.kind(), c, append([]int{guard.PID}, others...)...)
+	where, err := enterScope(conn, wanted, guard.PID)
+	if err != nil {
+		return nil, err
+	}
+	return g, g.OpenScope(p.Root, strings.TrimPrefix(where, "/"))
 }
 
 // enterScope starts a scope until the guard is in it, and returns its path. systemd has been seen to stop a

@@ -39,13 +39,10 @@ type Place struct {
 	Above   *cgroup.Group // the directory of all groups that we make, or nil
 }
 
-// Wanted describes the server that a group is made for.
+// Wanted describes the server of a client that a group is made for.
 type Wanted struct {
 	*protocol.Config
-	Launcher freeze.Root
-	Guard    freeze.Root // the process that a manager moves to the scope
-	// Prefork starts the main process, for a scope that no process can be born in. It waits for its group.
-	Prefork func() (pid int, err error)
+	Guard freeze.Root // the process that a manager moves to the scope
 	// Names is called with the directories, in the order of their removal, before the first one is made.
 	Names func(dirs ...string) error
 }
@@ -100,26 +97,40 @@ func (p Place) ofSession(other func() (*cgroup.Group, error)) (*cgroup.Group, er
 	return p.Root.Child(strings.TrimPrefix(p.Session.Path, "/"))
 }
 
-// Group makes, locks and arms a group.
-func (p Place) Group(w Wanted) (g *group.ControlGroup, err error) {
+// Group makes, locks and arms a group for a server that its client has started, and so has memory already.
+func (p Place) Group(w Wanted) (*group.ControlGroup, error) {
 	switch {
 	case p.Above != nil:
-		g, err = p.makeGroup(w)
-	case p.kind() != "":
-		g, err = p.startScope(w)
-	case w.StartedByClient:
-		return group.NewTaggedTree(w.Config.Group.ID), nil
-	default:
-		id := w.Config.Group.ID
-		return group.NewTree(id, group.Below(w.Launcher, group.TagOf(id), w.Guard.PID)), nil
+		return p.makeGroup(w)
+	case p.IsScope():
+		return makeScope(p, w)
 	}
-	if err != nil {
-		return nil, err
+	return group.NewTaggedTree(w.Config.Group.ID), nil
+}
+
+// PlanIn says which group raw code is to make in a place for a server, and names its directories in the order
+// of their removal. A scope and a tree have none.
+func PlanIn(p Place, c *protocol.Config) (at protocol.Placed, dirs []string) {
+	id := c.Group.ID
+	if p.IsTree() {
+		return protocol.Placed{ID: id, Backend: names.Tree}, nil
 	}
-	if !w.StartedByClient { // a server that its client has started has memory already
-		g.CountMemory()
+	at = group.New(id, c, p.Backend, p.kind() != "").Placed
+	at.InSession = p.Session != nil
+	at.Scope = p.IsScope()
+	return at, directoriesOf(at)
+}
+
+// directoriesOf are the directories that we make for a group: of a scope that its manager makes there are
+// none to remove.
+func directoriesOf(at protocol.Placed) []string {
+	switch {
+	case at.Scope:
+		return nil
+	case at.Managed:
+		return []string{at.Dir + "/" + names.PayloadName, at.Dir + "/" + names.GuardsName, at.Dir}
 	}
-	return g, nil
+	return []string{at.Dir}
 }
 
 // makeGroup makes a directory, which a manager takes over while the server runs already, if there is one. To
@@ -127,7 +138,7 @@ func (p Place) Group(w Wanted) (g *group.ControlGroup, err error) {
 func (p Place) makeGroup(w Wanted) (*group.ControlGroup, error) {
 	g := group.New(w.Config.Group.ID, w.Config, p.Backend, p.kind() != "")
 	g.InSession = p.Session != nil
-	err := w.Names(g.Dir+"/"+names.PayloadName, g.Dir+"/"+names.GuardsName, g.Dir)
+	err := w.Names(directoriesOf(g.Placed)...)
 	if err == nil {
 		err = g.Make(p.Above, w.Config)
 	}
@@ -159,7 +170,7 @@ func (p Place) AboveServer() *cgroup.Group {
 
 // CanTake returns an error if there can be no group for a process that runs already.
 func (p Place) CanTake() error {
-	if p.isTree() {
+	if p.IsTree() {
 		return group.CanTag()
 	}
 	var mount unix.Statfs_t
@@ -179,7 +190,11 @@ func (p Place) CanTake() error {
 	return err
 }
 
-func (p Place) isTree() bool { return p.Above == nil && p.kind() == "" }
+// IsTree reports whether the group has no directory.
+func (p Place) IsTree() bool { return p.Above == nil && p.kind() == "" }
+
+// IsScope reports whether a manager makes the group before the server runs.
+func (p Place) IsScope() bool { return p.Above == nil && p.kind() != "" }
 
 // MoveOut moves processes to where nothing reaches them that ends their client: a scope, or the leaf of
 // guards. Where there is no cgroup there is no unit either whose end would reach them.
@@ -187,7 +202,7 @@ func (p Place) MoveOut(pids []int) error {
 	switch {
 	case p.kind() != "":
 		return p.moveToScope(pids)
-	case p.isTree():
+	case p.IsTree():
 		return group.CanTag()
 	}
 	leaf, err := group.Leaf(p.Above)

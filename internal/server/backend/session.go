@@ -109,7 +109,7 @@ func (p Place) NewSession(gateway string, limits []cgroup.Limit) (Session, error
 	switch {
 	case p.kind() != "":
 		return p.newSlice(name, gateway, limits)
-	case p.isTree():
+	case p.IsTree():
 		return Session{}, group.ErrNoGroup
 	}
 	made, err := p.Above.Mkdir(name, group.GroupMode)

@@ -206,7 +206,7 @@ func LoadServer(p *page.Page, g *page.Guard, payload int, env []string) (*Server
 		return nil, err
 	}
 	s := &Server{Config: c, Page: p, Guard: g, Env: env}
-	if p.Started.Mark == page.StartedMark {
+	if !p.Plan.IsByMain {
 		s.completeConfig()
 	}
 	if c.Group.Backend == names.Tree && c.StartedByClient {
@@ -224,9 +224,9 @@ func LoadServer(p *page.Page, g *page.Guard, payload int, env []string) (*Server
 	return s, nil
 }
 
-// configOn is the configuration on the page. A raw launcher writes none.
+// configOn is the configuration on the page. Raw code that starts a server by its flags writes none.
 func configOn(p *page.Page) (*protocol.Config, error) {
-	if p.Started.Mark == page.StartedMark {
+	if !p.Plan.IsByMain {
 		return protocol.ConfigOf(&p.Started, p.Directory()), nil
 	}
 	text, err := p.Config()

@@ -14,7 +14,6 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/backend"
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
 	"github.com/mcpscope/mcpscope/internal/server/names"
-	"github.com/mcpscope/mcpscope/internal/server/page"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/server/sweep"
 )
@@ -32,7 +31,7 @@ type settling struct {
 // begin begins the tasks, when the server runs.
 func (t *settling) begin() {
 	s := t.server
-	if s.Page.Started.Mark == page.StartedMark {
+	if !s.Config.StartedByClient { // raw code has made the group
 		_ = s.Group.Register(s.Config) // it was removed
 	}
 	if !s.Page.ByBrain.Start.Begun { // otherwise a brain that was killed has begun

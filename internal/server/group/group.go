@@ -136,11 +136,8 @@ func (g *ControlGroup) Make(parent *cgroup.Group, c *protocol.Config) (err error
 
 // Arm makes the payload of a scope, locks it and sets the attributes.
 func (g *ControlGroup) Arm(c *protocol.Config) (err error) {
-	g.Payload = g.top
-	if g.Managed {
-		if g.Payload, err = g.top.Mkdir(names.PayloadName, GroupMode); err != nil {
-			return err
-		}
+	if err = g.MakePayload(); err != nil {
+		return err
 	}
 	if Frozen(g.Payload) { // a process that is started in it would not run
 		return fmt.Errorf("%s is frozen by a group above it: %w", g.Payload.Path(), unix.EBUSY)
@@ -156,6 +153,15 @@ func (g *ControlGroup) Arm(c *protocol.Config) (err error) {
 	if err == nil && bytes.HasPrefix(kind, []byte("domain invalid")) {
 		err = fmt.Errorf("no process can be in %s, for a group above it is threaded: %w",
 			g.Payload.Path(), unix.EOPNOTSUPP)
+	}
+	return err
+}
+
+// MakePayload makes the directory of the members: that of the group itself where no manager has that.
+func (g *ControlGroup) MakePayload() (err error) {
+	g.Payload = g.top
+	if g.Managed {
+		g.Payload, err = g.top.Mkdir(names.PayloadName, GroupMode)
 	}
 	return err
 }
@@ -387,9 +393,12 @@ func (g *ControlGroup) record(attr, text string) {
 }
 
 // Note records remarks on the start.
-func (g *ControlGroup) Note(notes []string) {
+func (g *ControlGroup) Note(notes []string) { g.record(AttrNotes, NotesText(notes)) }
+
+// NotesText is the value of AttrNotes. It leaves out what is too long.
+func NotesText(notes []string) string {
 	text := strings.Join(notes, "\n")
-	g.record(AttrNotes, strings.ToValidUTF8(text[:min(len(text), 1000)], ""))
+	return strings.ToValidUTF8(text[:min(len(text), 1000)], "")
 }
 
 // AddNote records one more remark.

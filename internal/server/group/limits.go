@@ -52,8 +52,8 @@ func (g *ControlGroup) Limit(l cgroup.Limit) (now string, err error) {
 // killWholeUntilUndone has the kernel kill the whole server when it is out of memory. undo is never nil.
 func (g *ControlGroup) killWholeUntilUndone() (undo func(), err error) {
 	before, _ := cgroup.ReadLimit(g.Payload, cgroup.OOMGroup) // "" before the controller is enabled
-	wasWhole := before == wholeGroup.Value                    // by a session with a limit
-	_, err = cgroup.SetLimit(g.Payload, wholeGroup, g.OwnedAbove())
+	wasWhole := before == Whole.Value                         // by a session with a limit
+	_, err = cgroup.SetLimit(g.Payload, Whole, g.OwnedAbove())
 	if err != nil || wasWhole {
 		return func() {}, err
 	}
@@ -97,28 +97,31 @@ func IsDelegated(dir *cgroup.Group) bool {
 	return trusted == "1" || user == "1"
 }
 
-// OwnedAboveDirectory is OwnedAbove for a directory that no manager has made: a group or a session. In a
-// directory that systemd has delegated, controllers are ours to hand down.
+// OwnedAboveDirectory is OwnedAbove for a directory that no manager has made: a group or a session.
 func OwnedAboveDirectory(dir *cgroup.Group, from names.Backend) int {
-	switch from {
-	case names.Cgroup:
-		return ownedByCgroup(dir)
-	case names.Delegated:
-		parent, err := dir.Parent()
-		if err != nil {
-			return 0
-		}
-		defer parent.Close()
-		if IsDelegated(parent) {
-			return 1
-		}
+	above, err := dir.Parent()
+	if err != nil {
+		return 0
+	}
+	defer above.Close()
+	return OwnedFrom(above, from)
+}
+
+// OwnedFrom counts the directories whose subtree_control is ours, beginning with one in which a backend makes
+// groups. In a directory that systemd has delegated, controllers are ours to hand down.
+func OwnedFrom(above *cgroup.Group, from names.Backend) int {
+	switch {
+	case from == names.Cgroup:
+		return ownedByCgroup(above)
+	case from == names.Delegated && IsDelegated(above):
+		return 1
 	}
 	return 0
 }
 
-// ownedByCgroup is OwnedAboveDirectory for the backend cgroup, which makes dir in a directory of its user.
-func ownedByCgroup(dir *cgroup.Group) int {
-	slice, err := dir.Child("../..")
+// ownedByCgroup is OwnedFrom for the directory of a user, in which the backend cgroup makes groups.
+func ownedByCgroup(above *cgroup.Group) int {
+	slice, err := above.Parent()
 	if err != nil {
 		return 0
 	}
@@ -193,19 +196,6 @@ func (g *ControlGroup) counted(file, key string) (n uint64, at *cgroup.Group) {
 
 // MemoryFile exists where the memory of a group is counted.
 const MemoryFile = "memory.current"
-
-// CountMemory makes the kernel count the memory of a payload without members, if possible. Memory of a
-// member stays with the group that it was charged to. A directory that a manager takes over cannot hand
-// controllers down yet: a process is moved to it.
-func (g *ControlGroup) CountMemory() {
-	willBeAdopted := g.Managed && !g.Scope
-	if !willBeAdopted {
-		_ = cgroup.EnableController(g.Payload, MemoryFile, g.OwnedAbove()) // it is not counted
-	}
-	if g.Top().Number(MemoryFile) != nil {
-		g.record(attrMemory, "counted")
-	}
-}
 
 // MemoryGroup is the group whose memory is the server's since its start, or nil. A scope includes its guard,
 // which is small.

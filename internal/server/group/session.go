@@ -54,12 +54,12 @@ func (g *ControlGroup) KillWholeInSession() error {
 	return g.killWhole()
 }
 
-// wholeGroup makes the kernel kill all members together.
-var wholeGroup = cgroup.Limit{File: cgroup.OOMGroup, Value: "1"}
+// Whole makes the kernel kill all members together.
+var Whole = cgroup.Limit{File: cgroup.OOMGroup, Value: "1"}
 
 func (g *ControlGroup) killWhole() error {
-	if _, err := cgroup.SetLimit(g.Payload, wholeGroup, g.OwnedAbove()); err != nil {
-		return LimitError(wholeGroup, err)
+	if _, err := cgroup.SetLimit(g.Payload, Whole, g.OwnedAbove()); err != nil {
+		return LimitError(Whole, err)
 	}
 	return nil
 }

@@ -153,7 +153,7 @@ func endLimited(backend string) int {
 	if backend == "group" {
 		l.group.payload = 3
 	}
-	if errno := l.arm(-1); errno != 0 {
+	if errno := l.arm(); errno != 0 {
 		check(errno)
 	}
 	main := startIn(3, "trap '' TERM; sleep 1000 & echo; exec sleep 1000")

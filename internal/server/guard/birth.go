@@ -5,7 +5,6 @@
 package guard
 
 import (
-	"fmt"
 	"slices"
 	"syscall"
 	"unsafe"
@@ -15,23 +14,11 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/page"
 )
 
-// MainProcess describes the main process.
-type MainProcess struct {
-	Path      string
-	Argv, Env []string
-	Pgid      int         // process group to join; 0 makes a new one
-	NoFile    unix.Rlimit // RLIMIT_NOFILE: the runtime has raised the launcher's
-	Locks     unix.Rlimit // RLIMIT_LOCKS, the tag
-	Signals   ClientSignals
-	Stderr    int // the descriptor that becomes 2; 0 keeps the launcher's
-}
-
 // birth is the memory of the main process until its exec.
 type birth struct {
 	child    child
 	page     *page.Page
-	launcher int32  // pid
-	texts    memory // of program
+	launcher int32 // pid
 	program  program
 	state    state
 	payload  int32 // where it has to be, or -1
@@ -40,75 +27,51 @@ type birth struct {
 	rights   rights
 }
 
-// program has the arguments of execve(2).
-type program struct {
-	path, argv, env  uintptr
-	shell, shellArgv uintptr // for a file without "#!", as execvp(3)
-}
+// program has the arguments of execve(2), and the shell for a file without "#!", as execvp(3).
+type program struct{ path, argv, env, shell uintptr }
 
-// state is the rest of MainProcess as system calls want it.
+// state is what else the client's process would have.
 type state struct {
-	pgid, stderr  uintptr
-	mask          uint64 // signal n is bit n-1
-	ignores       uint64 // signals to be ignored, the same
+	pgid, stderr  uintptr // a process group to join, or 0; the descriptor that becomes 2, or 0
+	mask          uint64  // signal n is bit n-1
+	ignores       uint64  // signals to be ignored, the same
 	nofile, locks unix.Rlimit
 }
 
-// newBirth maps and fills the memory of the main process.
-func newBirth(on *page.Page, s *MainProcess) (*birth, error) {
-	shell := append([]string{"/bin/sh", s.Path}, s.Argv[min(1, len(s.Argv)):]...)
-	lists := [][]string{s.Argv, s.Env, shell}
-	text, texts, errno := mapLists(lists)
-	if errno != 0 {
-		return nil, fmt.Errorf("prepare the server: %w", errno)
-	}
-	addr, errno := mapChild(unsafe.Sizeof(birth{}), roleMain)
-	if errno != 0 {
-		return nil, fmt.Errorf("prepare the server: %w", errno)
-	}
-	b := *(**birth)(unsafe.Pointer(&addr))
-	b.page = on
-	b.texts = texts
-	b.launcher = int32(unix.Getpid())
-	b.payload = -1
-	b.sock = -1
-	b.sends = -1
-	b.program.argv = addressOf(text[0])
-	b.program.env = addressOf(text[1])
-	b.program.path = text[2][1]
-	b.program.shell = text[2][0]
-	b.program.shellArgv = addressOf(text[2])
-	b.state.pgid = uintptr(s.Pgid)
-	b.state.stderr = uintptr(s.Stderr)
-	b.state.mask = s.Signals.Blocked
-	b.state.ignores = s.Signals.Ignored
-	b.state.nofile = s.NoFile
-	b.state.locks = s.Locks
-	return b, nil
-}
-
-// prefork forks the main process, which waits for a word on the socket.
-func (b *birth) prefork() (waiting int32, e syscall.Errno) {
+// prefork forks the main process before it has a group, for a manager that moves it. It waits for goOn.
+func (b *birth) prefork() syscall.Errno {
 	var ends [2]int32
-	e = socketPair(&ends)
+	e := socketPair(&ends)
 	if e != 0 {
-		return -1, e
+		return e
 	}
 	b.sends = ends[0]
 	b.sock = ends[1]
-	keepInForks(uintptr(unsafe.Pointer(b)), b.child.size) // the guard was forked without it
-	keepInForks(b.texts.at, b.texts.size)
-	if copiesAll() {
-		keepInForks(ownMemory())
-	}
 	e = b.child.forkHere(shareNothing, uint64(unix.SIGCHLD))
-	closeFD(ends[1])
-	if e != 0 {
-		closeFD(ends[0])
-		return -1, e
+	closeFD(b.sock)
+	if e == 0 {
+		closeFD(b.child.pidfd)
 	}
-	closeFD(b.child.pidfd)
-	return ends[0], 0
+	return e
+}
+
+// goOn has the main process that waits go on, in the payload.
+func (b *birth) goOn() {
+	sendWord(b.sends, page.WordGo)
+	closeFD(b.sends)
+	b.sends = -1
+}
+
+// forget reaps a main process that has waited, and does not start: it exits when its socket is closed.
+func (b *birth) forget() {
+	if b.sends < 0 {
+		return
+	}
+	closeFD(b.sends)
+	b.sends = -1
+	if b.child.pid > 0 {
+		sys(unix.SYS_WAIT4, uintptr(b.child.pid), 0, 0, 0, 0)
+	}
 }
 
 // start starts the main process in the payload, and returns when it executes the server, or can't.
@@ -129,14 +92,9 @@ func (b *birth) mainProcess() {
 	}
 	if b.sock >= 0 {
 		closeFD(b.sends) // a copy, which would hide that the launcher has closed it
-		word, flags := receive(b.sock, &b.rights, 0)
-		if word != page.WordGo {
+		if word, _ := receive(b.sock, &b.rights, 0); word != page.WordGo {
 			exit(125)
 		}
-		if flags&truncatedWord != 0 { // without the group it would run outside
-			b.check(page.StepJoin, syscall.EMFILE)
-		}
-		b.payload = b.rights.fds[0]
 	}
 	if b.payload >= 0 && (b.child.joins || b.child.cgroup < 0) {
 		b.check(page.StepJoin, writeFile(b.payload, procsFile, '0'))
@@ -168,9 +126,22 @@ func (b *birth) mainProcess() {
 	setMask(&b.state.mask, nil)
 	_, e = sys(unix.SYS_EXECVE, b.program.path, b.program.argv, b.program.env, 0, 0)
 	if e == syscall.ENOEXEC {
-		_, e = sys(unix.SYS_EXECVE, b.program.shell, b.program.shellArgv, b.program.env, 0, 0)
+		e = b.executeByShell()
 	}
 	b.check(page.StepExec, e)
+}
+
+// executeByShell puts the shell and the file into the words in front of the arguments, which this process
+// shares with the launcher, and puts back what was there if that fails.
+func (b *birth) executeByShell() syscall.Errno {
+	first := b.program.argv - unsafe.Sizeof(b.program.argv)
+	words := *(**[2]uintptr)(unsafe.Pointer(&first))
+	before := *words
+	words[0] = b.program.shell
+	words[1] = b.program.path
+	_, e := sys(unix.SYS_EXECVE, b.program.shell, first, b.program.env, 0, 0)
+	*words = before
+	return e
 }
 
 // resetHandlers is CLONE_CLEAR_SIGHAND where clone3 is refused: a handler of the launcher's runtime must not

@@ -95,8 +95,8 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// The guard has next to no memory, and no descriptor of the client's.
-func TestGuardIsSmall(t *testing.T) {
+// The guard has no descriptor of the client's, and nothing of its command line.
+func TestGuardHasNothingOfTheClient(t *testing.T) {
 	r := start(t, sleeper, nil)
 	r.line()
 	guard := r.guard().Pid
@@ -107,21 +107,6 @@ func TestGuardIsSmall(t *testing.T) {
 	var open string
 	if !pace.Eventually(patience, func() bool { open = openFiles(t, r, guard); return open == want }) {
 		t.Errorf("descriptors:\n%s, want\n%s", open, want)
-	}
-	memory, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", guard))
-	if err != nil {
-		t.Fatal(err)
-	}
-	writable := uint64(0)
-	for line := range strings.Lines(string(memory)) {
-		if strings.Contains(line, " rw-p ") && !strings.HasSuffix(line, "[stack]\n") {
-			var from, to uint64
-			_, _ = fmt.Sscanf(line, "%x-%x", &from, &to)
-			writable += to - from
-		}
-	}
-	if writable > 8<<20 { // the runtime may map an arena of 4 MB after leaveOut has read the list; without that it is more than 80
-		t.Errorf("%d bytes of writable memory:\n%s", writable, memory)
 	}
 	if args, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", guard)); err != nil || strings.Trim(string(args), "\x00") != "guard-test" {
 		t.Errorf("command line %q, %v", args, err)

@@ -131,8 +131,8 @@ func (c *children) awaitStatus() {
 	}
 }
 
-// hasChildren reports whether this process has children (waitid(2)): of a program that has executed mcpscope.
-func hasChildren() bool {
+// HasChildren reports whether this process has children (waitid(2)): of a program that has executed mcpscope.
+func HasChildren() bool {
 	const how = unix.WEXITED | unix.WNOHANG | unix.WNOWAIT | unix.WALL
 	_, e := sys(unix.SYS_WAITID, unix.P_ALL, 0, 0, how, 0)
 	return e != syscall.ECHILD

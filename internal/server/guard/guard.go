@@ -70,8 +70,7 @@ func (g *serverGuard) takeOver() {
 	g.brain.callAt = now()
 }
 
-// awaitGroup receives the group, and the leaf where the guard is from then on or -1. If the launcher dies
-// first, there is no server.
+// awaitGroup receives the group. If the launcher dies first, there is no server.
 func (g *serverGuard) awaitGroup() {
 	received := reception{}
 	word, _ := received.read(g.process.launcherSock, 0)
@@ -81,7 +80,6 @@ func (g *serverGuard) awaitGroup() {
 	}
 	g.page.ByGuard.Payload = received.rights.fds[0]
 	g.members.open(g.page.ByGuard.Payload)
-	enter(received.rights.fds[1])
 }
 
 // watch waits for events, and reacts to them.

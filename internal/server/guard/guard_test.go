@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -42,7 +41,7 @@ type run struct {
 // start starts a launcher whose server is a shell script.
 func start(t *testing.T, script string, change func(*config)) *run {
 	t.Helper()
-	c := &config{Server: MainProcess{Path: "/bin/sh", Argv: []string{"sh", "-c", script}, Env: os.Environ()}}
+	c := &config{Server: server{Path: "/bin/sh", Argv: []string{"sh", "-c", script}, Env: os.Environ()}}
 	_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &c.Server.NoFile) // it can't fail
 	_ = unix.Getrlimit(unix.RLIMIT_LOCKS, &c.Server.Locks)   // as above
 	c.Parent = bed.Group(t, "groups")
@@ -208,7 +207,7 @@ func (r *run) guard() *os.Process {
 	r.t.Helper()
 	var found int
 	if !pace.Eventually(patience, func() bool {
-		for _, dir := range []string{"guards", "server/leaf", "server"} {
+		for _, dir := range []string{"guards", "server"} {
 			for _, pid := range r.members(dir) {
 				comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 				if string(comm) == "guard-test\n" {
@@ -308,13 +307,7 @@ func TestEnds(t *testing.T) {
 			r.signal(r.guard(), unix.SIGSTOP)
 			_ = r.stdin.Close() // the launcher continues it
 		}, 137, "brain 1: stdin closed"},
-		"scope": {sleeper, func(c *config) { c.Crowds = true }, func(r *run) {
-			guard := r.guard().Pid
-			if !pace.Eventually(patience, func() bool { return slices.Contains(r.members("server/leaf"), guard) }) {
-				r.t.Error("the guard is not in the scope's leaf")
-			}
-			_ = r.stdin.Close()
-		}, 137, "brain 1: stdin closed"},
+		"managed":        {sleeper, func(c *config) { c.Managed = true }, func(r *run) { _ = r.stdin.Close() }, 137, "brain 1: stdin closed"},
 		"tree":           {sleeper, func(c *config) { c.Parent = "" }, func(r *run) { _ = r.stdin.Close() }, 137, "brain 1: stdin closed"},
 		"tree, launcher": {sleeper, func(c *config) { c.Parent = "" }, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone, "brain 1: launcher died"},
 		"tree, no brain": {"setsid sleep 1000 & " + sleeper, func(c *config) { c.Parent, c.Program = "", "/etc/passwd" }, func(r *run) { _ = r.stdin.Close() },

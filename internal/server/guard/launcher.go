@@ -25,8 +25,9 @@ type Launcher struct {
 	alone    lastResort
 
 	end       End
-	over      bool // main has to report the end
-	leaves    bool // a brain ends the server: this process could not remove the group
+	failed    *page.Page // see Failed
+	over      bool       // main has to report the end
+	leaves    bool       // a brain ends the server: this process could not remove the group
 	client    clientEnds
 	brainName [24]byte
 }
@@ -54,13 +55,12 @@ func (l *Launcher) attach(on *page.Page) {
 	l.Signals.fd = -1
 }
 
-// arm hands the group to the guard, before the main process may start in it. leaf is where the guard moves,
-// or -1. Before there is a member, which can lower the RLIMIT_NOFILE of this process, it opens the files that
-// end the server.
-func (l *Launcher) arm(leaf int32) syscall.Errno {
+// arm hands the group to the guard, before the main process may start in it. Before there is a member, which
+// can lower the RLIMIT_NOFILE of this process, it opens the files that end the server.
+func (l *Launcher) arm() syscall.Errno {
 	l.children.openList()
 	l.group.openKill()
-	handed := l.keeper.guard.Go(int(l.group.payload), int(leaf))
+	handed := l.keeper.guard.Go(int(l.group.payload))
 	if handed != 0 && handed != syscall.EPIPE { // a killed guard is replaced
 		return handed
 	}

@@ -4,6 +4,7 @@ package guard
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -28,8 +29,6 @@ const launcherEnv = "GUARD_LAUNCHER"
 
 func TestMain(m *testing.M) {
 	switch text := os.Getenv(launcherEnv); {
-	case strings.HasPrefix(os.Environ()[0], HandoverVariable):
-		os.Exit(goOn())
 	case len(os.Args) == 4 && os.Args[1] == "supervise":
 		os.Exit(supervise(os.Args[2], os.Args[3]))
 	case os.Getenv(limitedEnv) != "":
@@ -45,12 +44,21 @@ func TestMain(m *testing.M) {
 	bed.Main(m)
 }
 
+// server is the main process.
+type server struct {
+	Path          string
+	Argv, Env     []string
+	Pgid          int // process group to join; 0 makes a new one
+	NoFile, Locks unix.Rlimit
+	Signals       ClientSignals
+}
+
 // config is a test's configuration of launcher and later brains.
 type config struct {
-	Server  MainProcess
+	Server  server
 	Parent  string // directory of the group, which is called "server", and of guards; "" is a tree
 	Refuses uint32 // errno of clone3
-	Crowds  bool   // a scope: the guard moves to a leaf
+	Managed bool   // the group is made for a manager: the members are in a directory below it
 	Dies    int    // so many brains die at once
 	Hangs   bool   // the first brain stops itself
 	Idles   bool   // a first brain rests when a signal was forwarded
@@ -78,7 +86,7 @@ func (c *config) log(on *page.Page, format string, args ...any) {
 }
 
 func (c *config) payload() string {
-	if c.Crowds {
+	if c.Managed {
 		return filepath.Join(c.Parent, "server", "payload")
 	}
 	return filepath.Join(c.Parent, "server")
@@ -116,7 +124,7 @@ func (c *config) page() *page.Page {
 	if c.Parent != "" {
 		on.FD.Parent = int32(openFile(c.Parent, unix.O_DIRECTORY))
 		on.FD.Leaf = int32(openFile(c.Parent+"/guards", unix.O_DIRECTORY))
-		check(on.SetDirectories("server/payload", "server/leaf", "server"))
+		check(on.SetDirectories("server/payload", "server"))
 	}
 	text, _ := json.Marshal(c)
 	check(on.SetConfig(text))
@@ -124,87 +132,97 @@ func (c *config) page() *page.Page {
 }
 
 func launch(c *config) int {
-	// A test binary has a larger heap than a launcher. It is not to grow between leaveOut and the fork, which would copy that part.
-	runtime.KeepAlive(make([]byte, 8<<20))
 	runtime.LockOSThread()
 	on := c.page()
 	if c.Refuses != 0 {
 		refuseClone3(c.Refuses)
 	}
-	options := &Options{Name: "guard-test", Argv: []string{"test", "supervise"}, Env: os.Environ(), Hide: CommandLine()}
 	if c.Twins {
+		options := &Options{Name: "guard-test", Argv: []string{"test", "supervise"}, Env: os.Environ(), Hide: CommandLine()}
 		for range 2 {
 			_, err := Fork(on, options)
 			check(err)
 		}
 		return 0
 	}
-	l, err := Prepare(on, &c.Server)
-	check(err)
-	_, err = l.ForkGuard(options)
-	check(err)
+	l := c.plan(on)
+	c.live(l)
+	l.over = true
+	return c.end(l.Over())
+}
+
+// plan starts the server. In the launcher of a test that is done by a Go runtime: other threads go on.
+func (c *config) plan(on *page.Page) *Launcher {
+	plan := &on.Plan
+	plan.IsByMain = true
+	copy(plan.ID[:], "test")
+	copy(plan.Comm[:], "launcher")
+	plan.Launcher = int32(os.Getpid())
+	plan.Place.IsTree = c.Parent == ""
+	plan.NoFile = c.Server.NoFile
+	plan.Signals.Blocked = c.Server.Signals.Blocked
+	plan.Signals.Ignored = c.Server.Signals.Ignored
+	plan.Vectors.Command = 1
+	plan.Vectors.Variables = 0
+	on.Order.Managed = c.Managed
+	on.Order.PlainEnd = page.MainEnds
+	variables := c.Server.Env
+	written, _, errno := mapLists([][]string{append([]string{"launcher"}, c.Server.Argv...), variables, {c.Server.Path}})
+	if errno != 0 {
+		check(errno)
+	}
+	l := &Launcher{}
+	s := &Start{}
+	s.Command.Path = written[2][0]
+	s.Command.Hide = CommandLine()
+	signals := catchSignals()
+	ofRuntime := linux.ActionOf(unix.SIGCHLD)
+	if !s.resume(l, on.Memory, written[0][:1+len(c.Server.Argv)], written[1][:len(variables)]) {
+		check(errors.New("no plan"))
+	}
+	ofRuntime.Set(unix.SIGCHLD) // a runtime sets its handler only once
+	handled := plan.Signals.Blocked | jobSignals
+	setMask(&handled, nil)
+	if !s.prepareForks(l) {
+		check(errors.New("prepare the forks"))
+	}
+	s.birth.state.pgid = uintptr(c.Server.Pgid)
+	s.birth.state.locks = c.Server.Locks
+	if !s.startServer(l) {
+		check(fmt.Errorf("%v: %w", plan.Failed.Step, unix.Errno(plan.Failed.Errno)))
+	}
 	if c.Room != 0 {
 		check(unix.Prlimit(int(on.ByGuard.GuardPID), unix.RLIMIT_NPROC, &unix.Rlimit{Cur: c.Room, Max: c.Room}, nil))
 	}
-	payload, leaf := c.makeGroup()
-	on.Order.PlainEnd = page.MainEnds
-	self := openFile("/proc/self/exe", unix.O_PATH) // the guard has that of later brains
-	check(unix.Dup3(self, int(on.FD.Program), unix.O_CLOEXEC))
-	check(l.HandOver(payload, leaf, os.Args, os.Environ(), ClientSignals{}))
-	return 99
+	check(unix.Dup3(int(signals), int(l.Signals.fd), unix.O_CLOEXEC))
+	null := openFile("/dev/null", unix.O_RDWR)
+	check(unix.Dup3(null, 0, 0))
+	check(unix.Dup3(null, 1, 0))
+	l.reap() // a signal of the child may have come before
+	return l
 }
 
-// goOn is the launcher after HandOver.
-func goOn() int {
-	runtime.LockOSThread()
-	memory, err := strconv.Atoi(strings.TrimPrefix(os.Environ()[0], HandoverVariable))
-	check(err)
-	l := &Launcher{}
-	if !l.resume(int32(memory)) {
-		return 99
-	}
-	guards := &l.keeper.lasting
-	lasts, err := newLasting(&Options{
-		Name: unix.ByteSliceToString(guards.name[:]), Argv: []string{"test", "supervise"}, Env: os.Environ()[1:],
-		Hide: CommandLine(), Near: guards.near, Readable: guards.readable,
-	})
-	check(err)
-	l.keeper.lasting = *lasts
-	l.leaveClient() // before the runtime has descriptors
-	ofRuntime := linux.ActionOf(unix.SIGCHLD)
-	l.Signals.take()
-	ofRuntime.Set(unix.SIGCHLD) // a runtime sets its handler only once
-	l.Signals.fd = catchSignals()
-	handled := l.Signals.Client.Blocked | jobSignals
-	setMask(&handled, nil)
-	l.startWaiting()
+// live is the loop of a launcher, in a Go runtime.
+func (c *config) live(l *Launcher) {
 	for again := true; again; {
 		for l.waits() {
 			polls, count, timeout := l.pollArguments()
-			_, _, errno := unix.Syscall6(unix.SYS_PPOLL, polls, count, timeout, 0, 0, 0) // other threads go on
+			_, _, errno := unix.Syscall6(unix.SYS_PPOLL, polls, count, timeout, 0, 0, 0)
 			l.react(errno)
 		}
 		again = l.exitOrLeave() != toMain
 	}
-	l.over = true
-	e := l.Over()
+}
+
+// end is what main does at the end of a server.
+func (c *config) end(e *Ended) int {
 	on := e.Page
-	text, err := on.Config()
-	check(err)
-	c := &config{}
-	check(json.Unmarshal(text, c))
 	if e.End == NothingLeft {
 		c.log(on, "nothing left, %d guards replaced", on.ByLauncher.Guards)
 		for c.Parent != "" && unix.Rmdir(c.payload()) == unix.EBUSY {
 		}
-		if c.Crowds {
-			_ = unix.Rmdir(c.Parent + "/server/leaf")
-			_ = unix.Rmdir(c.Parent + "/server")
-		}
 	}
 	e.Dismiss(5e9)
-	for c.Crowds && unix.Rmdir(c.Parent+"/server/leaf") == unix.EBUSY { // the guard was in it
-	}
 	_ = unix.Rmdir(c.Parent + "/server")
 	return statusOn(on)
 }
@@ -224,22 +242,6 @@ func catchSignals() int32 {
 		}
 	}()
 	return int32(ends[0])
-}
-
-func (c *config) makeGroup() (payload, leaf int) {
-	if c.Parent == "" {
-		return -1, -1
-	}
-	leaf = -1
-	check(os.Mkdir(c.Parent+"/server", 0o700))
-	if c.Crowds {
-		check(os.Mkdir(c.Parent+"/server/leaf", 0o700))
-		check(os.Mkdir(c.payload(), 0o700))
-		leaf = openFile(c.Parent+"/server/leaf", unix.O_DIRECTORY)
-	}
-	payload = openFile(c.payload(), unix.O_DIRECTORY)
-	check(unix.Flock(payload, unix.LOCK_EX|unix.LOCK_NB))
-	return payload, leaf
 }
 
 // supervise is a brain: it writes to the log what has happened, kills the group and removes it.

@@ -11,51 +11,55 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/internal/settings/raw"
+	"github.com/mcpscope/mcpscope/internal/server/page"
 )
 
-// setLimits is the raw form of group.ControlGroup.Limit, for a group that has no member yet. After an error
-// main tries again, and reports the reason.
-func setLimits(payload int32, limits []raw.Limit, buf *[512]byte) syscall.Errno {
+// setLimits sets the limits of a group that has no member yet. In directories above the group that main has
+// not prepared it enables their controllers. After an error, failed says which limit it is.
+func setLimits(payload int32, limits *page.Limits, failed *page.Failure, buf *[512]byte) syscall.Errno {
 	hasMemory := false
-	for i := range limits {
-		limit := &limits[i]
-		controller, _, _ := strings.Cut(limit.Name(), ".")
-		e := enableController(payload, uintptr(unsafe.Pointer(&limit.File)), controller)
+	at := uint32(0)
+	for {
+		failed.Limit = at
+		file, value := limits.Next(&at)
+		if file == "" {
+			break
+		}
+		controller, _, _ := strings.Cut(file, ".")
+		e := enableController(payload, address(file), controller)
 		if e != 0 {
 			return e
 		}
 		isMemory := controller == "memory"
-		if isMemory && !hasMemory && limit.Name() != "memory.oom.group" {
-			e = writeFile(payload, "memory.oom.group\x00", '1') // out of memory the server dies as a whole
+		if isMemory && !hasMemory && file != "memory.oom.group" {
+			e = writeFile(payload, wholeFile, '1') // out of memory the server dies as a whole
 			if e != 0 {
 				return e
 			}
 		}
 		hasMemory = hasMemory || isMemory
-		e = setLimit(payload, limit, buf)
+		e = setLimit(payload, file, value, buf)
 		if e != 0 {
 			return e
 		}
 	}
-	if len(limits) > 0 {
+	if !limits.IsEmpty() {
 		recordLimits(payload, limits, buf)
 	}
 	return 0
 }
 
+const wholeFile = "memory.oom.group\x00"
+
 // setLimit writes one file, and reads it back: what the kernel does not show it does not keep.
-func setLimit(payload int32, limit *raw.Limit, buf *[512]byte) syscall.Errno {
-	dir := uintptr(payload)
-	name := uintptr(unsafe.Pointer(&limit.File))
-	fd, e := sys(unix.SYS_OPENAT, dir, name, unix.O_RDWR|unix.O_CLOEXEC, 0, 0)
+func setLimit(payload int32, file, value string, buf *[512]byte) syscall.Errno {
+	fd, e := openAt(payload, file, unix.O_RDWR)
 	if e != 0 {
 		return e
 	}
-	value := raw.Text(uintptr(unsafe.Pointer(&limit.Value)))
-	_, e = sys(unix.SYS_WRITE, fd, address(value), uintptr(len(value)), 0, 0)
-	isSet := e == 0 && readFile(int32(fd), buf) > 0
-	closeFD(int32(fd))
+	_, e = sys(unix.SYS_WRITE, uintptr(fd), address(value), uintptr(len(value)), 0, 0)
+	isSet := e == 0 && readFile(fd, buf) > 0
+	closeFD(fd)
 	if e == 0 && !isSet {
 		e = syscall.EIO
 	}
@@ -94,14 +98,20 @@ func handDown(dir int32, file, controller string) syscall.Errno {
 	return e
 }
 
-// recordLimits names the files that have a limit in an attribute of the group.
-func recordLimits(payload int32, limits []raw.Limit, buf *[512]byte) {
+// recordLimits names the files that have a limit in an attribute of the group. It leaves out those for which
+// there is no room.
+func recordLimits(payload int32, limits *page.Limits, buf *[512]byte) {
 	n := 0
-	for i := range limits {
+	at := uint32(0)
+	for {
+		file, _ := limits.Next(&at)
+		if file == "" || n+len(file)+1 > len(buf) {
+			break
+		}
 		if n > 0 {
 			n += copy(buf[n&511:], " ")
 		}
-		n += copy(buf[n&511:], limits[i].Name())
+		n += copy(buf[n&511:], file)
 	}
 	value := uintptr(unsafe.Pointer(buf))
 	sys(unix.SYS_FSETXATTR, uintptr(payload), address(attrLimits), value, uintptr(n), 0)

@@ -129,9 +129,6 @@ func (l *Launcher) leaveClient() {
 	for _, fd := range l.page.Descriptors() {
 		keeps.add(fd)
 	}
-	for _, fd := range l.page.Handover.Descriptors() { // 0 without a handover
-		keeps.add(fd)
-	}
 	keeps.add(l.page.Memory)
 	keeps.add(int32(l.keeper.guard.Sock))
 	keeps.add(int32(l.keeper.guard.PIDFD))
@@ -169,6 +166,11 @@ func exitAs(on *page.Page) {
 	if sig == 0 {
 		exit(uintptr(status >> 8 & 0xff))
 	}
+	exitBy(sig)
+}
+
+// exitBy ends the process by a signal.
+func exitBy(sig uintptr) {
 	none := unix.Rlimit{}
 	action := [4]uint64{} // SIG_DFL
 	mask := ^uint64(1 << (sig - 1))

@@ -28,24 +28,24 @@ func (p *Plain) openPlace() bool {
 	e := syscall.ENOENT
 	own := p.findOwn(root)
 	if own != "" && p.findAbove(own) {
-		parent, e = openPath(root, &p.texts.above, directoryFlags)
+		parent, e = openPath(root, &p.above, directoryFlags)
 	}
-	if e == syscall.ENOENT && !p.isManaged() { // as backend.Place.userDirectory
+	if e == syscall.ENOENT && !p.Start.isManaged() { // as backend.Place.userDirectory
 		const mode, ofUser = 0o755, 0o700
 		sys(unix.SYS_MKDIRAT, uintptr(root), address("mcp.slice\x00"), mode, 0, 0)
 		sys(unix.SYS_MKDIRAT, uintptr(root), address("mcp.slice/0\x00"), ofUser, 0, 0)
-		parent, e = openPath(root, &p.texts.above, directoryFlags)
+		parent, e = openPath(root, &p.above, directoryFlags)
 	}
 	closeFD(root)
 	if e != 0 {
 		return false
 	}
-	p.page.FD.Parent = parent
-	p.page.FD.Leaf, e = openAt(parent, guardsName, directoryFlags)
+	p.Start.page.FD.Parent = parent
+	p.Start.page.FD.Leaf, e = openAt(parent, guardsName, directoryFlags)
 	if e == syscall.ENOENT {
-		p.page.FD.Leaf, e = makeDirectory(parent, address(guardsName))
+		p.Start.page.FD.Leaf, e = makeDirectory(parent, address(guardsName))
 	}
-	return e == 0 && !isFrozen(p.page.FD.Leaf, &p.buf)
+	return e == 0 && !isFrozen(p.Start.page.FD.Leaf, &p.Start.buf)
 }
 
 // OwnRoof returns the place of this process for the manager of that user. isSeen: /proc is that of our pid
@@ -67,17 +67,17 @@ func OwnRoof(uid int) (where roof.Where, isSeen bool) {
 // findOwn finds the cgroup of this process. It returns "" if the mount does not show that. Unless the
 // backend was chosen, only the root is plain outside of a manager's units: any other group may be delegated.
 func (p *Plain) findOwn(root int32) string {
-	path := readCgroup("/proc/self/cgroup\x00", &p.buf)
-	if path == "" || !p.isManaged() && !p.Flags.InCgroup && path != "/" {
+	path := readCgroup("/proc/self/cgroup\x00", &p.Start.buf)
+	if path == "" || !p.Start.isManaged() && !p.Flags.InCgroup && path != "/" {
 		return ""
 	}
 	if strings.Contains(path, "/"+sessionPrefix) { // main makes the group in that session
 		return ""
 	}
-	position := &p.page.Started.Position
+	position := &p.Start.page.Started.Position
 	n := copy(position[:len(position)-1], path)
 	path = unsafe.String(&position[0], n)
-	if !shows(root, path, &p.buf) {
+	if !shows(root, path, &p.Start.buf) {
 		return ""
 	}
 	return path
@@ -124,10 +124,10 @@ func readCgroup(file string, buf *[512]byte) string {
 // is its slice, as backend.Place.ownSlice. own is the cgroup of this process.
 func (p *Plain) findAbove(own string) bool {
 	if p.From == page.CgroupDirectory {
-		copy(p.texts.above[:], "mcp.slice/0")
+		copy(p.above[:], "mcp.slice/0")
 		return true
 	}
-	init := readCgroup("/proc/1/cgroup\x00", &p.buf)
+	init := readCgroup("/proc/1/cgroup\x00", &p.Start.buf)
 	if strings.HasPrefix(init, "/..") { // the manager is outside of our cgroup namespace
 		return false
 	}
@@ -142,7 +142,7 @@ func (p *Plain) findAbove(own string) bool {
 // setAboveToSlice writes the path of the slice of servers, for a manager whose cgroup is dir.
 func (p *Plain) setAboveToSlice(dir string) bool {
 	const slice = "/" + sliceName + "\x00"
-	above := &p.texts.above
+	above := &p.above
 	if len(dir) > pathMost-len(".")-len(slice) {
 		return false
 	}
@@ -218,14 +218,11 @@ func isFrozen(dir int32, buf *[512]byte) bool {
 	return n < 21 || buf[19] != '0'
 }
 
-// makeGroup makes, locks and arms the group, as group.Make.
-func (p *Plain) makeGroup() (payload int32, e syscall.Errno) {
-	payload, e = makeDirectory(p.page.FD.Parent, uintptr(unsafe.Pointer(&p.texts.dir)))
-	if e == 0 && p.isManaged() {
-		scope := payload
-		payload, e = makeDirectory(scope, address(payloadName))
-		closeFD(scope)
-	}
+// makeGroup makes, locks and arms the group, as group.Make. After an error the plan has the step.
+func (p *Start) makeGroup() (payload int32, e syscall.Errno) {
+	failed := &p.page.Plan.Failed
+	failed.Step = page.StepGroup
+	payload, e = p.makePayload()
 	if e != 0 {
 		return payload, e
 	}
@@ -233,22 +230,31 @@ func (p *Plain) makeGroup() (payload int32, e syscall.Errno) {
 	if _, e = sys(unix.SYS_FLOCK, fd, unix.LOCK_EX|unix.LOCK_NB, 0, 0, 0); e != 0 {
 		return payload, e
 	}
-	facts := uintptr(unsafe.Pointer(&p.page.Started))
-	armed := address(attrArmed)
-	if _, e = sys(unix.SYS_FSETXATTR, fd, armed, facts, page.StartedSize, 0); e != 0 {
+	facts, size := p.facts()
+	if _, e = sys(unix.SYS_FSETXATTR, fd, address(attrArmed), facts, size, 0); e != 0 {
 		return payload, e
 	}
-	if e = setLimits(payload, p.Flags.Limits.All(), &p.buf); e != 0 {
+	if notes := &p.page.Plan.Notes; notes.Size > 0 {
+		text := uintptr(unsafe.Pointer(&notes.Text))
+		sys(unix.SYS_FSETXATTR, fd, address(attrNotes), text, uintptr(notes.Size), 0)
+	}
+	failed.Step = page.StepLimit
+	if e = setLimits(payload, &p.page.Plan.Limits, failed, &p.buf); e != 0 {
 		return payload, e
 	}
-	if _, e = sys(unix.SYS_FACCESSAT, fd, address("memory.current\x00"), 0, 0, 0); e == 0 {
+	if p.page.Plan.Place.EndsWhole {
+		writeFile(payload, wholeFile, '1') // main has enabled the controller, or noted that it can't
+	}
+	if _, e = sys(unix.SYS_FACCESSAT, fd, p.memoryFile(), 0, 0, 0); e == 0 {
 		counted := address("user.mcpscope.memory\x00") // group.attrMemory
 		sys(unix.SYS_FSETXATTR, fd, counted, address("counted\x00"), uintptr(len("counted")), 0)
 	}
 	// Lock and attribute also succeed on a directory that a sweep has removed; this read does not.
+	failed.Step = page.StepFrozen
 	if isFrozen(payload, &p.buf) {
 		return payload, syscall.EBUSY
 	}
+	failed.Step = page.StepGroup
 	kind, e := openAt(payload, "cgroup.type\x00", 0)
 	if e != 0 {
 		return payload, e
@@ -256,9 +262,56 @@ func (p *Plain) makeGroup() (payload int32, e syscall.Errno) {
 	n := readFile(kind, &p.buf) // "domain", or "domain invalid" below a threaded group
 	closeFD(kind)
 	if n != uintptr(len("domain\n")) {
+		failed.Step = page.StepThreaded
 		return payload, syscall.EOPNOTSUPP
 	}
 	return payload, 0
+}
+
+// makePayload makes the directory of the members. In a scope that is made already.
+func (p *Start) makePayload() (payload int32, e syscall.Errno) {
+	if p.page.Plan.Place.InScope {
+		path := uintptr(unsafe.Pointer(&p.page.Plan.Place.Payload))
+		here := unix.AT_FDCWD
+		fd, e := sys(unix.SYS_OPENAT, uintptr(here), path, directoryFlags|unix.O_CLOEXEC, 0, 0)
+		return int32(fd), e // -1 after an error
+	}
+	payload, e = makeDirectory(p.page.FD.Parent, lastDirectory(p.page))
+	if e == 0 && p.isManaged() {
+		scope := payload
+		payload, e = makeDirectory(scope, address(payloadName))
+		closeFD(scope)
+	}
+	return payload, e
+}
+
+// facts are those of the server, as main has encoded them or as raw code has.
+func (p *Start) facts() (addr, size uintptr) {
+	if plan := &p.page.Plan; plan.Facts.Size > 0 {
+		return uintptr(unsafe.Pointer(&plan.Facts.Text)), uintptr(plan.Facts.Size)
+	}
+	return uintptr(unsafe.Pointer(&p.page.Started)), page.StartedSize
+}
+
+// memoryFile exists where the memory of the group is counted from the start.
+func (p *Start) memoryFile() uintptr {
+	if p.page.Plan.Place.InScope {
+		return address("../memory.current\x00")
+	}
+	return address("memory.current\x00")
+}
+
+// lastDirectory is that of the whole group: see page.SetDirectories.
+func lastDirectory(on *page.Page) uintptr {
+	all := on.Directories[:]
+	last := 0
+	for i := 0; i+1 < len(all) && all[i] != 0; i++ {
+		last = i
+		for i+1 < len(all) && all[i] != 0 {
+			i++
+		}
+	}
+	return uintptr(unsafe.Pointer(&all[last]))
 }
 
 // makeDirectory makes and opens a directory, or returns -1.

@@ -5,7 +5,6 @@
 package guard
 
 import (
-	"strings"
 	"syscall"
 	"unsafe"
 
@@ -15,48 +14,24 @@ import (
 	"github.com/mcpscope/mcpscope/internal/settings/raw"
 )
 
-// Plain is a run that needs nothing of a Go runtime: one without variables, and without files that set
-// anything, where this process can make the group by itself. That is root where no manager is, by the backend
-// cgroup, and a client in a place whose manager takes the directory over later. All its memory is here, since
-// there is no heap.
+// Plain is a run that needs nothing of main: one without variables, and without files that set anything,
+// where this process can make the group by itself. That is root where no manager is, by the backend cgroup,
+// and a client in a place whose manager takes the directory over later.
 type Plain struct {
-	Command PlainCommand
-	Flags   raw.Flags
-	Name    string // of the server, which is also that in the name of its directory
+	Start Start
+	Flags raw.Flags
+	Name  string // of the server, which is also that in the name of its directory
 	// From is the place of the group. Of a manager it is the slice that servers before have made.
 	From page.Origin
 	// Reports: there is a journal, so a brain reports the end.
 	Reports bool
 
-	page  *page.Page
-	birth *birth
-	score int32 // the file of its own
-	id    [idLength]byte
-	texts plainTexts
-	buf   [512]byte
-}
-
-// PlainCommand is the command line of a plain run.
-type PlainCommand struct {
-	Args []uintptr  // the server's, as the kernel has put them, with a 0 behind the last one
-	Env  []uintptr  // of this process, the same
-	Path uintptr    // the file to execute
-	Hide [2]uintptr // as Options.Hide
-}
-
-// plainTexts are strings that end with 0, and lists of them.
-type plainTexts struct {
-	dir      [96]byte       // of the group
-	above    [pathMost]byte // of the directory that has it, from the root of the mount
-	variable [24]byte       // MCPSCOPE_ID
-	env      [envMost]uintptr
-	shell    [argsMost]uintptr
+	above [pathMost]byte // of the directory that has the group, from the root of the mount
 }
 
 // Bounds of a plain run.
 const (
 	envMost  = 2048
-	argsMost = 512
 	nameMost = 64
 	pathMost = 512
 )
@@ -65,28 +40,29 @@ const (
 // can't start the server: then nothing of it is left. It returns true where main has to do the rest: see
 // Launcher.Over.
 func (p *Plain) Run(l *Launcher) bool {
-	c := &p.Command
-	if len(p.Name) > nameMost || len(c.Args)+2 > argsMost || len(c.Env)+3 > envMost {
+	if len(p.Name) > nameMost || len(p.Start.Command.Env)+3 > envMost {
 		return false
 	}
 	dumpable, _ := sys(unix.SYS_PRCTL, unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
 	l.Signals.block(readSignals | jobSignals)
 	l.Signals.take()
-	p.score = -1
-	if p.prepare(l) && p.start(l) {
-		if p.page.ByLauncher.FailedStep == page.StepNone { // otherwise main tries again, and reports
+	p.Start.score = -1
+	if p.prepare(l) && p.Start.perform(l) {
+		if p.Start.page.ByLauncher.FailedStep == page.StepNone { // otherwise main tries again, and reports
 			l.leaveClient()
 		}
 		l.live()
-		if p.page.ByLauncher.FailedStep == page.StepNone {
+		if p.Start.page.ByLauncher.FailedStep == page.StepNone {
 			return true
 		}
 		l.over = false
 		l.group.remove()
 		l.keeper.dismiss(page.WordDone, startWithin)
 	}
-	p.undo(l)
-	sys(unix.SYS_PRCTL, unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+	p.Start.undo(l)
+	if p.Start.page != nil {
+		closeFD(p.Start.page.Memory)
+	}
 	sys(unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, dumpable, 0, 0, 0)
 	l.Signals.giveBack()
 	return false
@@ -98,9 +74,10 @@ func (p *Plain) prepare(l *Launcher) bool {
 	if e != 0 {
 		return false
 	}
-	p.page = on
+	p.Start.page = on
 	l.attach(on)
-	on.Order.Foreign = hasChildren()
+	on.Order.Managed = p.From != page.CgroupDirectory
+	on.Order.Foreign = HasChildren()
 	if !p.makeID() {
 		return false
 	}
@@ -116,9 +93,15 @@ func (p *Plain) prepare(l *Launcher) bool {
 	f := &p.Flags
 	on.Order.EOFGrace = f.EOFGrace
 	on.Order.TermGrace = f.TermGrace
-	on.Order.Managed = p.isManaged()
+	on.Plan.Limits = f.Limits
 	on.Order.Replaces = f.Replace
 	on.Order.Verbose = f.Verbose && !f.Quiet
+	switch {
+	case on.Order.Verbose:
+		on.Order.PlainEnd = page.BrainEndsFirst
+	case p.Reports || p.Start.isManaged():
+		on.Order.PlainEnd = page.BrainEndsLater
+	}
 	s := &on.Started
 	s.EOFGrace = f.EOFGrace
 	s.TermGrace = f.TermGrace
@@ -134,34 +117,30 @@ func (p *Plain) prepare(l *Launcher) bool {
 
 // makeID fails where no random number can be had: all servers would have one tag.
 func (p *Plain) makeID() bool {
-	random := uintptr(unsafe.Pointer(&p.id))
+	random := uintptr(unsafe.Pointer(&p.Start.id))
 	n, e := sys(unix.SYS_GETRANDOM, random, idLength, 0, 0, 0)
 	if e != 0 || n != idLength {
 		return false
 	}
-	for i := range p.id {
-		p.id[i] = idLetters[p.id[i]&31]
+	for i := range p.Start.id {
+		p.Start.id[i] = idLetters[p.Start.id[i]&31]
 	}
-	size := copy(p.texts.dir[:], groupPrefix)
-	size += copy(p.texts.dir[size:], p.Name)
-	size += copy(p.texts.dir[size:], "-")
-	size += copy(p.texts.dir[size:len(p.texts.dir)-1], p.id[:])
-	if p.isManaged() {
-		size += copy(p.texts.dir[size:], scopeSuffix)
+	size := copy(p.Start.dir[:], groupPrefix)
+	size += copy(p.Start.dir[size:], p.Name)
+	size += copy(p.Start.dir[size:], "-")
+	size += copy(p.Start.dir[size:len(p.Start.dir)-1], p.Start.id[:])
+	if p.Start.isManaged() {
+		size += copy(p.Start.dir[size:], scopeSuffix)
 	}
-	p.nameDirectories(p.texts.dir[:size])
-	size = copy(p.texts.variable[:], idVariable)
-	copy(p.texts.variable[size:], p.id[:])
+	p.nameDirectories(p.Start.dir[:size])
 	return true
 }
 
-func (p *Plain) isManaged() bool { return p.From != page.CgroupDirectory }
-
 // nameDirectories is the raw form of page.SetDirectories.
 func (p *Plain) nameDirectories(dir []byte) {
-	all := p.page.Directories[:]
+	all := p.Start.page.Directories[:]
 	n := 0
-	if p.isManaged() {
+	if p.Start.isManaged() {
 		n += copy(all[n:], dir)
 		n += copy(all[n:], "/"+payloadName)
 		n += copy(all[n:], dir)
@@ -172,10 +151,10 @@ func (p *Plain) nameDirectories(dir []byte) {
 
 // describe fills in the facts of the start.
 func (p *Plain) describe() bool {
-	if !hasOwnProc(&p.buf) {
+	if !hasOwnProc(&p.Start.buf) {
 		return false
 	}
-	s := &p.page.Started
+	s := &p.Start.page.Started
 	s.Mark = page.StartedMark
 	var now unix.Timespec
 	sys(unix.SYS_CLOCK_GETTIME, unix.CLOCK_REALTIME, uintptr(unsafe.Pointer(&now)), 0, 0, 0)
@@ -189,7 +168,8 @@ func (p *Plain) describe() bool {
 	to := uintptr(unsafe.Pointer(&ns))
 	_, e := sys(unix.SYS_NEWFSTATAT, uintptr(here), file, to, 0, 0)
 	s.Namespace = ns.Ino
-	return e == 0 && identify(&s.Client, int(client), &p.buf) && identify(&s.Launcher, own, &p.buf)
+	buf := &p.Start.buf
+	return e == 0 && identify(&s.Client, int(client), buf) && identify(&s.Launcher, own, buf)
 }
 
 // hasOwnProc is the raw form of proc.Ours.
@@ -321,166 +301,4 @@ func epollOn(watch *int32, fd uintptr, events uint32) bool {
 	}
 	closeFD(int32(set))
 	return e == syscall.EPERM
-}
-
-// start forks the guard, makes the group, and starts the server in it.
-func (p *Plain) start(l *Launcher) bool {
-	p.score = openScore()
-	if _, e := sys(unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0, 0, 0, 0); e != 0 {
-		return false
-	}
-	addr, e := mapChild(unsafe.Sizeof(birth{}), roleMain)
-	if e != 0 {
-		return false
-	}
-	p.birth = *(**birth)(unsafe.Pointer(&addr))
-	p.fillBirth(&l.Signals)
-	guards := &l.keeper.lasting
-	n := copy(guards.name[:], guardPrefix)
-	copy(guards.name[n:], p.id[:])
-	guards.hide = p.Command.Hide
-	l.keeper.lasting.prepareBrains(&l.brainName, addressOf(p.Command.Env))
-	guards.near = !initReaps(p.page, &p.buf)
-	none := Gate{}
-	l.keeper.guard, e = guards.fork(p.page, &none, false)
-	if e != 0 {
-		return false
-	}
-	l.group.payload, e = p.makeGroup()
-	if e != 0 {
-		return false
-	}
-	e = l.Signals.open()
-	if e != 0 {
-		return false
-	}
-	p.page.ByBrain.CallBrainAt = now() + settleAfter
-	switch {
-	case p.page.Order.Verbose:
-		p.page.Order.PlainEnd = page.BrainEndsFirst
-	case p.Reports || p.isManaged():
-		p.page.Order.PlainEnd = page.BrainEndsLater
-	}
-	if l.arm(-1) != 0 {
-		return false
-	}
-	missed := uint64(0)
-	if l.Signals.terminal {
-		missed = ofTerminalNow()
-	}
-	e = p.birth.start(l.group.payload)
-	if e == 0 {
-		closeFD(p.birth.child.pidfd)
-	}
-	l.begin(p.birth.child.pid, e)
-	for sig := unix.Signal(1); sig <= 64 && e == 0; sig++ {
-		if missed&(1<<(uint64(sig-1)&63)) != 0 {
-			l.children.signalMain(sig)
-		}
-	}
-	if p.page.ByLauncher.FailedStep == page.StepNone { // otherwise main starts the server, with that score
-		lowerScore(p.score)
-		p.score = -1
-	}
-	return true
-}
-
-// fillBirth is the raw form of newBirth.
-func (p *Plain) fillBirth(signals *Signals) {
-	b := p.birth
-	c := &p.Command
-	b.page = p.page
-	b.launcher = int32(unix.Getpid())
-	b.payload = -1
-	b.sock = -1
-	b.sends = -1
-	n := 0
-	for _, v := range c.Env {
-		if !isOuterID(v) {
-			p.texts.env[n&(envMost-1)] = v
-			n++
-		}
-	}
-	p.texts.env[n&(envMost-1)] = uintptr(unsafe.Pointer(&p.texts.variable))
-	p.texts.shell[0] = address("/bin/sh\x00")
-	p.texts.shell[1] = c.Path
-	copy(p.texts.shell[2:], c.Args[1:])
-	b.program = program{
-		path: c.Path, argv: addressOf(c.Args),
-		env: uintptr(unsafe.Pointer(&p.texts.env)), shell: p.texts.shell[0],
-		shellArgv: uintptr(unsafe.Pointer(&p.texts.shell)),
-	}
-	b.state.mask = signals.Client.Blocked
-	b.state.ignores = signals.Client.Ignored
-	sys(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, 0, uintptr(unsafe.Pointer(&b.state.nofile)), 0)
-	p.tag(&b.state.locks)
-	var sid int32 // of the terminal
-	addr := uintptr(unsafe.Pointer(&sid))
-	if _, e := sys(unix.SYS_IOCTL, 0, unix.TIOCGSID, addr, 0, 0); e == 0 {
-		own, _ := sys(unix.SYS_GETSID, 0, 0, 0, 0, 0)
-		signals.terminal = uintptr(sid) == own
-	}
-	if signals.terminal {
-		b.state.pgid, _ = sys(unix.SYS_GETPGID, 0, 0, 0, 0, 0)
-	}
-}
-
-// isOuterID reports whether a variable is the MCPSCOPE_ID of an outer server. The server gets its own one.
-func isOuterID(addr uintptr) bool {
-	for i := 0; i < len(idVariable); i++ {
-		if **(**byte)(unsafe.Pointer(&addr)) != idVariable[i] {
-			return false
-		}
-		addr++
-	}
-	return true
-}
-
-// tag is the raw form of freeze.Tag.Limit, for the tag of the id.
-func (p *Plain) tag(limit *unix.Rlimit) {
-	limitWithoutTag(limit)
-	if limit.Cur == unix.RLIM_INFINITY { // otherwise it is in use
-		limit.Cur = tagOf(&p.id)
-	}
-}
-
-// undo takes back a start that failed: it ends the guard, which removes the group, and closes all that
-// prepare and start have opened. Main finds its descriptors, signals and limits as they were.
-func (p *Plain) undo(l *Launcher) {
-	if p.page == nil {
-		return
-	}
-	l.keeper.abandon()
-	closeFD(l.group.payload) // EBADF for -1
-	closeFD(l.group.kills)
-	closeFD(l.children.list)
-	closeFD(p.score)
-	closeFD(l.Signals.fd)
-	for _, fd := range p.page.Descriptors() {
-		closeFD(fd)
-	}
-	closeFD(p.page.Memory)
-}
-
-// initReaps is the raw form of group.InitReaps.
-func initReaps(on *page.Page, buf *[512]byte) bool {
-	const initial = 0xEFFFFFFC // PROC_PID_INIT_INO: the machine's own
-	if on.Started.Namespace == initial || unix.Getpid() == 1 {
-		return true
-	}
-	init := page.Process{}
-	if !identify(&init, 1, buf) {
-		return false
-	}
-	word := [len(init.Name) + 2]byte{' '}
-	n := 1
-	for _, c := range init.Name {
-		if c == 0 {
-			break
-		}
-		word[n] = c
-		n++
-	}
-	word[n] = ' '
-	return strings.Contains(page.ReapingInits, unsafe.String(&word[0], n+1))
 }

@@ -22,6 +22,7 @@ const (
 	stopSignal    = unix.SIGWINCH                      // names.StopSignal
 	groupMode     = 0o700                              // group.GroupMode
 	attrArmed     = "user.mcpscope.armed\x00"          // group.AttrArmed
+	attrNotes     = "user.mcpscope.notes\x00"          // group.AttrNotes
 	attrLimits    = "user.mcpscope.limits\x00"         // group.AttrLimits
 	attrHeld      = "user.mcpscope.held\x00"           // idle.AttrHeld
 	settleAfter   = 10e6                               // policy.SettleAfter, in nanoseconds

@@ -42,8 +42,8 @@ func limitWithoutTag(limit *unix.Rlimit) (tagged bool) {
 }
 
 // clearTag removes an outer server's tag from a guard. A launcher that is a member of another server carries
-// the tag of that, so that it is stopped with it. Its guard must not be: it stops the inner server. One that is
-// not the child of its launcher is born without the tag, since the outer server may be killed at any time.
+// the tag of that, so that it is stopped with it. Its guard must not be: it stops the inner server. One that
+// is not the child of its launcher is born without the tag, since the outer server may be killed at any time.
 func clearTag() {
 	limit := unix.Rlimit{}
 	if limitWithoutTag(&limit) {

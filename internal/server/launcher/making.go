@@ -4,7 +4,6 @@ package launcher
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -30,13 +29,12 @@ import (
 	"github.com/mcpscope/mcpscope/internal/text"
 )
 
-// making is the making of a group, for a server that this process starts or takes over.
+// making is the making of a group for a server that this process takes over, or plans.
 type making struct {
 	server    *brain.Server
 	wanted    *Server
 	client    *client.Side
-	prepared  *guard.Preparation // nil for a server that is taken over
-	unlimited []error            // limits that could not be applied, with Server.LimitsMayFail
+	unlimited []error // limits that could not be applied, with Server.LimitsMayFail
 }
 
 // newMaking fills in the configuration that a brain needs, but for the group.
@@ -93,7 +91,7 @@ func (m *making) openPage() error {
 		return fmt.Errorf("open pidfd: %w", err)
 	}
 	c := m.server.Config
-	p.Handover.Terminal = linux.OnTerminal()
+	p.Plan.IsByMain = true
 	p.FD.Program = int32(program)
 	p.FD.Launcher = int32(self)
 	p.FD.Keep = int32(c.Report)
@@ -114,44 +112,20 @@ func (m *making) openPage() error {
 func (m *making) acquire() error {
 	s := m.wanted
 	c := m.server.Config
-	wait := &admission.Wait{
-		MinFree:       s.MinFree,
-		OnClientDeath: s.Policy.OnClientDeath,
-		Client:        m.client,
-		Waits:         s.Messages.Waits,
-	}
-	var broken []error // places that there are
 	err := s.eachPlace(func(p backend.Place, missed []error) error {
+		m.noteFreeMemory(p)
 		c.Client.Unit, _, _ = systemd.UnitOf(p.Path, os.Getuid()) // none, outside of any
-		if err := m.awaitMemory(wait, p); err != nil {
-			return err
-		}
-		if m.prepared != nil {
-			preferInSession(p)
-		}
 		if err := m.makeGroup(p); err != nil {
-			if isBroken(p.Backend, err) {
-				broken = append(broken, &placeError{p.Backend, err})
-			}
 			return err
 		}
-		notes := slices.Clone(s.Notes)
-		for _, err := range missed { // for people who wonder about the backend
-			notes = append(notes, "not available: "+text.JoinLines(err))
-		}
-		c.Notes = append(notes, c.Notes...)
+		m.notePlace(missed)
 		return nil
 	})
 	if err != nil {
 		return err
 	}
 	c.Group = m.server.Group.Placed
-	// That a host has no better backend is a note. One that it has but that does not work any more must be
-	// reported, for tree is weaker.
-	if c.Group.Backend == names.Tree && len(broken) > 0 && s.Messages.Weaker != nil {
-		s.Messages.Weaker(errors.Join(broken...))
-	}
-	if c.StartedByClient && c.Group.Backend == names.Tree {
+	if c.Group.Backend == names.Tree {
 		m.server.Page.Order.Tag = uint64(group.TagOf(c.Group.ID))
 	}
 	if s.Unproven {
@@ -161,36 +135,28 @@ func (m *making) acquire() error {
 	return err
 }
 
-// awaitMemory waits for free memory before there is a group or a process, so that a signal in the wait leaves
-// nothing. A server that is taken over does not wait: its client has started it, and its execve is held.
-func (m *making) awaitMemory(wait *admission.Wait, p backend.Place) error {
-	if wait.MinFree == 0 {
-		return nil
+// notePlace adds notes on a place, for people who wonder about the backend.
+func (m *making) notePlace(missed []error) {
+	notes := slices.Clone(m.wanted.Notes)
+	for _, err := range missed {
+		notes = append(notes, "not available: "+text.JoinLines(err))
+	}
+	m.server.Config.Notes = append(notes, m.server.Config.Notes...)
+}
+
+// noteFreeMemory: a server that is taken over does not wait for free memory. Its client has started it, and
+// its execve is held.
+func (m *making) noteFreeMemory(p backend.Place) {
+	if m.wanted.MinFree == 0 {
+		return
 	}
 	above := p.AboveServer()
 	defer above.Close() // a directory, or nil
-	isTaken := m.prepared == nil
-	if isTaken {
-		free, err := admission.ReadFree(p.Root, above)
-		if err == nil && free.Bytes < wait.MinFree {
-			m.server.Note(fmt.Sprintf("started with less free memory than min-free (%d of %d bytes): "+
-				"below a gateway it does not wait", free.Bytes, wait.MinFree))
-		}
-		return nil
+	free, err := admission.ReadFree(p.Root, above)
+	if err == nil && free.Bytes < m.wanted.MinFree {
+		m.server.Note(fmt.Sprintf("started with less free memory than min-free (%d of %d bytes): "+
+			"below a gateway it does not wait", free.Bytes, m.wanted.MinFree))
 	}
-	err := wait.UntilFree(p.Root, above)
-	if waited := wait.Waited(); err == nil && waited > 0 {
-		m.server.Note("waited for free memory: " + waited.Round(policy.AdmitEvery).String())
-	}
-	return err
-}
-
-// isBroken reports whether the error of a place is that of a backend which this host has, and which does not
-// work. A manager can be busy, or not be meant for us. A read-only mount, as in a container, has no groups
-// for us.
-func isBroken(b names.Backend, err error) bool {
-	makesGroups := b == names.Delegated || b == names.Cgroup
-	return makesGroups && !errors.Is(err, unix.EROFS)
 }
 
 // limit applies limits to the group of a server. If they may fail, one that can't be applied is a note, and
@@ -213,29 +179,23 @@ func limit(s *brain.Server, limits cgroup.Limits, mayFail bool) (unlimited []err
 	return unlimited, nil
 }
 
-// makeGroup makes a group in a place, with its guard first: from then on the launcher's death leaves nothing.
+// makeGroup makes a group in a place, with its guard first: from then on the death of this process leaves
+// nothing.
 func (m *making) makeGroup(p backend.Place) error {
 	if err := m.openDirectories(p.Above); err != nil {
 		return err
 	}
-	if m.prepared == nil { // otherwise they are for the next guards, too
-		defer m.closeDirectories()
-	}
+	defer m.closeDirectories()
 	s := m.server
 	s.Config.Position = p.Path
-	if err := m.forkGuard(p.Backend == names.Tree); err != nil {
+	if err := m.forkGuard(p.IsTree()); err != nil {
 		return fmt.Errorf("%w: %w", errGuard, err)
 	}
-	wanted := backend.Wanted{
-		Config:   s.Config,
-		Names:    s.Page.SetDirectories,
-		Launcher: freeze.Root{PID: os.Getpid(), PIDFD: int(s.Page.FD.Launcher)},
-		Guard:    freeze.Root{PID: int(s.Page.ByGuard.GuardPID), PIDFD: s.Guard.PIDFD},
-	}
-	if m.prepared != nil {
-		wanted.Prefork = m.prefork
-	}
-	made, err := p.Group(wanted)
+	made, err := p.Group(backend.Wanted{
+		Config: s.Config,
+		Names:  s.Page.SetDirectories,
+		Guard:  freeze.Root{PID: int(s.Page.ByGuard.GuardPID), PIDFD: s.Guard.PIDFD},
+	})
 	s.Group = made
 	if err != nil {
 		m.dismissGuard()
@@ -270,32 +230,18 @@ func (m *making) closeDirectories() {
 	_ = unix.Close(int(m.server.Page.FD.Parent)) // a directory, or -1
 }
 
-// prefork starts the main process, which waits for its group.
-func (m *making) prefork() (pid int, err error) {
-	pid, errno := m.prepared.Prefork(-1)
-	if errno != 0 {
-		return 0, fmt.Errorf("fork the server: %w", errno)
-	}
-	return pid, nil
-}
-
 func (m *making) forkGuard(readable bool) error {
 	s := m.server
 	id := s.Config.Group.ID
-	options := &guard.Options{
+	made, err := guard.Fork(s.Page, &guard.Options{
 		Name:     names.GuardPrefix + id,
 		Argv:     names.BrainArgs(id),
 		Env:      s.Env,
 		Hide:     guard.CommandLine(),
 		Readable: readable,
 		Near:     !group.InitReaps(),
-	}
-	var err error
-	if m.prepared != nil {
-		s.Guard, err = m.prepared.ForkGuard(options)
-	} else {
-		s.Guard, err = guard.Fork(s.Page, options)
-	}
+	})
+	s.Guard = made
 	return err
 }
 
@@ -305,12 +251,7 @@ func (m *making) dismissGuard() {
 	if s.Guard == nil {
 		return
 	}
-	if m.prepared != nil {
-		m.prepared.Abandon()
-		m.closeDirectories()
-	} else {
-		dismissGuard(s.Guard)
-	}
+	dismissGuard(s.Guard)
 	s.Guard = nil
 }
 
@@ -323,16 +264,4 @@ func dismissGuard(g *page.Guard) {
 	_ = unix.Close(g.Sock) // a socket, whose end has the guard exit
 	linux.AwaitWithin(g.PIDFD, unix.POLLIN, policy.ReactWithin)
 	_ = unix.Close(g.PIDFD) // a pidfd
-}
-
-// abandon undoes a start that failed. It closes the client's side first: the start may have failed for lack
-// of descriptors.
-func (m *making) abandon() {
-	if m.client != nil {
-		m.client.Close()
-	}
-	if m.server.Group != nil {
-		_ = m.server.Group.Remove() // the guard tries as well, and a sweep
-	}
-	m.dismissGuard()
 }

@@ -26,6 +26,15 @@ var errGuard = errors.New("start the guard")
 type placeError struct {
 	backend names.Backend
 	err     error
+	isTried bool // a place that there is
+}
+
+// isBroken reports whether the error of a place is that of a backend which this host has, and which does not
+// work. A manager can be busy, or not be meant for us. A read-only mount, as in a container, has no groups
+// for us.
+func (e *placeError) isBroken() bool {
+	makesGroups := e.backend == names.Delegated || e.backend == names.Cgroup
+	return e.isTried && makesGroups && !errors.Is(e.err, unix.EROFS)
 }
 
 func (e *placeError) Error() string { return fmt.Sprintf("%s: %v", e.backend, e.err) }
@@ -73,21 +82,27 @@ func (s *Server) eachPlaceIn(
 		Root: root, Path: path, Limits: s.Limits, LimitsMayFail: s.LimitsMayFail, Session: session,
 		Early: len(candidates) > 1 && len(s.Limits.Files) == 0,
 	}
+	tried := 0
 	for _, c := range candidates {
 		if c == names.Tree && errors.Is(errors.Join(missed...), unix.EMFILE) {
 			break // with more descriptors there would be a group
 		}
 		places, err := here.On(c)
 		if err != nil {
-			missed = append(missed, &placeError{c, err})
+			missed = append(missed, &placeError{backend: c, err: err})
 		}
 		for _, p := range places {
-			err := try(p, missed)
+			if tried < len(s.Tried) {
+				err = s.Tried[tried]
+			} else {
+				err = try(p, missed)
+			}
+			tried++
 			_ = p.Above.Close() // a directory, or nil
 			if err == nil || errors.Is(err, errGuard) || admission.Refused(err) {
 				return err
 			}
-			missed = append(missed, &placeError{c, err})
+			missed = append(missed, &placeError{backend: c, err: err, isTried: true})
 		}
 	}
 	return noPlace(missed)

@@ -21,6 +21,8 @@ type Server struct {
 	Name       string
 	Main       MainProcess // of a server that Run starts
 	Env        []string    // the client's, without our own variables
+	Settings   []string    // those, for main where a plan fails
+	Tried      []error     // of the places that Run has tried before: see Tried
 	Policy     policy.Policy
 	Limits     cgroup.Limits
 	MinFree    uint64 // bytes of memory that have to be free at the start, or 0

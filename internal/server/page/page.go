@@ -49,16 +49,16 @@ type Page struct {
 	Gateway Gateway
 
 	// Written before the server runs.
-	Handover    Handover
-	Started     Started // of a raw launcher, which writes no configuration
+	Started     Started // as the attribute of a group has it until a brain has settled the start
 	Directories [1024]byte
 	Memory      int32  // the memory file
 	size        uint32 // of the configuration
+	Plan        Plan
 }
 
 // LayoutNow is raised with each change of a page: after an upgrade, a command meets the pages of servers that
 // the program before has started. Launcher, guard and brains of a server are always one program.
-const LayoutNow = 5
+const LayoutNow = 6
 
 // ErrLayout: the page is another version's.
 var ErrLayout = errors.New("another version of mcpscope has started this server: restart its client")
@@ -255,34 +255,6 @@ type Marks struct {
 	Members, Locks, Reaped uint64
 }
 
-// Handover is for a launcher that executes its own program again, and has no memory but the page then.
-type Handover struct {
-	Handed
-	Launcher int32 // pid; 0 without a handover
-	MainPID  int32
-	Blocked  uint64   // signals that the client blocks: signal n is bit n-1
-	Ignored  uint64   // the same
-	Name     [16]byte // of guards
-	Comm     [16]byte // of the launcher
-	Terminal bool     // the server is on a terminal
-	Near     bool     // guards are children of the launcher
-	Readable bool     // guards are, by other processes of this user
-}
-
-// Handed are the descriptors of a Handover.
-type Handed struct {
-	Group     int32 // directory of the payload, or -1
-	GuardLeaf int32 // where the guard moves, or -1
-	Sock      int32 // of the guard
-	PIDFD     int32 // of the guard
-	Main      int32 // socket of the main process, which waits
-}
-
-// Descriptors is a view of Handed.
-func (h *Handed) Descriptors() []int32 {
-	return unsafe.Slice(&h.Group, unsafe.Sizeof(*h)/unsafe.Sizeof(h.Group))
-}
-
 // Ender is the process that removes the group, and reports the end. It is changed by CompareAndSwap.
 type Ender = uint32
 
@@ -333,9 +305,20 @@ const (
 	StepProcessGroup
 	StepLimits
 	StepExec
+	StepGuard // the next ones are before there is a main process: see Failure
+	StepGroup
+	StepFrozen
+	StepThreaded
+	StepLimit
+	StepScope
 )
 
-var stepNames = [...]string{"", "fork", "join cgroup", "set process group", "set resource limits", "execute"}
+var stepNames = [...]string{
+	"", "fork", "join cgroup", "set process group", "set resource limits", "execute",
+	"fork the guard", "make the group", "make the group, for a group above it is frozen",
+	"have a process in the group, for a group above it is threaded", "set a limit of the group",
+	"start a scope",
+}
 
 func (s Step) String() string { return stepNames[s] }
 
@@ -625,11 +608,11 @@ func Attach(p *Page, sock int) (*Guard, error) {
 	return &Guard{p, sock, pidfd}, nil
 }
 
-// Go hands the group to the guard, whose lock the guard shares from then on, or the listener of a gateway. A
-// leaf other than -1 is where the guard moves. It needs no Go runtime.
-func (g *Guard) Go(payload, leaf int) unix.Errno {
+// Go hands the group to the guard, whose lock the guard shares from then on, or the listener of a gateway. It
+// needs no Go runtime.
+func (g *Guard) Go(payload int) unix.Errno {
 	m := Message{Word: WordGo}
-	return g.pass(&m, 1, PassedFDs{int32(payload), int32(leaf), -1, -1})
+	return g.pass(&m, 1, PassedFDs{int32(payload), -1, -1, -1})
 }
 
 // Drain reads Sock. dead: the guard is. If there is more to read, Sock is readable again.

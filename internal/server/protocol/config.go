@@ -71,6 +71,16 @@ type Config struct {
 	Side            ClientSide
 	Position        string   // of the client in the hierarchy of cgroups
 	Main            Identity // of one that is taken
+	Missed          []Missed // the places that were tried before this one
+}
+
+// Missed is an error of a place that did not work, for main where the next one does not either.
+type Missed struct {
+	Text    string
+	Errno   uint64 // 0 for none
+	Kinds   uint64 // a bit for each of launcher's kinds
+	IsLimit bool
+	Limit   LimitError
 }
 
 // ClientSide is the client's side of a server, as a brain has it.

@@ -24,7 +24,7 @@ type Flags struct {
 	IdleFreeze, IdleTimeout, MaxLifetime int64
 	OnClientDeath                        page.ClientDeath
 	Replace, Require, Quiet, Verbose     bool
-	Limits                               Limits
+	Limits                               page.Limits
 }
 
 // Read reads the flags in front of a command, whose words are as execve(2) has put them. It returns no
@@ -105,13 +105,13 @@ func (f *Flags) set(flag, value string) (ok bool) {
 	case "max-lifetime":
 		f.MaxLifetime, ok = duration(value)
 	case "memory-max":
-		ok = f.Limits.put("memory.max", value)
+		ok = f.put("memory.max", value)
 	case "cpu-max":
-		ok = strings.HasSuffix(value, "%") && f.Limits.put("cpu.max", value)
+		ok = strings.HasSuffix(value, "%") && f.put("cpu.max", value)
 	case "pids-max":
-		ok = f.Limits.put("pids.max", value)
+		ok = f.put("pids.max", value)
 	case "set":
-		ok = f.Limits.putAll(value)
+		ok = f.putAll(value)
 	}
 	return ok
 }

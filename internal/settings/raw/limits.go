@@ -9,30 +9,19 @@ import (
 	"unsafe"
 )
 
-// Limits are files of the server's cgroup with their values, in the order of the flags.
-type Limits struct {
-	all   [limitsMost]Limit
-	count uint
-}
-
-// Limit is a file of a cgroup and its value, both with a 0 behind.
-type Limit struct {
-	File  [32]byte
-	Value [32]byte
-}
-
+// limitsMost is the number of limits of a command line that raw code reads.
 const limitsMost = 8
 
-// All are the limits, each file once.
-func (l *Limits) All() []Limit { return l.all[:min(l.count, limitsMost)] }
+// value is what is written to a file, with a 0 behind.
+type value [32]byte
 
 // putAll puts what --set has.
-func (l *Limits) putAll(text string) bool {
+func (f *Flags) putAll(text string) bool {
 	for more := true; more; {
 		var limit string
 		limit, text, more = strings.Cut(text, ";")
 		file, value, _ := strings.Cut(limit, "=")
-		if !isLimitFile(file) || !l.put(file, value) {
+		if !isLimitFile(file) || !f.put(file, value) {
 			return false
 		}
 	}
@@ -40,48 +29,51 @@ func (l *Limits) putAll(text string) bool {
 }
 
 // put refuses what main may read in another way: no limit ("max"), and a file that has a limit already.
-func (l *Limits) put(file, value string) bool {
-	if l.count >= limitsMost || len(file) >= len(l.all[0].File) || value == "max" {
+func (f *Flags) put(file, text string) bool {
+	if text == "max" {
 		return false
 	}
-	for i := range l.All() {
-		if l.all[i&(limitsMost-1)].Name() == file {
+	at := uint32(0)
+	for range limitsMost {
+		known, _ := f.Limits.Next(&at)
+		if known == "" {
+			wanted := value{}
+			return setValue(&wanted, file, text) &&
+				f.Limits.Add(file, Text(uintptr(unsafe.Pointer(&wanted))))
+		}
+		if known == file {
 			return false
 		}
 	}
-	limit := &l.all[l.count&(limitsMost-1)]
-	*limit = Limit{}
-	copy(limit.File[:], file)
-	l.count++
-	return setValue(&limit.Value, file, value)
+	return false
 }
 
 // setValue writes what main would write: plain numbers in place of sizes and percentages.
-func setValue(to *[32]byte, file, value string) bool {
+func setValue(to *value, file, text string) bool {
 	const leastMemory = 1 << 20
 	switch {
 	case file == "memory.max", file == "memory.high":
-		size, ok := parseSize(value)
+		size, ok := parseSize(text)
 		writeNumber(to, size)
 		return ok && size >= leastMemory
 	case strings.HasPrefix(file, "memory.") && file != "memory.oom.group":
-		size, ok := parseSize(value)
+		size, ok := parseSize(text)
 		writeNumber(to, size)
 		return ok
-	case file == "cpu.max" && strings.HasSuffix(value, "%"):
-		percent, ok := integer(value[:len(value)-1])
+	case file == "cpu.max" && strings.HasSuffix(text, "%"):
+		percent, ok := integer(text[:len(text)-1])
 		const most = 1e9
 		const period = " 100000" // microseconds, of which a percent is 1,000
 		n := writeNumber(to, percent*1000)
 		copy(to[n&31:], period)
 		return ok && percent > 0 && percent <= most
 	case file == "pids.max":
-		number, ok := integer(value)
+		number, ok := integer(text)
 		const most = 1e9
-		copy(to[:], value)
+		copy(to[:], text)
 		return ok && number > 0 && number <= most
 	}
-	return copy(to[:len(to)-1], value) == len(value) && isPlainValue(value)
+	return copy(to[:len(to)-1], text) == len(text) && isPlainValue(text)
 }
 
 // isLimitFile reports whether a file is one of the usual controllers.
@@ -126,7 +118,7 @@ func parseSize(value string) (size uint64, ok bool) {
 }
 
 // writeNumber returns how many digits it has.
-func writeNumber(to *[32]byte, number uint64) (n int) {
+func writeNumber(to *value, number uint64) (n int) {
 	n = 1
 	for rest := number / 10; rest > 0; rest /= 10 {
 		n++
@@ -137,6 +129,3 @@ func writeNumber(to *[32]byte, number uint64) (n int) {
 	}
 	return n
 }
-
-// Name is the file as a string.
-func (l *Limit) Name() string { return Text(uintptr(unsafe.Pointer(&l.File))) }

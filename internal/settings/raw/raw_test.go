@@ -61,8 +61,9 @@ func (f *Flags) describe(name string, command []string) string {
 		MaxLifetime: time.Duration(f.MaxLifetime), OnClientDeath: deaths[f.OnClientDeath],
 	}
 	var limits []string
-	for _, l := range f.Limits.All() {
-		limits = append(limits, l.Name()+"="+unix.ByteSliceToString(l.Value[:]))
+	at := uint32(0)
+	for file, value := f.Limits.Next(&at); file != ""; file, value = f.Limits.Next(&at) {
+		limits = append(limits, file+"="+value)
 	}
 	backend := "auto"
 	if f.InCgroup {

@@ -32,6 +32,7 @@ func TestSharedConstants(t *testing.T) {
 		brainCommand:  names.BrainCommand,
 		attrArmed:     group.AttrArmed,
 		attrLimits:    group.AttrLimits,
+		attrNotes:     group.AttrNotes,
 		attrHeld:      idle.AttrHeld,
 		idLetters:     names.IDLetters,
 	} {

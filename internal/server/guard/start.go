@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package guard
+
+import (
+	"strings"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/server/page"
+)
+
+// Start is the start of a server: of a plain run, or by a plan of main (Execute). All its memory is here,
+// since there is no heap.
+type Start struct {
+	Command Command
+
+	page     *page.Page
+	birth    *birth
+	score    int32 // the file of its own
+	id       [idLength]byte
+	dir      [96]byte // of the group in a plain run
+	variable [24]byte // MCPSCOPE_ID
+	env      [envMost]uintptr
+	scope    scopeCall
+	buf      [512]byte
+}
+
+// Command is the command line of a launcher. The words are as the kernel has put them, with a 0 behind the
+// last one.
+type Command struct {
+	Args []uintptr  // the server's. In front of them there are two other words at least
+	Env  []uintptr  // the server's
+	Path uintptr    // the file to execute
+	Hide [2]uintptr // as Options.Hide
+}
+
+// perform forks the guard, makes the group, and starts the server in it. If it returns false, nothing of the
+// server runs, and the plan says why.
+func (p *Start) perform(l *Launcher) bool { return p.prepareForks(l) && p.startServer(l) }
+
+// prepareForks fills in the memory of guard and main process.
+func (p *Start) prepareForks(l *Launcher) bool {
+	if p.score < 0 {
+		p.score = openScore()
+	}
+	if _, e := sys(unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0, 0, 0, 0); e != 0 {
+		return p.fails(page.StepGuard, e)
+	}
+	addr, e := mapChild(unsafe.Sizeof(birth{}), roleMain)
+	if e != 0 {
+		return p.fails(page.StepFork, e)
+	}
+	p.birth = *(**birth)(unsafe.Pointer(&addr))
+	p.fillBirth(&l.Signals)
+	guards := &l.keeper.lasting
+	n := copy(guards.name[:], guardPrefix)
+	copy(guards.name[n:], p.id[:])
+	guards.hide = p.Command.Hide
+	guards.readable = p.page.Plan.Place.IsTree // a tree has nothing else that could be listed
+	guards.prepareBrains(&l.brainName, addressOf(p.Command.Env))
+	guards.near = !initReaps(p.page, &p.buf)
+	return true
+}
+
+func (p *Start) startServer(l *Launcher) bool {
+	plan := &p.page.Plan
+	none := Gate{}
+	guard, e := l.keeper.lasting.fork(p.page, &none, false)
+	l.keeper.guard = guard
+	if e != 0 {
+		return p.fails(page.StepGuard, e)
+	}
+	e = l.Signals.open()
+	if e != 0 {
+		return p.fails(page.StepGuard, e)
+	}
+	if plan.Place.InScope && !p.awaitScope(l) {
+		return false
+	}
+	if !plan.Place.IsTree {
+		l.group.payload, e = p.makeGroup()
+		if e != 0 {
+			plan.Failed.Errno = uint32(e)
+			return false
+		}
+	}
+	p.page.ByBrain.CallBrainAt = now() + settleAfter
+	e = l.arm()
+	if e != 0 {
+		return p.fails(page.StepGuard, e)
+	}
+	missed := uint64(0)
+	if l.Signals.terminal && !plan.Place.InScope { // a main process that waits has got them
+		missed = ofTerminalNow()
+	}
+	if plan.Place.InScope {
+		p.birth.goOn()
+	} else if e = p.birth.start(l.group.payload); e == 0 {
+		closeFD(p.birth.child.pidfd)
+	}
+	l.begin(p.birth.child.pid, e)
+	for sig := unix.Signal(1); sig <= 64 && e == 0; sig++ {
+		if missed&(1<<(uint64(sig-1)&63)) != 0 {
+			l.children.signalMain(sig)
+		}
+	}
+	if p.page.ByLauncher.FailedStep == page.StepNone { // otherwise main starts the server, with that score
+		lowerScore(p.score)
+		p.score = -1
+	}
+	return true
+}
+
+// fails records why the server can't be started, and returns false.
+func (p *Start) fails(step page.Step, e syscall.Errno) bool {
+	p.page.Plan.Failed.Step = step
+	p.page.Plan.Failed.Errno = uint32(e)
+	return false
+}
+
+// fillBirth prepares the main process.
+func (p *Start) fillBirth(signals *Signals) {
+	b := p.birth
+	c := &p.Command
+	b.page = p.page
+	b.launcher = int32(unix.Getpid())
+	b.payload = -1
+	b.sock = -1
+	b.sends = -1
+	b.program = program{
+		path: c.Path, argv: addressOf(c.Args), env: p.environment(), shell: address("/bin/sh\x00"),
+	}
+	b.state.mask = signals.Client.Blocked
+	b.state.ignores = signals.Client.Ignored
+	b.state.nofile = p.page.Plan.NoFile
+	if b.state.nofile.Max == 0 { // no runtime has raised it
+		sys(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, 0, uintptr(unsafe.Pointer(&b.state.nofile)), 0)
+	}
+	b.state.stderr = uintptr(p.page.Plan.Stderr)
+	p.tag(&b.state.locks)
+	var sid int32 // of the terminal
+	addr := uintptr(unsafe.Pointer(&sid))
+	if _, e := sys(unix.SYS_IOCTL, 0, unix.TIOCGSID, addr, 0, 0); e == 0 {
+		own, _ := sys(unix.SYS_GETSID, 0, 0, 0, 0, 0)
+		signals.terminal = uintptr(sid) == own
+	}
+	if signals.terminal {
+		b.state.pgid, _ = sys(unix.SYS_GETPGID, 0, 0, 0, 0, 0)
+	}
+}
+
+// environment is that of the server, with the MCPSCOPE_ID of its own in the place of that of an outer one.
+// Main has put that into the environment of a plan.
+func (p *Start) environment() uintptr {
+	if p.page.Plan.IsByMain {
+		return addressOf(p.Command.Env)
+	}
+	size := copy(p.variable[:], idVariable)
+	copy(p.variable[size:], p.id[:])
+	n := 0
+	for _, v := range p.Command.Env {
+		if !isOuterID(v) {
+			p.env[n&(envMost-1)] = v
+			n++
+		}
+	}
+	p.env[n&(envMost-1)] = uintptr(unsafe.Pointer(&p.variable))
+	return uintptr(unsafe.Pointer(&p.env))
+}
+
+// prepareBrains fills in the arguments of brains, and their environment.
+func (l *lasting) prepareBrains(name *[24]byte, env uintptr) {
+	n := copy(name[:], brainPrefix)
+	copy(name[n:], l.name[len(guardPrefix):])
+	l.argv[0] = uintptr(unsafe.Pointer(name))
+	l.argv[1] = address(brainCommand)
+	l.args = 2
+	l.env = env
+}
+
+// isOuterID reports whether a variable is the MCPSCOPE_ID of an outer server. The server gets its own one.
+func isOuterID(addr uintptr) bool {
+	for i := 0; i < len(idVariable); i++ {
+		if **(**byte)(unsafe.Pointer(&addr)) != idVariable[i] {
+			return false
+		}
+		addr++
+	}
+	return true
+}
+
+func (p *Start) isManaged() bool { return p.page.Order.Managed }
+
+// tag is the raw form of freeze.Tag.Limit, for the tag of the id.
+func (p *Start) tag(limit *unix.Rlimit) {
+	limitWithoutTag(limit)
+	if limit.Cur == unix.RLIM_INFINITY { // otherwise it is in use
+		limit.Cur = tagOf(&p.id)
+	}
+}
+
+// undo takes back a start that failed: it ends the guard, which removes the group, and closes all that this
+// start has opened but the page's file. Main finds its descriptors and limits as they were.
+func (p *Start) undo(l *Launcher) {
+	if p.page == nil {
+		return
+	}
+	if p.birth != nil {
+		p.birth.forget()
+	}
+	l.keeper.abandon()
+	closeFD(l.group.payload) // EBADF for -1
+	closeFD(l.group.kills)
+	closeFD(l.children.list)
+	closeFD(p.score)
+	closeFD(l.Signals.fd)
+	report := p.page.FD.Keep // main has it
+	for _, fd := range p.page.Descriptors() {
+		if fd != report {
+			closeFD(fd)
+		}
+	}
+	sys(unix.SYS_PRCTL, unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+}
+
+// initReaps is the raw form of group.InitReaps.
+func initReaps(on *page.Page, buf *[512]byte) bool {
+	const initial = 0xEFFFFFFC // PROC_PID_INIT_INO: the machine's own
+	if on.Started.Namespace == initial || unix.Getpid() == 1 {
+		return true
+	}
+	init := page.Process{}
+	if !identify(&init, 1, buf) {
+		return false
+	}
+	word := [len(init.Name) + 2]byte{' '}
+	n := 1
+	for _, c := range init.Name {
+		if c == 0 {
+			break
+		}
+		word[n] = c
+		n++
+	}
+	word[n] = ' '
+	return strings.Contains(page.ReapingInits, unsafe.String(&word[0], n+1))
+}
