@@ -28,7 +28,8 @@ import (
 )
 
 // The kernel gives the orphans of a server to the first thread of their subreaper, and lists the children of
-// each thread apart. So a launcher runs in the first thread, which only an init function can keep.
+// each thread apart. So a launcher runs in the first thread, which only an init function can keep. A gateway
+// has attributes of that thread which another one does not inherit, such as SCHED_RESET_ON_FORK.
 func init() {
 	if len(os.Args) <= 1 {
 		return
@@ -38,6 +39,7 @@ func init() {
 		runtime.LockOSThread()
 		own.Signals.Release(own.Over() != nil)
 	case "gateway":
+		runtime.LockOSThread()
 		own.Signals.Release(false)
 	}
 }
