@@ -34,6 +34,7 @@ var rules = map[string]rule{
 
 	room + "names":         {[]string{"internal/name"}, "words that the kernel and people read"},
 	room + "policy":        {nil, "times"},
+	room + "decide":        {nil, "facts in, an action out: it runs where there is no Go runtime, too"},
 	room + "roof":          {nil, "paths in, a place out: it runs where there is no Go runtime yet, too"},
 	room + "causes":        {nil, "words for the reason of a stop"},
 	room + "journal":       {[]string{"internal/kernel/systemd", room + "names", room + "protocol"}, "what is written to the journal"},
@@ -60,7 +61,7 @@ var rules = map[string]rule{
 	"internal/glob":           {nil, "bytes in, yes or no out"},
 	"internal/kernel/proc":    {nil, "parsers of kernel files serve everyone, so they depend on nobody"},
 	"internal/kernel/linux":   {nil, "one wait for descriptors"},
-	room + "guard":            {[]string{"internal/kernel/proc", "internal/settings/raw", room + "page", room + "roof"}, "the processes that it is about run nothing but system calls"},
+	room + "guard":            {[]string{"internal/kernel/proc", "internal/settings/raw", room + "decide", room + "page", room + "roof"}, "the processes that it is about run nothing but system calls"},
 	room + "page":             {nil, "memory that processes share, whatever they run"},
 	"internal/kernel/systemd": {nil, "it speaks to managers and writes to the journal, and knows nothing of what a scope is for"},
 	"internal/atomicfile":     {nil, "it replaces a file, whatever is in it and whosever it is"},

@@ -39,6 +39,7 @@ var linked = map[string]string{
 	"internal/text":           "names are of others, and are printed",
 	room + "names":            "groups and processes have names",
 	room + "policy":           "the times of a stop",
+	room + "decide":           "the end of a server without a brain",
 	room + "roof":             "which manager keeps what a client keeps",
 	room + "causes":           "why a server is stopped",
 	room + "journal":          "starts and ends are logged",

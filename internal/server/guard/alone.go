@@ -4,56 +4,61 @@
 
 package guard
 
-import "github.com/mcpscope/mcpscope/internal/server/page"
+import (
+	"golang.org/x/sys/unix"
 
-// lastResort ends a server whose guard can't be replaced: EOF grace, SIGTERM, term grace, SIGKILL. That makes
-// room for a guard, which reports the end.
-type lastResort struct {
-	since       int64 // when the present grace has begun, or 0
-	inTermGrace bool
-}
+	"github.com/mcpscope/mcpscope/internal/server/decide"
+	"github.com/mcpscope/mcpscope/internal/server/page"
+)
 
 // clientEnds are facts about the client, as the launcher has seen them.
 type clientEnds struct {
-	hungUp bool // it has closed stdin or stdout
-	isDead bool
+	hungUpAt int64 // when it has closed stdin or stdout, or 0
+	isDead   bool
 }
 
-// aloneStep is the next step.
-type aloneStep uint32
-
-const (
-	waitAlone aloneStep = iota
-	thawAlone           // an idle server is frozen
-	terminateAlone
-	killAlone
-)
-
-// next returns the step for this moment, and is called again and again.
-func (r *lastResort) next(on *page.Page, client clientEnds, at int64) aloneStep {
-	signalled := on.ByLauncher.SignalsGot > 0 // which the main process has got
-	hasToEnd := client.isDead || on.ByLauncher.EndLeft != page.NotLeft
-	switch {
-	case !client.hungUp && !signalled && !hasToEnd:
-		return waitAlone
-	case r.since == 0:
-		r.since = at
-		return thawAlone
-	case !r.inTermGrace && signalled:
-		r.beginTermGrace(at)
-	case !r.inTermGrace && (hasToEnd || isOver(r.since, on.Order.EOFGrace, at)):
-		r.beginTermGrace(at)
-		return terminateAlone
-	case r.inTermGrace && (on.IsRepeated() || isOver(r.since, on.Order.TermGrace, at)):
-		return killAlone
+// factsAlone are those of a launcher whose guard can't be replaced. It sees by itself when nothing is left.
+func factsAlone(on *page.Page, client clientEnds, at int64) decide.Facts {
+	return decide.Facts{
+		Now:       at,
+		HungUpAt:  client.hungUpAt,
+		Abandoned: client.isDead,
+		MainEnded: on.ByLauncher.EndLeft != page.NotLeft,
+		Signalled: on.ByLauncher.SignalsGot > 0,
+		Repeated:  on.IsRepeated(),
 	}
-	return waitAlone
 }
 
-func (r *lastResort) beginTermGrace(at int64) {
-	r.since = at
-	r.inTermGrace = true
+// endAlone ends the server without a guard. That makes room for one, which reports the end.
+func (l *Launcher) endAlone() {
+	order := &l.page.Order
+	times := decide.Times{EOFGrace: order.EOFGrace, TermGrace: order.TermGrace}
+	for {
+		facts := factsAlone(l.page, l.client, now())
+		switch decide.Step(&l.alone, &facts, &times) {
+		case decide.Thaw:
+			l.group.thawAlone() // an idle server is frozen
+		case decide.Ask:
+			l.askAlone()
+		case decide.Kill:
+			l.group.kill()
+			l.children.killAll()
+			l.reap()
+		default:
+			return
+		}
+	}
 }
 
-// isOver reports whether a grace has passed. A negative one does not.
-func isOver(since, grace, at int64) bool { return grace >= 0 && at >= since+grace }
+// askAlone sends the signal of the stop to all members but a main process that has got the client's.
+func (l *Launcher) askAlone() {
+	l.group.thawAlone()
+	sig := unix.SIGTERM
+	if launcher := &l.page.ByLauncher; launcher.SignalsGot > 0 {
+		sig = unix.Signal(launcher.Signals[0].Number)
+	} else {
+		l.children.terminateMain()
+	}
+	search := tagSearch{tag: l.keeper.lasting.tag()}
+	search.ask(sig, l.children.main)
+}

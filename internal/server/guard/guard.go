@@ -35,12 +35,13 @@ const (
 
 // serverGuard is the guard of a server.
 type serverGuard struct {
-	process process
-	page    *page.Page
-	events  guardEvents
-	brain   brainCall
-	members members
-	heard   uint32 // page.Launched.News at the last word of the launcher
+	process   process
+	page      *page.Page
+	events    guardEvents
+	brain     brainCall
+	members   members
+	brainless brainless
+	heard     uint32 // page.Launched.News at the last word of the launcher
 }
 
 // guardMain is the whole life of the guard of a server.
@@ -89,7 +90,11 @@ func (g *serverGuard) watch() {
 	if g.idles() { // a brain that there is polls the input itself
 		g.events.polls[pollInput].Fd = g.page.FD.Input
 	}
-	e := g.events.wait(g.brain.deadline(g.page))
+	deadline := g.brain.deadline(g.page)
+	if g.brainless.decides {
+		deadline = g.brainless.stepsAt()
+	}
+	e := g.events.wait(deadline)
 	if e == syscall.EINVAL { // ppoll(2): there are more than RLIMIT_NOFILE, which a member has lowered
 		g.leaveOrEnd()
 	}
@@ -129,11 +134,11 @@ func (g *serverGuard) watch() {
 
 // leaveOrEnd exits if the launcher lives, which replaces the guard. Otherwise it ends the server.
 func (g *serverGuard) leaveOrEnd() {
-	stop := g.brainlessStop()
+	stop := newBrainlessStop(g)
 	if stop.launcherLives() {
 		exit(1)
 	}
-	g.endWithoutBrain()
+	endAtOnce(g)
 }
 
 // happened writes the time of an event to the page, and has a brain read it, if one runs.
@@ -244,6 +249,10 @@ func (g *serverGuard) finish() {
 
 // react starts a brain when one is needed, and replaces one that does not react.
 func (g *serverGuard) react() {
+	if g.brainless.decides {
+		g.stepAlone()
+		return
+	}
 	at := now()
 	if g.brain.isRunning() {
 		if g.brain.isUnresponsive(g.page.ByBrain.BrainReactsBy, at) {
@@ -285,7 +294,9 @@ func (g *serverGuard) callBrain() {
 		return
 	}
 	if g.needsStop() {
-		g.endWithoutBrain()
+		g.decideAlone()
+		g.stepAlone()
+		return
 	}
 	// The end of the server does not depend on this brain, so the next try can wait. Without a brain, nothing
 	// looks after an idle server.
@@ -345,26 +356,10 @@ func (g *serverGuard) brainDied() {
 		g.thawIdle() // one of them may have frozen it
 		return
 	case isLast:
-		g.endWithoutBrain()
+		g.decideAlone()
+		return
 	case stopping:
 		g.members.freeze()
 	}
 	g.brain.callBy(now())
-}
-
-// endWithoutBrain stops the server where no brain can start, for lack of processes or memory. It does not
-// return.
-func (g *serverGuard) endWithoutBrain() {
-	stop := g.brainlessStop()
-	stop.run()
-	g.finish()
-}
-
-func (g *serverGuard) brainlessStop() brainlessStop {
-	return brainlessStop{
-		page:     g.page,
-		members:  &g.members,
-		launcher: g.events.polls[pollLauncher].Fd,
-		tag:      g.process.lasting.tag(),
-	}
 }

@@ -292,7 +292,9 @@ func TestEnds(t *testing.T) {
 			"brain 1: launcher died, brain 2, frozen: launcher died, brain 3, frozen: launcher died"},
 		"brain hangs": {sleeper, func(c *config) { c.Hangs = true }, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone,
 			"brain 1: launcher died, brain 2, frozen: launcher died"},
-		"no brain starts":        {sleeper, func(c *config) { c.Program = "/etc/passwd" }, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone, ""},
+		"no brain starts": {sleeper, func(c *config) { c.Program = "/etc/passwd" }, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone, ""},
+		"no brain starts, two members": {"setsid sleep 1000 & " + sleeper, func(c *config) { c.Program = "/etc/passwd" },
+			func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone, ""},
 		"no brain starts, stdin": {sleeper, func(c *config) { c.Program = "/etc/passwd" }, func(r *run) { _ = r.stdin.Close() }, 143, "nothing left, 0 guards replaced"},
 		"left the group, no brain": {"setsid sleep 1000 & echo up; exec sleep 1000", func(c *config) { c.Program = "/etc/passwd" }, func(r *run) {
 			moveTo(r, "server", bed.Group(r.t, "elsewhere"))

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/internal/server/decide"
 	"github.com/mcpscope/mcpscope/internal/server/page"
 )
 
@@ -22,7 +23,7 @@ type Launcher struct {
 	children children
 	Signals  Signals
 	events   launcherEvents
-	alone    lastResort
+	alone    decide.State // without a guard
 
 	end       End
 	failed    *page.Page // see Failed
@@ -110,7 +111,9 @@ func (l *Launcher) react(e syscall.Errno) {
 		if l.events.has(i) {
 			l.events.polls[i].Fd = -1
 			l.client.isDead = l.client.isDead || i == fromClientItself
-			l.client.hungUp = l.client.hungUp || i != fromClientItself
+			if i != fromClientItself && l.client.hungUpAt == 0 {
+				l.client.hungUpAt = now()
+			}
 			l.keeper.announce()
 		}
 	}
@@ -250,19 +253,4 @@ func (l *Launcher) replaceGuard() {
 		l.endAlone()
 	}
 	l.events.polls[fromGuard].Fd = int32(l.keeper.guard.Sock) // or -1
-}
-
-// endAlone makes the next step of a stop without a guard.
-func (l *Launcher) endAlone() {
-	switch l.alone.next(l.page, l.client, now()) {
-	case waitAlone:
-	case thawAlone:
-		l.group.thawAlone()
-	case terminateAlone:
-		l.children.terminateMain()
-	case killAlone:
-		l.group.kill()
-		l.children.killAll()
-		l.reap()
-	}
 }

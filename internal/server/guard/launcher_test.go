@@ -108,9 +108,6 @@ func (c *config) page() *page.Page {
 	if c.Forever {
 		on.Order.EOFGrace = -1
 	}
-	if c.Idles {
-		on.ByBrain.CallBrainAt = 1
-	}
 	unix.CloseOnExec(3)
 	program := "/proc/self/exe"
 	if c.Program != "" {
@@ -190,6 +187,10 @@ func (c *config) plan(on *page.Page) *Launcher {
 	s.birth.state.locks = c.Server.Locks
 	if !s.startServer(l) {
 		check(fmt.Errorf("%v: %w", plan.Failed.Step, unix.Errno(plan.Failed.Errno)))
+	}
+	on.ByBrain.CallBrainAt = 0 // no brain settles the start
+	if c.Idles {
+		on.ByBrain.CallBrainAt = 1
 	}
 	if c.Room != 0 {
 		check(unix.Prlimit(int(on.ByGuard.GuardPID), unix.RLIMIT_NPROC, &unix.Rlimit{Cur: c.Room, Max: c.Room}, nil))

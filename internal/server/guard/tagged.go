@@ -51,11 +51,14 @@ func clearTag() {
 	}
 }
 
-// tagSearch is a search for the processes that carry a tag, for a guard that can start no brain and has no
-// launcher. It takes two descriptors.
+// tagSearch is a search for the processes that carry a tag, wherever they are. It takes two descriptors.
 type tagSearch struct {
-	tag uint64
-	buf [512]byte // struct linux_dirent64
+	tag     uint64
+	signal  unix.Signal // 0 sends none
+	except  int32       // the pid of a process that gets none, or 0
+	above   int32       // only processes with greater pids get one
+	highest int32       // the greatest pid that there was
+	buf     [512]byte   // struct linux_dirent64
 }
 
 // killAll kills all of them.
@@ -63,19 +66,41 @@ func (s *tagSearch) killAll() {
 	quiet := 0 // a list misses one that is just forked
 	for round := 0; round < 1000 && quiet < 2; round++ {
 		quiet++
-		if s.killEach() {
+		if s.signalEach(unix.SIGKILL) {
 			quiet = 0
 			sleep(2e6) // no event says that they have ended
 		}
 	}
 }
 
-// killEach visits all processes once, and reports whether there was one with the tag.
-func (s *tagSearch) killEach() (found bool) {
+// exists reports whether there is one.
+func (s *tagSearch) exists() bool { return s.signalEach(0) }
+
+// ask sends a signal to each of them once, and continues them. It looks again until there is no new one: what
+// is forked meanwhile has a greater pid, as a rule.
+func (s *tagSearch) ask(sig unix.Signal, except int32) {
+	const mostRounds = 50 // of a fork bomb
+	s.except = except
+	s.above = 0
+	for round := 0; round < mostRounds; round++ {
+		s.highest = s.above
+		s.signalEach(sig)
+		if s.highest == s.above {
+			break
+		}
+		s.above = s.highest
+	}
+	s.except = 0
+	s.above = 0
+}
+
+// signalEach visits all processes once, and reports whether there was one with the tag.
+func (s *tagSearch) signalEach(sig unix.Signal) (found bool) {
 	processes, e := openAt(unix.AT_FDCWD, "/proc\x00", unix.O_DIRECTORY)
 	if e != 0 {
 		return false
 	}
+	s.signal = sig
 	for {
 		addr := uintptr(unsafe.Pointer(&s.buf))
 		n, e := sys(unix.SYS_GETDENTS64, uintptr(processes), addr, unsafe.Sizeof(s.buf), 0, 0)
@@ -84,8 +109,9 @@ func (s *tagSearch) killEach() (found bool) {
 		}
 		for entry := uintptr(0); entry+direntName < n; {
 			pid := s.numberAt(entry + direntName)
-			if pid > 0 && killIfTagged(pid, s.tag) {
+			if pid > s.above && s.visit(pid) {
 				found = true
+				s.highest = max(s.highest, pid)
 			}
 			low := uintptr(s.buf[(entry+direntSize)&511])
 			high := uintptr(s.buf[(entry+direntSize+1)&511])
@@ -114,18 +140,22 @@ func (s *tagSearch) numberAt(offset uintptr) (n int32) {
 	return n
 }
 
-// killIfTagged reads the tag again when there is a pidfd: the pid may be another process's by then.
-func killIfTagged(pid int32, tag uint64) bool {
-	if !isTagged(pid, tag) {
+// visit signals a process with the tag, and reports whether it is one. It reads the tag again when there is a
+// pidfd: the pid may be another process's by then.
+func (s *tagSearch) visit(pid int32) bool {
+	if !isTagged(pid, s.tag) {
 		return false
 	}
 	fd, e := sys(unix.SYS_PIDFD_OPEN, uintptr(pid), 0, 0, 0, 0)
 	if e != 0 {
 		return false
 	}
-	found := isTagged(pid, tag) && !endedWithin(int32(fd), 0) // a zombie has its tag still
-	if found {
-		sys(unix.SYS_PIDFD_SEND_SIGNAL, fd, uintptr(unix.SIGKILL), 0, 0, 0)
+	found := isTagged(pid, s.tag) && !endedWithin(int32(fd), 0) // a zombie has its tag still
+	if found && pid != s.except && s.signal != 0 {
+		signalBy(int(fd), s.signal)
+		if s.signal != unix.SIGKILL { // a stopped one would not see it
+			signalBy(int(fd), unix.SIGCONT)
+		}
 	}
 	closeFD(int32(fd))
 	return found

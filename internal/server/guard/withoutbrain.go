@@ -6,95 +6,189 @@ package guard
 
 import (
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/internal/server/decide"
 	"github.com/mcpscope/mcpscope/internal/server/page"
 )
 
-// brainlessStop is how a guard stops a server where no brain can start, for lack of processes or memory. It
-// knows one grace at a time, and writes no report.
+// brainless is how far a guard has come that decides about a server where no brain can start, for lack of
+// processes or memory. It writes no report.
+type brainless struct {
+	decides bool
+	state   decide.State
+}
+
+// decideAlone has this guard stop the server. A brain that has begun that may have used up the term grace.
+func (g *serverGuard) decideAlone() {
+	own := &g.brainless
+	own.decides = true
+	g.brain.callAt = 0
+	switch {
+	case g.page.ByBrain.Phase >= page.Terminating:
+		own.state = decide.State{Phase: decide.Terminating, Deadline: now()}
+	case g.page.ByBrain.Phase == page.Idle:
+		g.thawIdle()
+		g.page.ByBrain.Phase = page.Running
+	}
+}
+
+// stepsAt is when the next step is due, or 0. No event says that the last member has ended.
+func (b *brainless) stepsAt() int64 {
+	const waitEach = 5e6
+	if b.state.Phase >= decide.Leaving {
+		return now() + waitEach
+	}
+	return b.state.Deadline
+}
+
+// stepAlone decides, and performs what was decided.
+func (g *serverGuard) stepAlone() {
+	stop := newBrainlessStop(g)
+	if stop.step(&g.brainless.state) {
+		removeDirectories(g.page)
+		g.finish()
+	}
+}
+
+// endAtOnce is a kill without further events.
+func endAtOnce(g *serverGuard) {
+	g.members.killAndWait()
+	search := tagSearch{tag: g.process.lasting.tag()}
+	search.killAll()
+	removeDirectories(g.page)
+	g.finish()
+}
+
+func newBrainlessStop(g *serverGuard) brainlessStop {
+	return brainlessStop{
+		page:     g.page,
+		members:  &g.members,
+		launcher: g.events.polls[pollLauncher].Fd,
+		search:   tagSearch{tag: g.process.lasting.tag()},
+	}
+}
+
+// brainlessStop has what such a guard needs to see and to do.
 type brainlessStop struct {
 	page     *page.Page
 	members  *members
 	launcher int32 // socket, or -1 after the launcher's death
-	tag      uint64
+	search   tagSearch
 }
 
-// run returns when nothing of the server is left.
-func (s *brainlessStop) run() {
-	if s.launcherLives() && s.page.ByBrain.Phase < page.Terminating {
-		s.members.thawAlone() // a person may have frozen them, and they get the graces to end
-		s.awaitOwnEnd()
-		if s.page.ByLauncher.SignalsGot == 0 { // otherwise the main process has got one from the client
-			sendWord(s.launcher, page.WordTerminate)
+// step returns true when nothing of the server is left, or nothing that could be ended.
+func (s *brainlessStop) step(state *decide.State) (isOver bool) {
+	order := &s.page.Order
+	times := decide.Times{EOFGrace: order.EOFGrace, TermGrace: order.TermGrace}
+	for {
+		facts := s.facts(state.Phase)
+		switch decide.Step(state, &facts, &times) {
+		case decide.Thaw:
+			s.members.thawAlone() // a person may have frozen them
+		case decide.Ask:
+			s.ask()
+		case decide.Kill:
+			s.kill()
+		case decide.Remove:
+			return true
+		default:
+			isStuck := state.IsStuck(facts.Now)
+			if isStuck {
+				writeLeft(s.page)
+			}
+			return isStuck
 		}
-		s.awaitTermGrace()
 	}
-	s.members.killAndWait()
-	if s.launcherLives() { // members that left the group descend from it
-		sendWord(s.launcher, page.WordKill)
-		s.awaitLauncher()
+}
+
+// writeLeft has the launcher say that something is left.
+func writeLeft(on *page.Page) {
+	const text = "a process that SIGKILL does not end\n"
+	for i := range len(text) {
+		on.ByBrain.Left[i] = text[i]
 	}
-	if !s.launcherLives() { // it may have died meanwhile
-		search := tagSearch{tag: s.tag}
-		search.killAll()
+}
+
+// facts are those of a guard that can ask no brain who else holds stdin: then a dead client has left it.
+func (s *brainlessStop) facts(phase decide.Phase) decide.Facts {
+	happened := &s.page.ByGuard.Happened
+	launcher := &s.page.ByLauncher
+	f := decide.Facts{
+		Now:          now(),
+		HungUpAt:     earlier(happened[page.StdinClosed], happened[page.StdoutClosed]),
+		Abandoned:    happened[page.ClientDied] != 0,
+		LauncherDead: !s.launcherLives(),
+		MainEnded:    s.page.Exited() || happened[page.MainExited] != 0,
+		Requested:    happened[page.StopRequested] != 0 || s.page.ByOthers.Stop,
+		Signalled:    launcher.SignalsGot > 0,
+		Repeated:     s.page.IsRepeated(),
 	}
-	removeDirectories(s.page)
+	switch {
+	case f.LauncherDead:
+		f.Empty = !s.members.populated() && !s.search.exists()
+	case f.MainEnded:
+		f.Empty = launcher.Childless && !s.members.populated()
+	case phase == decide.Grace:
+		f.Unread = isUnread(s.page, f.Abandoned)
+	}
+	return f
+}
+
+// earlier is the earlier one of two times, where 0 stands for never.
+func earlier(a, b int64) int64 {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// isUnread reports whether the server has not read all input, or a client that lives not all output. A socket
+// that has hung up always looks as if it had input.
+func isUnread(on *page.Page, clientIsDead bool) bool {
+	isPipe := on.Started.Conveyed && !on.Started.Socket
+	hasInput := isPipe && hasEvent(on.FD.Input, unix.EPOLLIN)
+	room := on.FD.Room[0]
+	isFull := room >= 0 && !hasEvent(room, unix.EPOLLOUT|unix.EPOLLERR|unix.EPOLLHUP)
+	return hasInput || isFull && !clientIsDead
+}
+
+// hasEvent reports whether there is one of these events now for the file in an epoll set.
+func hasEvent(set int32, events uint32) bool {
+	event := unix.EpollEvent{}
+	n, e := sys(unix.SYS_EPOLL_PWAIT, uintptr(set), uintptr(unsafe.Pointer(&event)), 1, 0, 0)
+	return e == 0 && n == 1 && event.Events&events != 0
 }
 
 func (s *brainlessStop) launcherLives() bool {
 	return s.launcher >= 0 && !endedWithin(s.page.FD.Launcher, 0)
 }
 
-// awaitOwnEnd gives a server the EOF grace, if the client has closed stdin or stdout and nothing else has
-// happened. A signal of the client ends the wait.
-func (s *brainlessStop) awaitOwnEnd() {
-	happened := &s.page.ByGuard.Happened
-	since := happened[page.StdinClosed]
-	if since == 0 {
-		since = happened[page.StdoutClosed]
+// ask sends all members the signal of the stop. The launcher tells the main process, which has got a signal
+// of the client already.
+func (s *brainlessStop) ask() {
+	s.members.thawAlone()
+	sig := unix.SIGTERM
+	if launcher := &s.page.ByLauncher; launcher.SignalsGot > 0 {
+		sig = unix.Signal(launcher.Signals[0].Number)
+	} else {
+		sendWord(s.launcher, page.WordTerminate)
 	}
-	other := happened[page.ClientDied] | happened[page.MainExited] | happened[page.StopRequested]
-	if since == 0 || other != 0 {
-		return
-	}
-	grace := s.page.Order.EOFGrace
-	for !isOver(since, grace, now()) && s.page.ByLauncher.SignalsGot == 0 {
-		if s.endsWithin(waitEach) {
-			return
-		}
-	}
+	s.search.ask(sig, s.page.ByLauncher.MainPID)
 }
 
-// awaitTermGrace ends with a repeated signal.
-func (s *brainlessStop) awaitTermGrace() {
-	since := now()
-	grace := s.page.Order.TermGrace
-	for !isOver(since, grace, now()) && !s.page.IsRepeated() {
-		if s.endsWithin(waitEach) {
-			return
-		}
+// kill kills those in the group, those that descend from the launcher, and those with the tag. Before Linux
+// 5.14 the members are frozen, and killed one by one.
+func (s *brainlessStop) kill() {
+	if !s.members.kill() {
+		s.members.freeze()
 	}
-}
-
-// waitEach is short because no event says that the last member has ended.
-const waitEach = 5e6
-
-// endsWithin reports whether the server ends in that time, or the launcher dies.
-func (s *brainlessStop) endsWithin(ns int64) bool {
-	s.page.ByGuard.NewsRead = s.page.ByLauncher.News // the launcher replaces a guard that does not react
-	hasEnded := s.page.Exited() && s.page.ByLauncher.Childless && !s.members.populated()
-	return hasEnded || endedWithin(s.page.FD.Launcher, ns)
-}
-
-// awaitLauncher waits until the launcher has killed its children, or is dead, for ten seconds at most.
-func (s *brainlessStop) awaitLauncher() {
-	for round := 0; round < killRounds && !s.page.ByLauncher.Childless; round++ {
-		if endedWithin(s.page.FD.Launcher, 2e6) { // no event says that all have ended
-			return
-		}
+	if s.launcherLives() {
+		sendWord(s.launcher, page.WordKill)
 	}
+	s.search.signalEach(unix.SIGKILL)
 }
 
 // removeDirectories reports whether all are gone. It leaves to a brain or a sweep what members have made

@@ -74,6 +74,8 @@ func (m *planning) begin() error {
 	}
 	on := m.server.Page
 	on.Started.Namespace = c.Launcher.Namespace
+	on.Started.Conveyed = side.Conveyed
+	on.Started.Socket = side.Socket
 	on.Order.Verbose = s.Messages.Verbose
 	on.Order.ContainersFirst = container.EndsFirst(c.Engine)
 	plan := &on.Plan
