@@ -183,14 +183,14 @@ func (c *config) plan(on *page.Page) *Launcher {
 	if !s.prepareForks(l) {
 		check(errors.New("prepare the forks"))
 	}
+	on.ByBrain.CallBrainAt = 0 // no brain settles the start
+	if c.Idles {
+		on.ByBrain.CallBrainAt = 1
+	}
 	s.birth.state.pgid = uintptr(c.Server.Pgid)
 	s.birth.state.locks = c.Server.Locks
 	if !s.startServer(l) {
 		check(fmt.Errorf("%v: %w", plan.Failed.Step, unix.Errno(plan.Failed.Errno)))
-	}
-	on.ByBrain.CallBrainAt = 0 // no brain settles the start
-	if c.Idles {
-		on.ByBrain.CallBrainAt = 1
 	}
 	if c.Room != 0 {
 		check(unix.Prlimit(int(on.ByGuard.GuardPID), unix.RLIMIT_NPROC, &unix.Rlimit{Cur: c.Room, Max: c.Room}, nil))

@@ -64,6 +64,7 @@ func (p *Start) prepareForks(l *Launcher) bool {
 	guards.readable = p.page.Plan.Place.IsTree // a tree has nothing else that could be listed
 	guards.prepareBrains(&l.brainName, addressOf(p.Command.Env))
 	guards.near = !initReaps(p.page, &p.buf)
+	p.page.ByBrain.CallBrainAt = now() + settleAfter
 	return true
 }
 
@@ -89,7 +90,6 @@ func (p *Start) startServer(l *Launcher) bool {
 			return false
 		}
 	}
-	p.page.ByBrain.CallBrainAt = now() + settleAfter
 	e = l.arm()
 	if e != 0 {
 		return p.fails(page.StepGuard, e)
