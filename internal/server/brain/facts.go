@@ -42,14 +42,14 @@ func (f facts) Traffic() lifecycle.Traffic {
 	return sum
 }
 
+// HungUp reports whether nobody can write to stdin any more.
+func (f facts) HungUp() bool { return f.actor.client.Stdin.Fired() }
+
 // Abandoned reports whether no process outside the payload can write to stdin any more.
 func (f facts) Abandoned() bool {
 	in := f.actor.client
 	s := f.actor.server
-	switch {
-	case in.Stdin.Fired():
-		return true
-	case !in.Conveyed:
+	if !in.Conveyed {
 		return s.Config.Policy.OnClientDeath == policy.StopOnClientDeath
 	}
 	ours := []int{s.Config.Launcher.PID, int(s.Page.ByGuard.GuardPID)}

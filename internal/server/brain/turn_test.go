@@ -20,6 +20,7 @@ type gone struct{}
 
 func (gone) Unread() bool                { return false }
 func (gone) Blocked() bool               { return false }
+func (gone) HungUp() bool                { return false }
 func (gone) Abandoned() bool             { return true }
 func (gone) CPU() (time.Duration, error) { return 0, nil }
 func (gone) Traffic() lifecycle.Traffic  { return lifecycle.Traffic{} }

@@ -81,11 +81,11 @@ var table = [states][events]step{
 		MembersFrozen: (*Lifecycle).becomeIdle,
 	},
 	Doubting: {
-		StdinClosed: (*Lifecycle).loseClient, StdoutClosed: (*Lifecycle).loseClient,
+		StdinClosed: (*Lifecycle).beginLastGrace, StdoutClosed: (*Lifecycle).beginLastGrace,
 		graceOver: (*Lifecycle).doubt,
 	},
-	Draining:   {ClientDied: (*Lifecycle).loseClient, graceOver: (*Lifecycle).drainOrBeginGrace},
-	InEOFGrace: {ClientDied: (*Lifecycle).loseClient, graceOver: (*Lifecycle).endEOFGrace},
+	Draining:   {ClientDied: (*Lifecycle).endEndless, graceOver: (*Lifecycle).drainOrBeginGrace},
+	InEOFGrace: {ClientDied: (*Lifecycle).endEndless, graceOver: (*Lifecycle).endEOFGrace},
 	Terminating: {
 		signalReceived: (*Lifecycle).repeatSignal, graceOver: (*Lifecycle).kill,
 		LauncherDied: (*Lifecycle).kill, GuardDied: (*Lifecycle).kill,
@@ -107,6 +107,7 @@ var causeOf = map[Event]causes.Cause{
 type Facts interface {
 	Unread() bool                // the server has not read all input
 	Blocked() bool               // the server can't write before the client has read
+	HungUp() bool                // nobody can write to stdin any more
 	Abandoned() bool             // no process outside the payload can write to stdin any more
 	CPU() (time.Duration, error) // that the members have used
 	Traffic() Traffic
@@ -344,10 +345,14 @@ func (l *Lifecycle) endEOFGrace(e Event, now time.Time) {
 	l.terminate(e, now)
 }
 
-// doubt stops a server without a client that has done nothing for a window, or whose stdin no process holds
-// any more.
+// doubt stops a server without a client that has done nothing for a window, or whose stdin only its own
+// members hold.
 func (l *Lifecycle) doubt(e Event, now time.Time) {
-	if l.facts.Abandoned() {
+	switch {
+	case l.facts.HungUp():
+		l.beginLastGrace(e, now)
+		return
+	case l.facts.Abandoned():
 		l.loseClient(e, now)
 		return
 	}
@@ -359,6 +364,23 @@ func (l *Lifecycle) doubt(e Event, now time.Time) {
 	}
 	l.because(causes.ClientIdle)
 	l.terminate(e, now)
+}
+
+// beginLastGrace is for a client that has died: it leaves as much time to flush as one that closes its end.
+func (l *Lifecycle) beginLastGrace(e Event, now time.Time) {
+	l.because(causes.ClientDied)
+	if l.policy.EOFGrace < 0 {
+		l.terminate(e, now)
+		return
+	}
+	l.beginDraining(e, now)
+}
+
+// endEndless: a grace without an end ends with the client.
+func (l *Lifecycle) endEndless(e Event, now time.Time) {
+	if l.policy.EOFGrace < 0 {
+		l.loseClient(e, now)
+	}
 }
 
 // loseClient does not wait for unread input: no process is left to read the answer.

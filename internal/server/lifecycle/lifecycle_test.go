@@ -23,6 +23,7 @@ type server struct {
 	traffic func(since time.Duration) Traffic // nil for none
 	blocked bool
 	held    bool                                    // stdin is, by a process that is not the client
+	hungUp  bool                                    // it is by none
 	worked  func(since time.Duration) time.Duration // nil for no CPU
 	hidden  bool                                    // its CPU time cannot be read
 	killed  time.Time
@@ -31,6 +32,7 @@ type server struct {
 func (s *server) Unread() bool    { return s.unread }
 func (s *server) Blocked() bool   { return s.blocked }
 func (s *server) Abandoned() bool { return !s.held }
+func (s *server) HungUp() bool    { return s.hungUp }
 
 func (s *server) Traffic() Traffic {
 	if s.traffic == nil {
@@ -68,7 +70,10 @@ func (s *server) perform(all []Action) {
 
 func (s *server) happens(e Event) { s.perform(s.Handle(e, s.now)) }
 
-func (s *server) hangUp() { s.happens(StdinClosed) }
+func (s *server) hangUp() {
+	s.hungUp = true
+	s.happens(StdinClosed)
+}
 
 func (s *server) send(sig unix.Signal) { s.perform(s.HandleSignal(sig, s.now)) }
 
@@ -132,14 +137,20 @@ func TestWhenAServerIsKilled(t *testing.T) {
 		"it waits for a client that reads late": {events: []event{{0, func(s *server) { s.blocked = true }}, {0, (*server).hangUp}},
 			want: policy.UnreadWait + 2200*ms, cause: causes.StdinClosed},
 		"but not for a dead one": {events: []event{{0, func(s *server) { s.blocked = true }}, {0, (*server).hangUp}, {4 * s, died}},
-			want: 5 * s, cause: causes.StdinClosed},
+			want: 6200 * ms, cause: causes.StdinClosed},
 		"output is blocked during the EOF grace": {events: []event{{0, (*server).hangUp}, {s, func(s *server) { s.blocked = true }}, {2 * s, func(s *server) { s.blocked = false }}},
 			want: 2*s + 2200*ms, cause: causes.StdinClosed},
 		"a dead client's server that is idle": {events: []event{{0, died}}, want: 11 * s, cause: causes.ClientIdle},
 		"and one that works":                  {worked: worksFor(25 * s), events: []event{{0, died}}, want: 41 * s, cause: causes.ClientIdle},
 		"and one of which that is unknown": {policy: func(p *policy.Policy) { p.MaxLifetime = time.Hour },
 			events: []event{{0, func(s *server) { s.hidden = true }}, {0, died}}, want: time.Hour + s, cause: causes.LifetimeOver},
-		"its stdin is closed meanwhile":       {events: []event{{0, died}, {4 * s, (*server).hangUp}}, want: 5 * s, cause: causes.ClientDied},
+		"its stdin is closed meanwhile":       {events: []event{{0, died}, {4 * s, (*server).hangUp}}, want: 6200 * ms, cause: causes.ClientDied},
+		"a client that crashes":               {events: []event{{0, func(s *server) { s.hungUp = true }}, {0, died}, {0, (*server).hangUp}}, want: 2200 * ms, cause: causes.ClientDied},
+		"a client that dies in the EOF grace": {events: []event{{0, (*server).hangUp}, {s, died}}, want: 2200 * ms, cause: causes.StdinClosed},
+		"and in one without an end": {policy: func(p *policy.Policy) { p.EOFGrace = -1 },
+			events: []event{{0, (*server).hangUp}, {4 * s, died}}, want: 5 * s, cause: causes.StdinClosed},
+		"a client that crashes, and a grace without an end": {policy: func(p *policy.Policy) { p.EOFGrace = -1 },
+			events: []event{{0, func(s *server) { s.hungUp = true }}, {4 * s, died}}, want: 5 * s, cause: causes.ClientDied},
 		"or its last holder exits":            {events: []event{{0, died}, {4 * s, func(s *server) { s.held = false }}}, want: 11 * s, cause: causes.ClientDied},
 		"a client that only this server knew": {events: []event{{0, func(s *server) { s.held = false }}, {s, died}}, want: 2 * s, cause: causes.ClientDied},
 		"a client's death that is ignored": {policy: func(p *policy.Policy) { p.OnClientDeath = policy.IgnoreClientDeath },
