@@ -193,8 +193,24 @@ func (w *world) startSession(k *target) {
 	k.id = w.listed(k.name).ID
 }
 
+// awaitNoBrain waits until no brain runs: that of a server that was stopped sweeps when its launcher has returned.
+func (w *world) awaitNoBrain() {
+	w.t.Helper()
+	isNone := func() bool {
+		names, _ := filepath.Glob("/proc/[0-9]*/comm") // the pattern is valid
+		return !slices.ContainsFunc(names, func(file string) bool {
+			comm, _ := os.ReadFile(file) // none, if it has ended
+			return strings.HasPrefix(string(comm), "brain-")
+		})
+	}
+	if !pace.Eventually(escape.Patience, isNone) {
+		w.t.Fatal("a brain does not end")
+	}
+}
+
 func (w *world) startOrphan(k *target) {
 	w.t.Helper()
+	w.awaitNoBrain()
 	w.startProgram(k, host.Root, "sleep infinity & echo ready $!; exec cat >/dev/null") // whose main process dies
 	launcher := w.open(w.listed(k.name).Launcher)
 	if err := escape.KillTogether(k.guard, launcher); err != nil {
