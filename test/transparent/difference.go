@@ -23,7 +23,6 @@ type difference struct {
 var always = []difference{
 	{"parent", "parent", func(_, contained []string) bool { return contained[0] == "mcpscope" }},
 	{"parent death signal", "`PR_SET_PDEATHSIG`", nowKills},
-	{"process group", "process group", func(_, contained []string) bool { return contained[0] == "own" }},
 	{"env", "environment", func(bare, contained []string) bool {
 		last := len(contained) - 1
 		return slices.Equal(bare, contained[:last]) && strings.HasPrefix(contained[last], "MCPSCOPE_ID=")

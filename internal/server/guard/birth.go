@@ -32,7 +32,7 @@ type program struct{ path, argv, env, shell uintptr }
 
 // state is what else the client's process would have.
 type state struct {
-	pgid, stderr  uintptr // a process group to join, or 0; the descriptor that becomes 2, or 0
+	pgid, stderr  uintptr // a process group to join; the descriptor that becomes 2, or 0
 	mask          uint64  // signal n is bit n-1
 	ignores       uint64  // signals to be ignored, the same
 	nofile, locks unix.Rlimit
@@ -51,6 +51,7 @@ func (b *birth) prefork() syscall.Errno {
 	closeFD(b.sock)
 	if e == 0 {
 		closeFD(b.child.pidfd)
+		_, e = sys(unix.SYS_SETPGID, uintptr(b.child.pid), b.state.pgid, 0, 0, 0)
 	}
 	return e
 }
@@ -101,12 +102,14 @@ func (b *birth) mainProcess() {
 	}
 	pid, _ := sys(unix.SYS_GETPID, 0, 0, 0, 0, 0)
 	b.page.ByLauncher.MainPID = int32(pid) // the launcher may be killed before it can write that
-	_, e := sys(unix.SYS_SETPGID, 0, b.state.pgid, 0, 0, 0)
-	b.check(page.StepProcessGroup, e)
+	if b.sock < 0 {                        // otherwise the launcher has done that
+		_, e := sys(unix.SYS_SETPGID, 0, b.state.pgid, 0, 0, 0)
+		b.check(page.StepProcessGroup, e)
+	}
 	if b.state.stderr != 0 {
 		sys(unix.SYS_DUP3, b.state.stderr, 2, 0, 0, 0) // both are open, so it can't fail
 	}
-	_, e = sys(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, uintptr(unsafe.Pointer(&b.state.nofile)), 0, 0)
+	_, e := sys(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, uintptr(unsafe.Pointer(&b.state.nofile)), 0, 0)
 	b.check(page.StepLimits, e)
 	_, e = sys(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_LOCKS, uintptr(unsafe.Pointer(&b.state.locks)), 0, 0)
 	b.check(page.StepLimits, e)

@@ -24,6 +24,8 @@ type child struct {
 	joins  bool        // clone3 was refused: it enters the cgroup by itself
 	pid    int32       // written by the process that forks it, or an errno, negative
 	pidfd  int32
+	// between is the pid of the process that has forked it, and still is to be reaped; or 0.
+	between int32
 }
 
 // role is the task of a raw process.
@@ -112,7 +114,8 @@ func (c *child) fork(sharing, signal uint64) {
 }
 
 // forkBetween forks by a process between, which exits at once, so that the new process is in no process tree
-// of the client. That process shares the caller's descriptors, so that the pidfd is opened there.
+// of the client. That process shares the caller's descriptors, so that the pidfd is opened there. It has led
+// a process group of its own, and the caller reaps it.
 //
 // All signals are blocked: a handler of the runtime in a process that borrows its memory would destroy it.
 // That the function has no preemption point keeps it on its thread.
@@ -134,11 +137,31 @@ func (c *child) forkBetween() syscall.Errno {
 		exit(0)
 	}
 	if pid > 0 {
-		sys(unix.SYS_WAIT4, uintptr(pid), 0, unix.WALL, 0, 0) // no signal interrupts it
+		c.between = int32(pid)
 		pid = int(c.pid)
 	}
 	setMask(&before, nil)
 	return syscall.Errno(-min(pid, 0))
+}
+
+// reapLeader reaps a process that has only led a group. No signal interrupts that: it has ended.
+func reapLeader(pid int32) {
+	if pid > 0 {
+		sys(unix.SYS_WAIT4, uintptr(pid), 0, unix.WALL, 0, 0)
+	}
+}
+
+// forkLeader forks a process that leads a group of its own, and has ended. The caller reaps it.
+//
+//go:noinline
+//go:nosplit
+func forkLeader() (pid int32) {
+	n := vfork(unix.SYS_CLONE, vforkFlags, 0)
+	if n == 0 {
+		sys(unix.SYS_SETPGID, 0, 0, 0, 0, 0)
+		exit(0)
+	}
+	return int32(n)
 }
 
 // forkHere forks a child of the calling process, which has signals as before afterwards.

@@ -44,6 +44,9 @@ type lasting struct {
 	near     bool
 	readable bool // by other processes of this user
 	copies   bool // the launcher has a Go runtime, and so memory that no guard should have
+	// leader is a process that has led a group, and ended. It is kept if the main process wants it.
+	leader      int32
+	keepsLeader bool
 }
 
 // memory is a part of the address space.
@@ -154,7 +157,14 @@ func (l *lasting) forkOnce(on *page.Page, gate *Gate, replaces bool) (g page.Gua
 		e = p.forkGuard()
 		if e != 0 && p.child.cgroup >= 0 { // a member may have removed the leaf
 			p.child.cgroup = -1
+			reapLeader(p.child.between)
+			p.child.between = 0
 			e = p.forkGuard()
+		}
+		if l.keepsLeader && e == 0 {
+			l.leader = p.child.between
+		} else {
+			reapLeader(p.child.between)
 		}
 		closeFD(signals)
 		if e == 0 {

@@ -64,6 +64,7 @@ func (p *Start) prepareForks(l *Launcher) bool {
 	guards.readable = p.page.Plan.Place.IsTree // a tree has nothing else that could be listed
 	guards.prepareBrains(&l.brainName, addressOf(p.Command.Env))
 	guards.near = !initReaps(p.page, &p.buf)
+	guards.keepsLeader = !l.Signals.terminal
 	p.page.ByBrain.CallBrainAt = now() + settleAfter
 	return true
 }
@@ -76,6 +77,7 @@ func (p *Start) startServer(l *Launcher) bool {
 	if e != 0 {
 		return p.fails(page.StepGuard, e)
 	}
+	p.chooseGroup(&l.keeper.lasting)
 	e = l.Signals.open()
 	if e != 0 {
 		return p.fails(page.StepGuard, e)
@@ -103,6 +105,7 @@ func (p *Start) startServer(l *Launcher) bool {
 	} else if e = p.birth.start(l.group.payload); e == 0 {
 		closeFD(p.birth.child.pidfd)
 	}
+	p.reapLeader(&l.keeper.lasting)
 	l.begin(p.birth.child.pid, e)
 	for sig := unix.Signal(1); sig <= 64 && e == 0; sig++ {
 		if missed&(1<<(uint64(sig-1)&63)) != 0 {
@@ -114,6 +117,25 @@ func (p *Start) startServer(l *Launcher) bool {
 		p.score = -1
 	}
 	return true
+}
+
+// chooseGroup has the main process join a process group that a process has led which has ended. As below its
+// client it is no leader, and may call setsid(2). On a terminal it is in the group of the client.
+func (p *Start) chooseGroup(guards *lasting) {
+	if !guards.keepsLeader || p.birth.state.pgid != 0 {
+		return
+	}
+	if guards.leader == 0 { // the guard is a child of this process
+		guards.leader = forkLeader()
+	}
+	p.birth.state.pgid = uintptr(max(guards.leader, 0)) // without another process it leads its own
+}
+
+// reapLeader is for a main process that has joined the group of that leader, or does not start.
+func (p *Start) reapLeader(guards *lasting) {
+	reapLeader(guards.leader)
+	guards.leader = 0
+	guards.keepsLeader = false
 }
 
 // fails records why the server can't be started, and returns false.
@@ -213,6 +235,7 @@ func (p *Start) undo(l *Launcher) {
 	if p.birth != nil {
 		p.birth.forget()
 	}
+	p.reapLeader(&l.keeper.lasting)
 	l.keeper.abandon()
 	closeFD(l.group.payload) // EBADF for -1
 	closeFD(l.group.kills)

@@ -201,6 +201,7 @@ static void relations(void)
 	if (tty >= 0)
 		quoted("in the foreground", tcgetpgrp(tty) == getpgrp() ? "yes" : "no");
 	close(tty);
+	quoted("setsid", setsid() < 0 ? strerror(errno) : "works");
 	errno = 0;
 }
 
