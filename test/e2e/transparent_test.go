@@ -31,4 +31,5 @@ func TestTransparentBytes(t *testing.T)       { onEachBackend(t, transparent.Byt
 func TestTransparentLastAnswers(t *testing.T) { onEachBackend(t, transparent.LastAnswers) }
 func TestTransparentHolders(t *testing.T)     { onEachBackend(t, transparent.Holders) }
 func TestTransparentRestart(t *testing.T)     { onEachBackend(t, transparent.Restart) }
+func TestTransparentOwnPID(t *testing.T)      { onEachBackend(t, transparent.OwnPID) }
 func TestTransparentEnds(t *testing.T)        { onEachBackend(t, transparent.Ends) }

@@ -32,6 +32,7 @@ func onEachManager(t *testing.T, test func(*testing.T, transparent.Subject)) {
 
 func TestTransparentState(t *testing.T)   { onEachManager(t, transparent.State) }
 func TestTransparentRestart(t *testing.T) { onEachManager(t, transparent.Restart) }
+func TestTransparentOwnPID(t *testing.T)  { onEachManager(t, transparent.OwnPID) }
 func TestTransparentEnds(t *testing.T)    { onEachManager(t, transparent.Ends) }
 
 // A server that has too few descriptors for its scope is refused, rather than started in the client's cgroup.

@@ -21,6 +21,7 @@ type birth struct {
 	launcher int32 // pid
 	program  program
 	state    state
+	own      ownPIDs
 	payload  int32 // where it has to be, or -1
 	sock     int32 // of a process that waits for its start, or -1
 	sends    int32 // the launcher's end
@@ -127,6 +128,7 @@ func (b *birth) mainProcess() {
 		}
 	}
 	setMask(&b.state.mask, nil)
+	b.own.write(int(pid))
 	_, e = sys(unix.SYS_EXECVE, b.program.path, b.program.argv, b.program.env, 0, 0)
 	if e == syscall.ENOEXEC {
 		e = b.executeByShell()
@@ -145,6 +147,80 @@ func (b *birth) executeByShell() syscall.Errno {
 	_, e := sys(unix.SYS_EXECVE, b.program.shell, first, b.program.env, 0, 0)
 	*words = before
 	return e
+}
+
+// ownPIDs are variables by which systemd tells a service its pid, where that is the launcher's: the main
+// process finds its own there (sd_listen_fds(3), sd_watchdog_enabled(3)).
+type ownPIDs struct {
+	slots [2]uintptr // where the environment has them, or 0
+	texts [2][32]byte
+}
+
+// find looks for them in an environment.
+func (o *ownPIDs) find(env uintptr, launcher int) {
+	var digits [11]byte
+	number := decimal(&digits, launcher)
+	for slot := env; **(**uintptr)(unsafe.Pointer(&slot)) != 0; slot += unsafe.Sizeof(slot) {
+		entry := **(**uintptr)(unsafe.Pointer(&slot))
+		for i := range o.slots {
+			name := ownPIDName(i)
+			if hasPrefix(entry, name) && isSame(entry+uintptr(len(name)), number) {
+				o.slots[i] = slot
+				copy(o.texts[i][:], name)
+			}
+		}
+	}
+}
+
+func ownPIDName(i int) string {
+	if i == 0 {
+		return "LISTEN_PID="
+	}
+	return "WATCHDOG_PID="
+}
+
+// write puts a pid into those that were found.
+func (o *ownPIDs) write(pid int) {
+	for i := range o.slots {
+		if o.slots[i] == 0 {
+			continue
+		}
+		text := &o.texts[i&1]
+		n := len(ownPIDName(i))
+		var digits [11]byte
+		for from := decimal(&digits, pid); **(**byte)(unsafe.Pointer(&from)) != 0; from++ {
+			text[n&31] = **(**byte)(unsafe.Pointer(&from))
+			n++
+		}
+		slot := o.slots[i]
+		**(**uintptr)(unsafe.Pointer(&slot)) = uintptr(unsafe.Pointer(text))
+	}
+}
+
+// hasPrefix reports whether a string of C begins so.
+func hasPrefix(addr uintptr, prefix string) bool {
+	for i := 0; i < len(prefix); i++ {
+		if **(**byte)(unsafe.Pointer(&addr)) != prefix[i] {
+			return false
+		}
+		addr++
+	}
+	return true
+}
+
+// isSame compares two strings of C.
+func isSame(a, b uintptr) bool {
+	for {
+		x := **(**byte)(unsafe.Pointer(&a))
+		if x != **(**byte)(unsafe.Pointer(&b)) {
+			return false
+		}
+		if x == 0 {
+			return true
+		}
+		a++
+		b++
+	}
 }
 
 // resetHandlers is CLONE_CLEAR_SIGHAND where clone3 is refused: a handler of the launcher's runtime must not

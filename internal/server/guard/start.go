@@ -157,6 +157,7 @@ func (p *Start) fillBirth(signals *Signals) {
 	b.program = program{
 		path: c.Path, argv: addressOf(c.Args), env: p.environment(), shell: address("/bin/sh\x00"),
 	}
+	b.own.find(b.program.env, unix.Getpid())
 	b.state.mask = signals.Client.Blocked
 	b.state.ignores = signals.Client.Ignored
 	b.state.nofile = p.page.Plan.NoFile
@@ -206,15 +207,7 @@ func (l *lasting) prepareBrains(name *[24]byte, env uintptr) {
 }
 
 // isOuterID reports whether a variable is the MCPSCOPE_ID of an outer server. The server gets its own one.
-func isOuterID(addr uintptr) bool {
-	for i := 0; i < len(idVariable); i++ {
-		if **(**byte)(unsafe.Pointer(&addr)) != idVariable[i] {
-			return false
-		}
-		addr++
-	}
-	return true
-}
+func isOuterID(addr uintptr) bool { return hasPrefix(addr, idVariable) }
 
 func (p *Start) isManaged() bool { return p.page.Order.Managed }
 
