@@ -32,4 +32,5 @@ func TestTransparentLastAnswers(t *testing.T) { onEachBackend(t, transparent.Las
 func TestTransparentHolders(t *testing.T)     { onEachBackend(t, transparent.Holders) }
 func TestTransparentRestart(t *testing.T)     { onEachBackend(t, transparent.Restart) }
 func TestTransparentOwnPID(t *testing.T)      { onEachBackend(t, transparent.OwnPID) }
+func TestTransparentQuestion(t *testing.T)    { onEachBackend(t, transparent.Question) }
 func TestTransparentEnds(t *testing.T)        { onEachBackend(t, transparent.Ends) }

@@ -39,12 +39,13 @@ type state struct {
 	nofile, locks unix.Rlimit
 }
 
-// prefork forks the main process before it has a group, for a manager that moves it. It waits for goOn.
-func (b *birth) prefork() syscall.Errno {
+// prefork forks the main process before it has a group, for a manager that moves it. It waits for a word on
+// the socket. It may run late, and shares this memory until its exec: nothing here changes until then.
+func (b *birth) prefork() (waiting int32, e syscall.Errno) {
 	var ends [2]int32
-	e := socketPair(&ends)
+	e = socketPair(&ends)
 	if e != 0 {
-		return e
+		return -1, e
 	}
 	b.sends = ends[0]
 	b.sock = ends[1]
@@ -54,26 +55,7 @@ func (b *birth) prefork() syscall.Errno {
 		closeFD(b.child.pidfd)
 		_, e = sys(unix.SYS_SETPGID, uintptr(b.child.pid), b.state.pgid, 0, 0, 0)
 	}
-	return e
-}
-
-// goOn has the main process that waits go on, in the payload.
-func (b *birth) goOn() {
-	sendWord(b.sends, page.WordGo)
-	closeFD(b.sends)
-	b.sends = -1
-}
-
-// forget reaps a main process that has waited, and does not start: it exits when its socket is closed.
-func (b *birth) forget() {
-	if b.sends < 0 {
-		return
-	}
-	closeFD(b.sends)
-	b.sends = -1
-	if b.child.pid > 0 {
-		sys(unix.SYS_WAIT4, uintptr(b.child.pid), 0, 0, 0, 0)
-	}
+	return b.sends, e
 }
 
 // start starts the main process in the payload, and returns when it executes the server, or can't.

@@ -132,7 +132,7 @@ func (l *Launcher) receiveSignals() {
 		if isOfRuntime(buf, i) {
 			continue
 		}
-		l.passSignal(unix.Signal(buf[i&(uintptr(len(buf))-1)]))
+		l.passSignal(unix.Signal(buf[i&(uintptr(len(buf))-1)]), isByKernel(buf, i))
 	}
 	l.reap()
 }
@@ -145,15 +145,16 @@ func (l *Launcher) reap() {
 	}
 }
 
-func (l *Launcher) passSignal(sig unix.Signal) {
+func (l *Launcher) passSignal(sig unix.Signal, byKernel bool) {
 	bit := uint64(1) << (uint64(sig-1) & 63)
+	mainHas := l.Signals.terminal || l.Signals.shared && byKernel
 	switch {
 	case sig == unix.SIGCHLD:
 		return
 	case sig == unix.SIGCONT && l.Signals.continues != l.page.ByGuard.Continues: // by the guard
 		l.Signals.continues = l.page.ByGuard.Continues
 		return
-	case l.Signals.terminal && bit&ofTerminal != 0: // the main process has got it
+	case mainHas && bit&ofTerminal != 0:
 		l.page.ByLauncher.Forwarded++
 	case bit&ending != 0:
 		isFirst := l.page.ByLauncher.SignalsGot == 0

@@ -29,7 +29,9 @@ type scopeCall struct {
 // awaitScope has main make the group. It returns false if that can't: then the plan says why. A signal that
 // ends a server ends this process, while no server runs.
 func (p *Start) awaitScope(l *Launcher) bool {
-	if e := p.birth.prefork(); e != 0 {
+	waiting, e := p.birth.prefork()
+	p.waiting = waiting
+	if e != 0 {
 		return p.fails(page.StepFork, e)
 	}
 	numbers := [3]int{int(p.page.Memory), l.keeper.guard.PIDFD, int(p.birth.child.pid)}
@@ -54,6 +56,25 @@ func (p *Start) awaitScope(l *Launcher) bool {
 		return p.fails(page.StepScope, syscall.ECHILD)
 	}
 	return true
+}
+
+// goOn has the main process that waits go on, in the payload.
+func goOn(p *Start) {
+	sendWord(p.waiting, page.WordGo)
+	closeFD(p.waiting)
+	p.waiting = -1
+}
+
+// forgetMain reaps a main process that has waited, and does not start: it exits when its socket is closed.
+func forgetMain(p *Start) {
+	if p.waiting <= 0 {
+		return
+	}
+	closeFD(p.waiting)
+	p.waiting = -1
+	if p.birth.child.pid > 0 {
+		sys(unix.SYS_WAIT4, uintptr(p.birth.child.pid), 0, 0, 0, 0)
+	}
 }
 
 // forkScopeCall starts the process, which does not outlive this one.

@@ -41,6 +41,8 @@ type Signals struct {
 	continues uint32
 	// terminal: those of a terminal go to the main process by themselves, and ^Z is the server's.
 	terminal bool
+	// shared: the main process is in the process group of this one, and gets what the kernel sends to that.
+	shared bool
 }
 
 // block blocks signals, and remembers those of the client.
@@ -124,6 +126,21 @@ func ofTerminalNow() (pending uint64) {
 	return pending & (ofTerminal | 1<<(unix.SIGTSTP-1))
 }
 
+// isInForeground reports whether this process is in the foreground of its controlling terminal. Its children
+// may read from that, and from /dev/tty, only in the same process group.
+func isInForeground() bool {
+	terminal, e := openAt(unix.AT_FDCWD, "/dev/tty\x00", unix.O_NOCTTY|unix.O_NONBLOCK)
+	if e != 0 {
+		return false // there is none
+	}
+	foreground := int32(0)
+	addr := uintptr(unsafe.Pointer(&foreground))
+	_, e = sys(unix.SYS_IOCTL, uintptr(terminal), unix.TIOCGPGRP, addr, 0, 0)
+	closeFD(terminal)
+	own, _ := sys(unix.SYS_GETPGID, 0, 0, 0, 0, 0)
+	return e == 0 && uintptr(foreground) == own
+}
+
 // take chooses those that are read. Of those that end a server the ones that the client ignores or blocks
 // stay so: they would count as a request of a stop.
 func (s *Signals) take() {
@@ -174,6 +191,12 @@ func isOfRuntime(buf *[512]byte, at uintptr) bool {
 	const codeAt, senderAt = 8, 12 // struct signalfd_siginfo
 	isInterrupt := field(buf, at) == uint32(unix.SIGURG) && field(buf, at+codeAt) == byThread
 	return isInterrupt && field(buf, at+senderAt) == uint32(unix.Getpid())
+}
+
+// isByKernel reports whether a record is of a signal that the kernel has sent, as for a key of a terminal.
+func isByKernel(buf *[512]byte, at uintptr) bool {
+	const byKernel, codeAt = 0x80, 8 // SI_KERNEL
+	return field(buf, at+codeAt) == byKernel
 }
 
 // field returns a number of 32 bits. All processors of mcpscope have the low byte first.

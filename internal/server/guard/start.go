@@ -21,6 +21,7 @@ type Start struct {
 
 	page     *page.Page
 	birth    *birth
+	waiting  int32 // the socket of a main process that waits; 0 or -1 for none
 	score    int32 // the file of its own
 	id       [idLength]byte
 	dir      [96]byte // of the group in a plain run
@@ -64,7 +65,7 @@ func (p *Start) prepareForks(l *Launcher) bool {
 	guards.readable = p.page.Plan.Place.IsTree // a tree has nothing else that could be listed
 	guards.prepareBrains(&l.brainName, addressOf(p.Command.Env))
 	guards.near = !initReaps(p.page, &p.buf)
-	guards.keepsLeader = !l.Signals.terminal
+	guards.keepsLeader = !l.Signals.shared
 	p.page.ByBrain.CallBrainAt = now() + settleAfter
 	return true
 }
@@ -101,7 +102,7 @@ func (p *Start) startServer(l *Launcher) bool {
 		missed = ofTerminalNow()
 	}
 	if plan.Place.InScope {
-		p.birth.goOn()
+		goOn(p)
 	} else if e = p.birth.start(l.group.payload); e == 0 {
 		closeFD(p.birth.child.pidfd)
 	}
@@ -120,7 +121,7 @@ func (p *Start) startServer(l *Launcher) bool {
 }
 
 // chooseGroup has the main process join a process group that a process has led which has ended. As below its
-// client it is no leader, and may call setsid(2). On a terminal it is in the group of the client.
+// client it is no leader, and may call setsid(2). In the foreground of a terminal it is in the client's.
 func (p *Start) chooseGroup(guards *lasting) {
 	if !guards.keepsLeader || p.birth.state.pgid != 0 {
 		return
@@ -172,7 +173,8 @@ func (p *Start) fillBirth(signals *Signals) {
 		own, _ := sys(unix.SYS_GETSID, 0, 0, 0, 0, 0)
 		signals.terminal = uintptr(sid) == own
 	}
-	if signals.terminal {
+	signals.shared = signals.terminal || isInForeground()
+	if signals.shared {
 		b.state.pgid, _ = sys(unix.SYS_GETPGID, 0, 0, 0, 0, 0)
 	}
 }
@@ -225,9 +227,7 @@ func (p *Start) undo(l *Launcher) {
 	if p.page == nil {
 		return
 	}
-	if p.birth != nil {
-		p.birth.forget()
-	}
+	forgetMain(p)
 	p.reapLeader(&l.keeper.lasting)
 	l.keeper.abandon()
 	closeFD(l.group.payload) // EBADF for -1
