@@ -31,7 +31,7 @@ type settling struct {
 // begin begins the tasks, when the server runs.
 func (t *settling) begin() {
 	s := t.server
-	if !s.Config.StartedByClient { // raw code has made the group
+	if !s.Page.Plan.IsByMain { // raw code has no encoder
 		_ = s.Group.Register(s.Config) // it was removed
 	}
 	if !s.Page.ByBrain.Start.Begun { // otherwise a brain that was killed has begun

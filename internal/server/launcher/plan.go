@@ -239,8 +239,8 @@ func (m *planning) plainEnd() page.PlainEnd {
 	return page.LauncherEnds
 }
 
-// encodeAttributes writes those of the group to the plan. It leaves out the end of a long name: a brain
-// writes it when it settles the start.
+// encodeAttributes writes those of the group to the plan. It leaves out the end of a name that is longer than
+// any that people give.
 func (m *planning) encodeAttributes() {
 	plan := &m.server.Page.Plan
 	facts := m.server.Config.Facts
