@@ -5,7 +5,6 @@
 package guard
 
 import (
-	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -189,20 +188,6 @@ func (s *brainlessStop) kill() {
 		sendWord(s.launcher, page.WordKill)
 	}
 	s.search.signalEach(unix.SIGKILL)
-}
-
-// removeDirectories reports whether all are gone. It leaves to a brain or a sweep what members have made
-// below them.
-func removeDirectories(on *page.Page) (gone bool) {
-	enter(on.FD.Leaf) // it may be in one of them
-	d := directories{page: on}
-	gone = true
-	for dir := d.next(); dir != 0; dir = d.next() {
-		const tries = 100 // 100 ms
-		e := removeDirectory(on.FD.Parent, dir, tries)
-		gone = gone && (e == 0 || e == syscall.ENOENT)
-	}
-	return gone
 }
 
 // continueLauncher continues a launcher that a member has stopped.
