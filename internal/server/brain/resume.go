@@ -229,15 +229,7 @@ func configOn(p *page.Page) (*protocol.Config, error) {
 	if !p.Plan.IsByMain {
 		return protocol.ConfigOf(&p.Started, p.Directory()), nil
 	}
-	text, err := p.Config()
-	if err != nil {
-		return nil, err
-	}
-	c := &protocol.Config{}
-	if err := protocol.Decode(text, c); err != nil {
-		return nil, err
-	}
-	return c, nil
+	return protocol.ConfigOn(p)
 }
 
 // completeConfig adds facts to those that a raw launcher writes. This process has its working directory and

@@ -50,13 +50,19 @@ func (l *Launcher) endAlone() {
 	}
 }
 
+// signalOfStop is the client's signal, which the main process has got, or SIGTERM.
+func signalOfStop(on *page.Page) (sig unix.Signal, isClients bool) {
+	if launcher := &on.ByLauncher; launcher.SignalsGot > 0 {
+		return unix.Signal(launcher.Signals[0].Number), true
+	}
+	return unix.SIGTERM, false
+}
+
 // askAlone sends the signal of the stop to all members but a main process that has got the client's.
 func (l *Launcher) askAlone() {
 	l.group.thawAlone()
-	sig := unix.SIGTERM
-	if launcher := &l.page.ByLauncher; launcher.SignalsGot > 0 {
-		sig = unix.Signal(launcher.Signals[0].Number)
-	} else {
+	sig, isClients := signalOfStop(l.page)
+	if !isClients {
 		l.children.terminateMain()
 	}
 	search := tagSearch{tag: l.keeper.lasting.tag()}

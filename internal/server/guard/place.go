@@ -239,7 +239,8 @@ func (p *Start) makeGroup() (payload int32, e syscall.Errno) {
 		sys(unix.SYS_FSETXATTR, fd, address(attrNotes), text, uintptr(notes.Size), 0)
 	}
 	failed.Step = page.StepLimit
-	if e = setLimits(payload, &p.page.Plan.Limits, failed, &p.buf); e != 0 {
+	e = setLimits(payload, &p.page.Plan.Limits, failed, &p.buf)
+	if e != 0 {
 		return payload, e
 	}
 	if p.page.Plan.Place.EndsWhole {

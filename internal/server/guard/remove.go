@@ -61,7 +61,6 @@ func removeBelow(parent int32, path uintptr) {
 
 // removeIn removes the directories in a directory, until one can't be removed. It opens that, or returns -1.
 func removeIn(dir int32) (busy int32) {
-	const kindAt = 18 // struct linux_dirent64
 	buf := [512]byte{}
 	sys(unix.SYS_LSEEK, uintptr(dir), 0, unix.SEEK_SET, 0, 0)
 	for {
@@ -71,7 +70,8 @@ func removeIn(dir int32) (busy int32) {
 			return -1
 		}
 		for entry := uintptr(0); entry+direntName < n; {
-			isOther := buf[(entry+kindAt)&511] == unix.DT_DIR && buf[(entry+direntName)&511] != '.'
+			isDirectory := buf[(entry+direntKind)&511] == unix.DT_DIR
+			isOther := isDirectory && buf[(entry+direntName)&511] != '.'
 			name := addr + entry + direntName
 			if isOther {
 				_, e = sys(unix.SYS_UNLINKAT, uintptr(dir), name, unix.AT_REMOVEDIR, 0, 0)
@@ -80,9 +80,7 @@ func removeIn(dir int32) (busy int32) {
 				fd, _ := sys(unix.SYS_OPENAT, uintptr(dir), name, directoryFlags|unix.O_CLOEXEC, 0, 0)
 				return int32(fd) // -1 after an error
 			}
-			low := uintptr(buf[(entry+direntSize)&511])
-			high := uintptr(buf[(entry+direntSize+1)&511])
-			entry += low | high<<8
+			entry += entrySize(&buf, entry)
 		}
 	}
 }

@@ -113,9 +113,7 @@ func (s *tagSearch) signalEach(sig unix.Signal) (found bool) {
 				found = true
 				s.highest = max(s.highest, pid)
 			}
-			low := uintptr(s.buf[(entry+direntSize)&511])
-			high := uintptr(s.buf[(entry+direntSize+1)&511])
-			entry += low | high<<8
+			entry += entrySize(&s.buf, entry)
 		}
 	}
 	closeFD(processes)
@@ -125,8 +123,16 @@ func (s *tagSearch) signalEach(sig unix.Signal) (found bool) {
 // Offsets in struct linux_dirent64.
 const (
 	direntSize = 16
+	direntKind = 18
 	direntName = 19
 )
+
+// entrySize is the size of the entry at that offset.
+func entrySize(buf *[512]byte, at uintptr) uintptr {
+	low := uintptr(buf[(at+direntSize)&511])
+	high := uintptr(buf[(at+direntSize+1)&511])
+	return low | high<<8
+}
 
 // numberAt is the number at that offset, or 0.
 func (s *tagSearch) numberAt(offset uintptr) (n int32) {

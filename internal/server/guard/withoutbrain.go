@@ -169,10 +169,8 @@ func (s *brainlessStop) launcherLives() bool {
 // of the client already.
 func (s *brainlessStop) ask() {
 	s.members.thawAlone()
-	sig := unix.SIGTERM
-	if launcher := &s.page.ByLauncher; launcher.SignalsGot > 0 {
-		sig = unix.Signal(launcher.Signals[0].Number)
-	} else {
+	sig, isClients := signalOfStop(s.page)
+	if !isClients {
 		sendWord(s.launcher, page.WordTerminate)
 	}
 	s.search.ask(sig, s.page.ByLauncher.MainPID)

@@ -126,7 +126,6 @@ func (m *planning) performIn(p backend.Place, missed []error) error {
 	if err := m.awaitMemory(p); err != nil {
 		return err
 	}
-	preferInSession(p)
 	c.Position = p.Path
 	c.Client.Unit, _, _ = systemd.UnitOf(p.Path, os.Getuid()) // none, outside of any
 	at, directories := backend.PlanIn(p, c)
@@ -142,7 +141,10 @@ func (m *planning) performIn(p backend.Place, missed []error) error {
 	plan := &on.Plan
 	plan.Place.IsTree = p.IsTree()
 	plan.Place.InScope = p.IsScope()
-	plan.Place.EndsWhole = endsWhole(p)
+	plan.Place.EndsWhole = isInBoundedSession(p)
+	if plan.Place.EndsWhole { // the server inherits the score: it is killed before its client
+		_ = group.RaiseOOMScore(os.Getpid(), -1, os.Getppid()) // the kernel may kill the client first
+	}
 	if err := m.handDown(p); err != nil {
 		return err
 	}
@@ -199,8 +201,8 @@ func (m *planning) handDown(p backend.Place) error {
 	return nil
 }
 
-// endsWhole reports whether the place is in a session with a limit of memory.
-func endsWhole(p backend.Place) bool {
+// isInBoundedSession reports whether the place is in a session with a limit of memory.
+func isInBoundedSession(p backend.Place) bool {
 	if p.Session == nil {
 		return false
 	}

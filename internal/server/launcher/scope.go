@@ -37,12 +37,8 @@ func MakeScope(memory, guard, main int) int {
 }
 
 func makeScope(on *page.Page, guard freeze.Root, main int) (payload string, err error) {
-	text, err := on.Config()
+	c, err := protocol.ConfigOn(on)
 	if err != nil {
-		return "", err
-	}
-	c := &protocol.Config{}
-	if err := protocol.Decode(text, c); err != nil {
 		return "", fmt.Errorf("read the plan: %w", err)
 	}
 	root, path, err := group.Position(os.Getppid())

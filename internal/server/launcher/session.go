@@ -4,7 +4,6 @@ package launcher
 
 import (
 	"errors"
-	"os"
 	"strings"
 	"time"
 
@@ -78,22 +77,6 @@ const leaveWithin = 2 * time.Second
 // left, stays: a sweep removes it when they have ended.
 func LeaveSession(path string) error {
 	return backend.LeaveSession(path, time.Now().Add(leaveWithin))
-}
-
-// preferInSession raises the score of a launcher in a session with a limit of memory. The server inherits
-// the score: out of memory it is killed before its client.
-func preferInSession(p backend.Place) {
-	if p.Session == nil {
-		return
-	}
-	session, err := p.Root.Child(strings.TrimPrefix(p.Session.Path, "/"))
-	if err != nil {
-		return // the group can't be made there either
-	}
-	defer session.Close()
-	if group.IsMemoryBounded(session) {
-		_ = group.RaiseOOMScore(os.Getpid(), -1, os.Getppid()) // the kernel may kill the client first
-	}
 }
 
 // ErrNested: another gateway is around the calling process, and has no session.

@@ -91,12 +91,8 @@ func Tried(on *page.Page) (all []error, err error) {
 	if on == nil {
 		return nil, nil
 	}
-	text, err := on.Config()
+	c, err := protocol.ConfigOn(on)
 	if err != nil {
-		return nil, err
-	}
-	c := &protocol.Config{}
-	if err := protocol.Decode(text, c); err != nil {
 		return nil, fmt.Errorf("read the plan: %w", err)
 	}
 	for _, m := range c.Missed {
@@ -126,7 +122,7 @@ func failureOn(on *page.Page) error {
 	return fmt.Errorf("%v: %w", failed.Step, errno)
 }
 
-// scope is the wire form of an error of MakeScope.
+// scopeError is the wire form of an error of MakeScope.
 type scopeError struct {
 	Version int
 	protocol.Missed

@@ -41,7 +41,20 @@ func clientDeathOf(death page.ClientDeath) policy.ClientDeath {
 	return policy.AutoOnClientDeath
 }
 
-// ConfigOf is the configuration of such a server.
+// ConfigOn is the configuration on a page, as main has encoded it.
+func ConfigOn(p *page.Page) (*Config, error) {
+	text, err := p.Config()
+	if err != nil {
+		return nil, err
+	}
+	c := &Config{}
+	if err := Decode(text, c); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// ConfigOf is the configuration of a server that a raw launcher has started.
 func ConfigOf(s *page.Started, dir string) *Config {
 	c := NewConfig()
 	c.Facts = FactsOf(s, dir)
