@@ -3,6 +3,7 @@
 package journal
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -27,12 +28,17 @@ const (
 	talker   = `echo "what it began with" >&2; echo ready; while read -r line; do echo "$line" >&2; echo done; done; printf "%s" "the last" >&2`
 )
 
+// unique makes a name that no earlier run of a test has in the journal.
+func unique(name string) string {
+	return name + "-" + strings.ToLower(rand.Text()[:6])
+}
+
 // The life of a server is in the journal, without its arguments and its environment; and its events can be
 // asked for after its end, by its name.
 func TestLifeOfAServer(t *testing.T) {
 	for _, b := range []backend{cgroup, user} {
 		t.Run(b.name, func(t *testing.T) {
-			name := "life-" + b.name
+			name := unique("life-" + b.name)
 			f := b.events(t, name)
 			s := b.start(t, name, nil, stubborn)
 			started := f.event("started")
@@ -84,7 +90,7 @@ func TestLifeOfAServer(t *testing.T) {
 // them.
 func TestShortLife(t *testing.T) {
 	for status := range 3 {
-		name := fmt.Sprint("short-", status)
+		name := unique(fmt.Sprint("short-", status))
 		f := cgroup.events(t, name)
 		r := output(t, cgroup.command(t, "run", "--name", name, "--backend", "cgroup", "--", "sh", "-c", fmt.Sprint("exit ", status)))
 		if r.status != status || r.stderr != "" || r.out != "" {
@@ -118,7 +124,7 @@ func TestFailedStarts(t *testing.T) {
 	} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			name := "failed-" + strings.ReplaceAll(kind, " ", "-")
+			name := unique("failed-" + strings.ReplaceAll(kind, " ", "-"))
 			f := user.events(t, name)
 			args := append([]string{"run", "--name", name}, c.flags...)
 			r := output(t, user.command(t, append(args, "--", c.command, "secret-argument")...))
@@ -146,7 +152,7 @@ func TestFailedStarts(t *testing.T) {
 func TestLeftOversAreNamed(t *testing.T) {
 	for _, b := range []backend{cgroup, user} {
 		t.Run(b.name, func(t *testing.T) {
-			name := "leaver-" + b.name
+			name := unique("leaver-" + b.name)
 			before := b.ends(t)
 			f := b.events(t, name)
 			s := b.start(t, name, nil, `setsid sleep 1000 & until grep -q sleep /proc/$!/comm; do :; done; echo ready; read -r line`)
@@ -391,7 +397,7 @@ func TestUsersSeeTheirOwn(t *testing.T) {
 func TestStderrInTheJournal(t *testing.T) {
 	for _, b := range []backend{cgroup, user} {
 		t.Run(b.name, func(t *testing.T) {
-			name := "talker-" + b.name
+			name := unique("talker-" + b.name)
 			s := b.start(t, name, []string{"--stderr", "journal"}, talker)
 			written := func() bool { return strings.Contains(b.succeed(t, "logs", name), ": what it began with\n") }
 			if !pace.Eventually(escape.Patience, written) { // a journalctl that begins at that moment can miss the line
