@@ -190,7 +190,7 @@ func Kill(g Target, within time.Duration) ([]Stuck, error) {
 		if time.Now().Before(roundEnds) {
 			continue
 		}
-		left := stuck(g)
+		left := Left(g)
 		hasProgress := len(left) < fewest
 		if !hasProgress {
 			if exhausted(signalErr) {
@@ -203,7 +203,8 @@ func Kill(g Target, within time.Duration) ([]Stuck, error) {
 	}
 }
 
-func stuck(g Target) (left []Stuck) {
+// Left describes the members that are left after a kill.
+func Left(g Target) (left []Stuck) {
 	pids, _ := g.Members() // a partial list is better than none
 	for _, pid := range pids {
 		st, err := proc.ReadStat(pid)

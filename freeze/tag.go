@@ -32,6 +32,20 @@ func NewTag(bits uint64) Tag { return tagMagic | Tag(bits&(1<<TagBits-1)) }
 // IsTag reports whether a limit is a tag.
 func (t Tag) IsTag() bool { return t>>TagBits == tagMagic>>TagBits }
 
+// TagOn returns the tag that a process carries, or 0. prlimit(2) takes 0.7 µs; without the rights for it
+// /proc/PID/limits is read, which takes 10.
+func TagOn(pid int) Tag {
+	var limit unix.Rlimit
+	err := unix.Prlimit(pid, unix.RLIMIT_LOCKS, nil, &limit)
+	if err == unix.EPERM {
+		limit.Cur, _ = proc.FileLocks(pid) // 0, if it can't be read
+	}
+	if tag := Tag(limit.Cur); tag.IsTag() {
+		return tag
+	}
+	return 0
+}
+
 // Put sets the tag of a process that is held by a pidfd, but not of its existing children. Without
 // CAP_SYS_RESOURCE the process must belong to the same user. If the pid was reused meanwhile, Put restores
 // the limit.
@@ -113,20 +127,8 @@ func (t Tag) carriers(owner int) ([]proc.Stat, error) {
 	return found, errors.Join(err, unread)
 }
 
-// On reports whether a process carries the tag. prlimit(2) takes 0.7 µs; without the rights for it On reads
-// /proc/PID/limits, which takes 10.
-func (t Tag) On(pid int) bool {
-	if !t.IsTag() {
-		return false
-	}
-	var limit unix.Rlimit
-	err := unix.Prlimit(pid, unix.RLIMIT_LOCKS, nil, &limit)
-	if err == unix.EPERM {
-		soft, ok := proc.FileLocks(pid)
-		return ok && Tag(soft) == t
-	}
-	return err == nil && Tag(limit.Cur) == t
-}
+// On reports whether a process carries the tag.
+func (t Tag) On(pid int) bool { return t.IsTag() && TagOn(pid) == t }
 
 // owns reports whether a process of uid may signal pid: kill(2) compares real and saved user ids. Root may
 // signal any: a process that we may not signal was left out before.

@@ -14,13 +14,13 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/launcher"
 )
 
-// superviseCommand is the process that a guard starts when there is something to decide.
+// superviseCommand is the process that a guard starts for what it can't do.
 func superviseCommand(args []string, io cli.Stdio) int {
 	fds, ok := numbers(args, 2)
 	if !ok {
 		return refuseInternal("supervise", io)
 	}
-	return brain.Decide(fds[0], fds[1])
+	return brain.Serve(fds[0], fds[1])
 }
 
 // scopeCommand is the process by which a launcher has a manager make the group of its server.

@@ -24,7 +24,6 @@ var linked = map[string]string{
 	room + "backend":          "where the group comes from",
 	room + "group":            "what it is",
 	room + "idle":             "when it is frozen",
-	room + "lifecycle":        "when it is stopped",
 	room + "client":           "what the client does",
 	room + "container":        "a server may run in one",
 	"internal/kernel/loop":    "one wait for everything",

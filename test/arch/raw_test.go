@@ -165,6 +165,12 @@ var allowedCalls = []struct {
 		reason: "the code tests a flag first, which is 0 until the first garbage collection",
 	},
 	{
+		callee:  "runtime.gcWriteBarrier3",
+		callers: []string{guard + "(*lasting).newProcess"},
+		where:   []*place{beforeRuntime},
+		reason:  "as for gcWriteBarrier2",
+	},
+	{
 		callee:  "runtime.gcWriteBarrier4",
 		callers: []string{"main.beginRun"},
 		where:   []*place{beforeRuntime},

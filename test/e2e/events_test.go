@@ -14,7 +14,7 @@ import (
 	"github.com/mcpscope/mcpscope/test/pace"
 )
 
-// The times of the steps are tested in virtual time (internal/server/lifecycle); here are the steps. A grace
+// The times of the steps are tested in virtual time (internal/server/decide); here are the steps. A grace
 // of "never" does not expire in these tests, and one of "soon" always does.
 const (
 	never = "infinity"

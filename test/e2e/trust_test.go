@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -502,7 +503,7 @@ func TestServerThatUsesUpAllProcesses(t *testing.T) {
 	}
 }
 
-// An answer is larger than the pipe, and the client reads it late. The brain polls the pipe until the
+// An answer is larger than the pipe, and the client reads it late. The guard polls the pipe until the
 // client has read the answer; otherwise it would wait for the end of the grace, an hour.
 func TestAnswerToAClientThatReadsLate(t *testing.T) {
 	t.Parallel()
@@ -531,13 +532,13 @@ func TestAnswerToAClientThatReadsLate(t *testing.T) {
 	looked := 0
 	last := 0
 	if !pace.Eventually(escape.Patience, func() bool {
-		if now := contextSwitches(w.brain()); now != last {
+		if now := contextSwitches(w.onlyGuard()); now != last {
 			looked = looked + 1
 			last = now
 		}
 		return looked > looks
 	}) {
-		t.Errorf("the brain has run %d times, want %d: it does not look at the pipe", looked, looks)
+		t.Errorf("the guard has run %d times, want %d: it does not look at the pipe", looked, looks)
 	}
 	n, _ := io.Copy(io.Discard, read) // n is checked below
 	if err := cmd.Wait(); err != nil || n != size {
@@ -546,12 +547,12 @@ func TestAnswerToAClientThatReadsLate(t *testing.T) {
 	w.clean()
 }
 
-// brain is the pid of the only brain, or 0.
-func (w *world) brain() int {
+// onlyGuard is the pid of the only guard, or 0.
+func (w *world) onlyGuard() int {
 	pids, _ := escape.GroupPids(filepath.Join(rootsSlice(w.Site), "guards")) // none before the first server
 	for _, pid := range pids {
 		name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)) // none, if it has ended
-		if strings.HasPrefix(string(name), "brain-") {
+		if strings.HasPrefix(string(name), "guard-") {
 			return pid
 		}
 	}
@@ -596,6 +597,81 @@ func TestClientDiesWhoseServerHoldsItsOwnStdin(t *testing.T) {
 		s.told(1)
 		s.dead()
 	})
+}
+
+// Another process that holds the client's end is the client when the first one has died. Here the server holds its
+// own stdin as well, so no hang-up tells the end of that.
+func TestClientDiesAndAnotherProcessHoldsStdin(t *testing.T) {
+	onKinds(t, func(t *testing.T, kind string) {
+		read, write := ends(t, kind)
+		fmt.Fprintln(write, "burn 60000")
+		s := spawned(t, read, openNull(t), nil, []string{binaries.probe}, write)
+		read.Close()
+		holder := holding(t, s.world, write, "sleep", "infinity")
+		write.Close()
+		s.Own.Signal(unix.SIGKILL)
+		if !pace.Eventually(escape.Patience, func() bool { return hasPidfdOf(s.guard.PID, holder.Process.Pid) }) {
+			t.Error("the guard does not watch the holder")
+		}
+		if said := len(s.signals()); said > 0 {
+			t.Errorf("%d members got a signal while the holder lives", said)
+		}
+		_ = holder.Process.Kill()
+		_ = holder.Wait() // killed
+		s.told(1)
+		s.dead()
+	})
+}
+
+// A client that closes nothing at exec has passed its end on to another server. That is no client.
+func TestClientDiesAndAnotherServerHoldsStdin(t *testing.T) {
+	onKinds(t, func(t *testing.T, kind string) {
+		read, write := ends(t, kind)
+		fmt.Fprintln(write, "burn 60000")
+		s := spawned(t, read, openNull(t), nil, []string{binaries.probe})
+		read.Close()
+		other := holding(t, s.world, write, binaries.mcpscope, "run", "--", "sh", "-c", "echo; exec sleep infinity")
+		write.Close()
+		s.Own.Signal(unix.SIGKILL)
+		s.told(1)
+		s.members.WantDead(t)
+		_ = other.Process.Kill()
+		_ = other.Wait() // killed
+	})
+}
+
+// holding starts a command that has the descriptor as 3, and returns when it has, or at once if it writes no line.
+func holding(t *testing.T, w *world, file *os.File, argv ...string) *exec.Cmd {
+	t.Helper()
+	cmd := w.Command(argv...)
+	cmd.ExtraFiles = []*os.File{file}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := escape.StartIn(w.Unique("holder"), cmd); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // killed
+	})
+	if argv[0] == binaries.mcpscope {
+		_, _ = out.Read(make([]byte, 1))
+	}
+	return cmd
+}
+
+// hasPidfdOf reports whether a process has another one open (proc_pid_fdinfo(5)).
+func hasPidfdOf(pid, other int) bool {
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fdinfo/*", pid))
+	for _, file := range files {
+		text, _ := os.ReadFile(file) // none, if it was closed
+		if strings.Contains(string(text), fmt.Sprintf("\nPid:\t%d\n", other)) {
+			return true
+		}
+	}
+	return false
 }
 
 // ends returns the ends of a pipe, or of a socketpair as Node.js uses.

@@ -93,7 +93,7 @@ func (c *Cell) judgeLauncher() {
 		c.T.Errorf("the launcher did not return: %s", Describe(c.Client.Server.PID))
 		return
 	}
-	if early := c.members.Running(); len(early) > 0 {
+	if early := c.members.Running(); len(early) > 0 && !c.mode.PullsParent { // which is killed with the group then
 		c.T.Errorf("the launcher returned before %d members were dead: %.200q", len(early), early)
 	}
 }

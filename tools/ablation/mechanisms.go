@@ -65,22 +65,23 @@ const (
 )
 
 var (
-	noLeftOvers = one(brain+"end.go", "\tb.actor.killer.killLeftOvers()\n", "")
-	noTag       = one(group+"tag.go", "return freeze.NewTag(bits)", "return 0 * freeze.NewTag(bits)")
-	anyOwner    = one("freeze/tag.go", "st.UID[savedID] == uid", "st.UID[savedID] >= 0")
-	noSparing   = one(group+"tag.go", "Spare: inAnotherGroup(g.Top())", "Spare: nil")
+	noLeftOvers = both(one(guard+"stop.go", "\t\tsendWord(s.launcher, page.WordKill)\n", ""),
+		one(guard+"stop.go", "\ts.search.signalEach(unix.SIGKILL)\n", ""))
+	noTag     = one(group+"tag.go", "return freeze.NewTag(bits)", "return 0 * freeze.NewTag(bits)")
+	anyOwner  = one("freeze/tag.go", "st.UID[savedID] == uid", "st.UID[savedID] >= 0")
+	noSparing = one(group+"tag.go", "Spare: inAnotherGroup(g.Top())", "Spare: nil")
 )
 
 // protecting are the mechanisms of a stop: nothing survives, and nothing else ends.
 var protecting = []mechanism{
 	// the watches for the server's end
-	without("the guard's watch of the launcher", one(guard+"guard.go", "\t\tg.launcherDied()\n", "\t\texit(0)\n"),
+	without("the guard's watch of the launcher", one(guard+"guard.go", "\tcase dead:\n\t\tg.launcherDied()\n", "\tcase dead:\n\t\texit(0)\n"),
 		ends("launcher"), tests("test/e2e", "KilledLauncherIsAKilledServer")),
 	without("the launcher's watch of the guard", one(guard+"launcher.go", "\t\tl.replaceGuard()\n\tcase word", "\tcase word"),
 		ends("guard"), cells(onCgroup, "plain|kill-guard", "guard|TERM")),
 	without("the guard's watch of the main process", one(guard+"guardevents.go", "v.polls[pollMain].Fd = int32(fd)", "closeFD(int32(fd))"),
 		cells(onCgroup, "stop-parent", "stdin")),
-	without("the SIGCONT for a stopped launcher", one(guard+"withoutbrain.go", "uintptr(on.FD.Launcher), uintptr(unix.SIGCONT)", "uintptr(on.FD.Launcher), 0"),
+	without("the SIGCONT for a stopped launcher", one(guard+"stop.go", "uintptr(on.FD.Launcher), uintptr(unix.SIGCONT)", "uintptr(on.FD.Launcher), 0"),
 		ends("stopped launcher"), tests("test/e2e", "StoppedLauncher")),
 	without("the watch of stdin", one(guard+"guardevents.go", "v.watchEnd(on, page.StdinClosed, on.FD.Stdin)", "_ = page.StdinClosed"),
 		cells(onBoth, "plain|ignore-eof", "stdin|client"), tests("test/e2e", "ServerThatStaysIsAskedOnce")),
@@ -95,18 +96,13 @@ var protecting = []mechanism{
 	without("the inherited tag", noTag, cells(onCgroup, "move-.*", "stdin|kill|guard"),
 		tests("test/e2e", "MemberInAForeignPidNamespace|UsurpedGroups"), tests("test/gateway", "SweepFindsWhoMovedAway")),
 	// the kill
-	without("the freeze before the kill", one("freeze/stop.go", "Freeze(s.Target)", "_ = Freeze"),
-		cells(onBoth, "hop|hop-storm|fork-bomb|pairs|fork-on-term", "stdin"), tests("test/e2e", "NobodyWitnessesTheKill")),
 	without("cgroup.kill", one("freeze/stop.go", "if g.Kill() == nil {", "if false {"),
 		tests("freeze", "KillReachesAnotherUsersMember")),
-	without("SIGKILL by pidfd beside cgroup.kill",
-		one("freeze/stop.go", "signalErr := Signal(g, unix.SIGKILL)", "signalErr := Signal(g, unix.Signal(0))"),
-		cells(onCgroup, "dead-leader-main|threaded|frozen", "stdin|kill")),
 	without("the thaw and SIGCONT for the asking",
 		both(one("freeze/stop.go", "_ = frozen.Thaw()", "_ = frozen"), one("freeze/stop.go", "signalExcept(except, g, sig, unix.SIGCONT)", "signalExcept(except, g, sig)")),
 		tests("freeze", "AskReachesWhoIsFrozenOrStopped")),
 	without("the guard's own kill",
-		both(one(guard+"withoutbrain.go", "if !s.members.kill() {", "if false {"), one(guard+"guard.go", "\t\tg.members.killAndWait()\n", "")),
+		both(one(guard+"stop.go", "if !s.members.kill() {", "if false {"), one(guard+"stop.go", "\ts.members.killAndWait()\n", "")),
 		ends("all brains die|no brain starts.*|left the group, no brain")),
 	// whom nothing may happen to
 	without("the second list of members",
@@ -142,18 +138,20 @@ var protecting = []mechanism{
 // unnoticed keep a server from noticing that it is contained, or frozen while it is idle.
 var unnoticed = []mechanism{
 	without("the wait for unread input",
-		one(clientSide+"client.go", "func (in *Side) Unread() bool {", "func (in *Side) Unread() bool {\n\treturn false"),
+		one(guard+"unread.go", "func hasInput(on *page.Page) bool {", "func hasInput(on *page.Page) bool {\n\treturn false"),
 		tests("test/e2e", "UnreadInput.*")),
 	without("the wait for a client that reads late",
-		one(brain+"facts.go", "return f.actor.client.Blocked() }", "return false }"),
+		one(guard+"unread.go", "return hasInput(on) || !clientIsDead && isFull(on.FD.Room[0])", "return hasInput(on)"),
 		tests("test/e2e", "AnswerToAClientThatReadsLate")),
 	// idle servers
 	without("the second measurement of a frozen server",
 		one(idle+"policy.go", "if isSame && usage.Tied == \"\" && s.Pending() == \"\" && s.Obstacle(usage) == \"\" {", "if isSame || err == nil {"),
 		tests("internal/server/idle", "SecondLook")),
-	without("the thaw by input", one(brain+"looks.go", "\t\ta.loop.Again(int(a.client.Server.Input), loop.TokenInput)\n", ""),
+	without("the thaw by input", both(one(guard+"guard.go", "Thaw.ForInput = true\n\t\tg.rouse()\n", "Thaw.ForInput = true\n"),
+		one(guard+"guard.go", "\t\tg.rouse() // a signal may have come\n", "")),
 		tests("test/e2e", "IdleServerAnswers|IdleServerInAMessage")),
-	without("the thaw by a signal", one(brain+"news.go", "\t\tdecided.ForwardedRead = launched.Forwarded\n\t\tn.actor.report(lifecycle.Woken)\n", "\t\tdecided.ForwardedRead = launched.Forwarded\n"),
+	without("the thaw by a signal", both(one(guard+"guard.go", "\t\tg.rouse() // a signal may have come\n", ""),
+		one(guard+"guard.go", " || g.page.MissedSignal()) {", ") {")),
 		tests("test/e2e", "IdleServerGetsSignals")),
 	without("the room that a server needs before it is frozen",
 		one(idle+"sleeper.go", "in.Blocked() || in.BlockedErrors()", "false"), tests("test/e2e", "FullOutputIsNotIdle")),

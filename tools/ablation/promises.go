@@ -5,7 +5,7 @@ package ablation
 // promises breaks each promise once. Its name is the one in test/escape/core.txt, and the core is red without it: a
 // package runs here what make test runs of it.
 var promises = []mechanism{
-	without("survives", one(guard+"guard.go", "\t\tg.launcherDied()\n", "\t\texit(0)\n"),
+	without("survives", one(guard+"guard.go", "\tcase dead:\n\t\tg.launcherDied()\n", "\tcase dead:\n\t\texit(0)\n"),
 		core("test/kills"), core("test/e2e"), core("test/script")),
 	without("bystander", one("internal/server/orphan/orphan.go",
 		"\tif err == nil {\n\t\treturn Orphan, nil", "\tif err == nil || why == ToStop {\n\t\treturn Orphan, nil"),

@@ -147,7 +147,7 @@ func (t *TreeGuard) readPage(id string) bool {
 	if err != nil || !found.IsServer || protocol.Decode(found.Config, &t.Config) != nil {
 		return false
 	}
-	t.Cause = causes.Of(found.Cause)
+	t.Cause = causes.Of(uint32(found.Cause))
 	c := &t.Config
 	if c.Group.Backend != names.Tree || c.StartedByClient != t.IsWatcher || group.TagOf(c.Group.ID) == 0 {
 		return false

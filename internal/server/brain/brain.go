@@ -1,174 +1,255 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package brain decides about a server, in a process that the guard starts when something has happened, or
-// in the watcher of a gateway. It reports events to the lifecycle and performs the actions. It exits when
-// there is nothing more to decide, or after all processes of the server. The next one goes on with the state
-// on the page.
+// Package brain does for a guard what raw code can't: it settles a start, looks after an idle server, finds
+// who holds its stdin, ends its containers, and reports its end. It decides nothing about the end of the
+// server, and its death changes nothing. The watcher of a gateway does the same for its servers, and decides
+// as a guard does.
 package brain
 
 import (
+	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/freeze"
+	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/loop"
-	"github.com/mcpscope/mcpscope/internal/server/causes"
-	"github.com/mcpscope/mcpscope/internal/server/lifecycle"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
+	"github.com/mcpscope/mcpscope/internal/server/backend"
+	"github.com/mcpscope/mcpscope/internal/server/client"
+	"github.com/mcpscope/mcpscope/internal/server/decide"
 	"github.com/mcpscope/mcpscope/internal/server/page"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/text"
 )
 
-// Brain waits for the events of one server: those of its loop, and those on the page.
+// Brain is a brain that a guard has started.
 type Brain struct {
-	Server *Server
-	Loop   *loop.Loop
-	Held   int // stdin, where that can be watched only by holding it; or -1
-	Events int // of the group, or -1
-
-	actor    *actor
-	news     news
+	server   *Server
+	loop     *loop.Loop
+	client   *client.Side
 	settling settling
+	looks    looks
+	ending   ending
 }
 
-// New makes the brain of a server that waits by that loop.
-func New(s *Server, l *loop.Loop) *Brain {
-	a := &actor{server: s, loop: l, killer: newKiller(s)}
-	return &Brain{
-		Server: s, Loop: l, Held: -1, Events: -1,
-		actor: a, news: news{actor: a}, settling: settling{server: s},
+// Serve is the whole life of a brain. memory and sock are the descriptors of the page and of the guard's
+// socket. No process reads the exit status.
+func Serve(memory, sock int) int {
+	b, err := attach(memory, sock)
+	if err == nil {
+		err = b.begin()
+	}
+	if err != nil {
+		return 125 // the guard starts another one, or does without
+	}
+	b.live()
+	b.settling.tasks.Wait() // the sweep of the orphans of others may go on
+	return 0
+}
+
+// attach makes the brain of this process, which a guard has started.
+func attach(memory, sock int) (*Brain, error) {
+	// For people, instead of the number of the descriptor that was executed. A process that is not dumpable
+	// may not write to it.
+	_ = os.WriteFile("/proc/self/comm", []byte(os.Args[0]), 0)
+	p, err := page.Open(memory)
+	if err != nil {
+		return nil, err
+	}
+	env, err := proc.Environ() // which is not ours to read any more when tracers are kept off
+	if err != nil {
+		return nil, err
+	}
+	g, err := page.Attach(p, sock)
+	if err != nil {
+		return nil, err
+	}
+	l, err := loop.New()
+	if err != nil {
+		return nil, err
+	}
+	s, err := LoadServer(p, g, int(p.ByGuard.Payload), env)
+	if err != nil {
+		return nil, err
+	}
+	side := clientOn(p, s.Config.Side)
+	b := &Brain{
+		server: s, loop: l, client: side, settling: settling{server: s}, ending: newEnding(s),
+		looks: looks{server: s, client: side, loop: l},
+	}
+	// Caught, not ignored: that would be inherited by a container engine.
+	return b, l.Catch(linux.Ending...)
+}
+
+// clientOn is the client's side in the descriptors that a brain has inherited.
+func clientOn(p *page.Page, known protocol.ClientSide) *client.Side {
+	return &client.Side{
+		ClientSide: known,
+		Stdin:      client.Watch(p.FD.Stdin),
+		Stdout:     client.Watch(p.FD.Stdout),
+		PIDFD:      int(p.FD.Client),
+		Server: client.ServerSide{
+			Input:    client.Watch(p.FD.Input),
+			Room:     [2]client.Watch{client.Watch(p.FD.Room[0]), client.Watch(p.FD.Room[1])},
+			Terminal: client.Terminal(p.FD.Terminal),
+			Main:     -1,
+		},
 	}
 }
 
-// Begin starts the lifecycle, when there are guard and group.
-func (b *Brain) Begin() error {
-	s := b.Server
-	b.actor.begin()
-	b.news.begin()
-	if s.Group.InSession { // kills from now on count
-		b.actor.killer.record.measure()
+// begin goes on where the brain before has stopped.
+func (b *Brain) begin() error {
+	s := b.server
+	p := s.Page
+	if err := b.loop.Add(s.Guard.Sock, loop.TokenGuard); err != nil {
+		return err
 	}
-	b.Events = s.Group.Events()
-	if !s.Config.StartedByClient { // the guard of such a server is not for long
-		if err := b.Loop.Add(s.Guard.Sock, loop.TokenGuard); err != nil {
-			return err
+	if p.ByGuard.Stop.State.Phase > decide.Grace {
+		return nil
+	}
+	b.looks.resume()
+	if p.ByLauncher.Guards > 0 {
+		s.noteGuards()
+		s.Group.Note(s.Config.Notes)
+	}
+	if p.ByGuard.Strayed {
+		p.ByGuard.Strayed = false
+		if err := backend.AttachGuard(s.Group, int(p.ByGuard.GuardPID)); err != nil {
+			s.Note("a stop of the scope does not reach the guard: " + text.JoinLines(err))
 		}
 	}
-	return b.Loop.Add(b.Events, loop.TokenEvents)
+	if p.ByBrain.Start.Done {
+		return nil
+	}
+	b.settling.begin()
+	return b.settling.reportTo(b.loop)
 }
 
-// Live returns when the group is empty, when there is nothing to decide, or when another process decides.
-func (b *Brain) Live() {
-	b.lookForRequest() // one that was made before the loop had the events of the group
-	if !b.Server.Config.StartedByClient {
-		b.news.read()
-	}
-	for b.actor.life.State != lifecycle.Emptied && !b.actor.turn.isOver() {
+// live returns when there is nothing to do for a while, after the end of the server, or without a guard: the
+// next one starts another brain.
+func (b *Brain) live() {
+	for {
+		if b.doTasks() {
+			return
+		}
+		b.looks.lookIfDue()
 		if b.canRest() {
 			b.rest()
 			return
 		}
-		b.actor.publish() // the loop sees whether the turn is over
-		b.handle(b.Loop.Next(b.actor.deadline()))
-		b.actor.perform(b.actor.life.HandleTime(time.Now()))
-		b.actor.lookIfDue()
-		b.actor.checkEmpty()
+		switch b.loop.Next(b.looks.deadline()) {
+		case loop.TokenSignals:
+			b.loop.Signals() // a brain ignores them; unread ones would be reported again
+		case loop.TokenAdopted:
+			b.server.Group.Park()
+		case loop.TokenSettled:
+			b.settling.finish()
+		case loop.TokenGuard:
+			if b.server.Guard.Drain() {
+				return
+			}
+			b.loop.Again(b.server.Guard.Sock, loop.TokenGuard)
+			b.looks.noticeThaw()
+		}
 	}
-	if b.actor.turn.isOver() {
-		return
-	}
-	b.actor.publish()
-	b.end()
 }
 
-// canRest reports whether the guard can do without a brain until something happens, or the next look is due.
-func (b *Brain) canRest() bool {
-	isDeciding := b.actor.life.State > lifecycle.Idle || b.Server.Page.Pending()
-	if b.Server.Config.StartedByClient || isDeciding || b.settling.isRunning {
-		return false
+// doTasks does what the guard wants, and returns true after the end of the server.
+func (b *Brain) doTasks() (isOver bool) {
+	p := b.server.Page
+	tasks := p.ByGuard.Tasks
+	if tasks&page.EndContainers != 0 && !p.ByBrain.ContainersGone {
+		b.ending.stopContainers(0)
+		p.ByBrain.ContainersGone = true
+		b.server.Guard.Look()
 	}
-	next := b.actor.deadline()
-	return next.IsZero() || time.Until(next) > restLeast
+	if tasks&page.FindHolder != 0 && p.ByBrain.Holder == page.NoAnswer {
+		b.findHolder()
+		b.server.Guard.Look()
+	}
+	if tasks&page.End != 0 {
+		b.end()
+		return true
+	}
+	return false
+}
+
+func (b *Brain) findHolder() {
+	s := b.server
+	ours := []int{s.Config.Launcher.PID, int(s.Page.ByGuard.GuardPID)}
+	outer := freeze.TagOn(s.Config.Launcher.PID)
+	pid, found := b.client.FindHolder(s.Group.Members(), outer, ours)
+	s.Page.ByBrain.HolderPID = int32(pid)
+	s.Page.ByBrain.Holder = found
 }
 
 // restLeast: to start the next brain takes some milliseconds of CPU.
 const restLeast = time.Second
 
-// rest ends the brain. The guard starts another one if something has happened meanwhile.
+// canRest reports whether the guard can do without a brain until it has a task, or the next look is due.
+func (b *Brain) canRest() bool {
+	if b.server.Page.ByGuard.Tasks != 0 || b.settling.isRunning {
+		return false
+	}
+	next := b.looks.deadline()
+	return next.IsZero() || time.Until(next) > restLeast
+}
+
+// rest ends the brain. The guard starts another one if it has a task meanwhile.
 func (b *Brain) rest() {
-	b.actor.publish()
-	b.actor.saveLooks()
-	b.Server.Page.ByBrain.CallBrainAt = monotonic(b.actor.deadline(), time.Now())
-	b.Server.Guard.Send(page.WordRest)
+	b.looks.save()
+	b.server.Page.ByBrain.CallBrainAt = monotonic(b.looks.deadline(), time.Now())
+	b.server.Guard.SendWord(page.WordRest)
 }
 
-func (b *Brain) handle(t loop.Token) {
-	switch t {
-	case loop.TokenSignals:
-		b.Loop.Signals() // a brain ignores them; unread ones would be reported again
-	case loop.TokenStdin:
-		b.actor.report(lifecycle.StdinClosed)
-	case loop.TokenStdout:
-		b.actor.report(lifecycle.StdoutClosed)
-	case loop.TokenClient:
-		b.actor.report(lifecycle.ClientDied)
-	case loop.TokenInput:
-		b.actor.reportInput()
-	case loop.TokenMain:
-		b.CloseHeld()
-		b.actor.perform(b.actor.handleExit()) // without the status, which only its parent gets
-	case loop.TokenEvents:
-		b.handleGroupEvent()
-	case loop.TokenMemory: // a manager removes the group of a server that was killed
-		b.actor.killer.record.measure()
-	case loop.TokenAdopted:
-		b.Server.Group.Park()
-	case loop.TokenSettled:
-		b.settling.finish()
-	case loop.TokenGuard:
-		b.handleWord()
+// end reports the end of a server, and removes its group. The brain before may have done a part of that.
+func (b *Brain) end() {
+	s := b.server
+	if !s.Page.ByBrain.Start.Begun {
+		b.settleEnded()
+	}
+	b.ending.sweepNested()
+	b.ending.report()
+	s.closeReport()
+	b.ending.awaitStuck()
+	_ = s.Group.Remove() // a sweep removes what can't be removed now
+	s.Guard.SendWord(page.WordDone)
+	b.settling.sweeping.Wait()
+	b.ending.awaitSwept() // the launcher does not wait for directories of nested servers
+}
+
+// settleEnded makes up for tasks of the start, of a server that has ended before they were done.
+func (b *Brain) settleEnded() {
+	p := b.server.Page
+	if b.ending.mustReport() {
+		b.server.logStart()
+	}
+	if p.ByLauncher.EndLeft == page.LeftReturned { // otherwise sweepNested may sweep
+		b.settling.beginSweep()
 	}
 }
 
-// handleGroupEvent handles a change of cgroup.events: the group may be empty, or a stop be requested.
-func (b *Brain) handleGroupEvent() {
-	var text [256]byte
-	_, _ = unix.Pread(b.Events, text[:], 0) // the kernel reports no further event before the file is read
-	b.Loop.Again(b.Events, loop.TokenEvents)
-	b.actor.emptyCheckAt = time.Now()
-	b.lookForRequest()
-}
-
-// handleWord reads news on the page, and reacts to the guard's death.
-func (b *Brain) handleWord() {
-	isDead := b.Server.Guard.Drain()
-	b.news.read()
-	if isDead {
-		b.loseGuard()
-		return
+// monotonic is a time on the clock of the page; 0 for none.
+func monotonic(t, now time.Time) int64 {
+	if t.IsZero() {
+		return 0
 	}
-	b.Loop.Again(b.Server.Guard.Sock, loop.TokenGuard)
+	return clock() + int64(t.Sub(now))
 }
 
-// loseGuard leaves the server to the brain of the next guard, which the launcher forks. Without a launcher
-// this brain is the last process.
-func (b *Brain) loseGuard() {
-	if b.Server.Page.ByGuard.Over || b.Server.launcherLives() {
-		b.actor.turn.isLeft = true
-		return
+// clock is the clock of the page.
+func clock() int64 {
+	var ts unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) // it can't fail
+	return ts.Nano()
+}
+
+// fromMonotonic is the inverse of monotonic.
+func fromMonotonic(nanos int64) time.Time {
+	if nanos == 0 {
+		return time.Time{}
 	}
-	b.actor.report(lifecycle.GuardDied)
-}
-
-// lookForRequest is the other side of ControlGroup.AskToStop, and of a request that was recorded because the
-// guard could be killed before it reacts.
-func (b *Brain) lookForRequest() {
-	s := b.Server
-	if s.Page.ByOthers.Stop || s.Group.Cause() == causes.StopRequested {
-		b.actor.report(lifecycle.StopRequested)
-	}
-}
-
-// CloseHeld closes Held when the server does not read any more: the client gets its EPIPE.
-func (b *Brain) CloseHeld() {
-	_ = unix.Close(b.Held) // a copy, or -1
-	b.Held = -1
+	return time.Now().Add(time.Duration(nanos - clock()))
 }

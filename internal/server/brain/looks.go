@@ -6,75 +6,81 @@ import (
 	"time"
 
 	"github.com/mcpscope/mcpscope/internal/kernel/loop"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
+	"github.com/mcpscope/mcpscope/internal/server/client"
 	"github.com/mcpscope/mcpscope/internal/server/idle"
 	"github.com/mcpscope/mcpscope/internal/server/journal"
-	"github.com/mcpscope/mcpscope/internal/server/lifecycle"
 	"github.com/mcpscope/mcpscope/internal/server/page"
 	"github.com/mcpscope/mcpscope/internal/server/policy"
 )
 
-// Between two looks there is no brain: the page has all that the next one needs.
-// While the members are frozen, the guard thaws them at an event, and calls a brain.
-
-// saveLooks writes to the page how far the looks of this brain have come.
-func (a *actor) saveLooks() {
-	looks := &a.server.Page.ByBrain.Looks
-	now := time.Now()
-	if a.sleeper != nil {
-		a.sleeper.Policy.Save(&looks.Policy, func(t time.Time) int64 { return monotonic(t, now) })
-	}
-	check := a.life.IdleProgress()
-	looks.Check = page.IdleCheck{
-		NextCheck: monotonic(check.NextCheck, now),
-		CallSince: monotonic(check.CallSince, now),
-		CPU:       int64(check.CPU),
-		Read:      check.Traffic.Read,
-		Written:   check.Traffic.Written,
-		Members:   check.Traffic.Members,
-	}
-	looks.Saved = true
+// looks are the observations of a server that may be idle. Between two of them there may be no brain: the
+// page has all that the next one needs. While the members are frozen, the guard thaws them at an event.
+type looks struct {
+	server  *Server
+	client  *client.Side
+	loop    *loop.Loop
+	sleeper *idle.Sleeper // nil for a server that is never frozen
+	timeout *idle.Timeout // nil without --idle-timeout
 }
 
-// resumeLooks goes on with the looks of the brain before, if that has saved them. Otherwise it was killed,
-// and may have frozen the members without a word about it.
-//
-//	looks      guard           state     members
-//	saved      has not thawed  any       are as they were left
-//	saved      has thawed      Idle      the event Woken counts that as a wake
-//	saved      has thawed      Running   the guard has set that, as no brain could start: a wake, too
-//	not saved  any             any       are thawed
-func (a *actor) resumeLooks() {
-	p := a.server.Page
-	isSaved := p.ByBrain.Looks.Saved
-	p.ByBrain.Looks.Saved = false
-	a.beginLooks(isSaved)
-	if isSaved {
-		a.life.ResumeIdle(checkOn(&p.ByBrain.Looks.Check))
+// deadline is when the next look is due; the zero time for never.
+func (l *looks) deadline() (due time.Time) {
+	if l.timeout != nil {
+		due = l.timeout.Due
 	}
-	hasThawed := p.ByGuard.Roused
-	p.ByGuard.Roused = false
-	hasInput := p.ByGuard.InputCame
-	p.ByGuard.InputCame = false
-	if isSaved && !hasThawed {
+	if l.sleeper != nil && (due.IsZero() || l.sleeper.Policy.Due.Before(due)) {
+		due = l.sleeper.Policy.Due
+	}
+	return due
+}
+
+// begin begins the looks. isSaved: the page has what an earlier brain has seen.
+func (l *looks) begin(isSaved bool) {
+	saved := &l.server.Page.ByBrain.Looks
+	limits := l.server.Config.Policy
+	if limits.IdleTimeout > 0 {
+		l.timeout = &idle.Timeout{Due: time.Now().Add(limits.IdleTimeout)}
+		if isSaved {
+			l.timeout = timeoutOn(&saved.Check)
+		}
+	}
+	if limits.IdleFreeze == 0 {
 		return
 	}
-	isFreezable := a.sleeper != nil && a.life.State != lifecycle.Idle
-	switch {
-	case isFreezable && isSaved:
-		a.sleeper.Wake(time.Now(), hasInput)
-	case isFreezable:
-		a.sleeper.Thaw()
+	l.sleeper = l.newSleeper(limits.IdleFreeze, isSaved)
+	if !isSaved {
+		l.server.Group.Note(l.server.Config.Notes)
 	}
-	a.report(lifecycle.Woken)
 }
 
-// checkOn is the check of an idle timeout that the brain before has saved.
-func checkOn(saved *page.IdleCheck) lifecycle.IdleProgress {
-	return lifecycle.IdleProgress{
-		NextCheck: fromMonotonic(saved.NextCheck),
-		CPU:       time.Duration(saved.CPU),
-		Traffic: lifecycle.Traffic{
+// save writes to the page how far the looks of this brain have come.
+func (l *looks) save() {
+	saved := &l.server.Page.ByBrain.Looks
+	now := time.Now()
+	if l.sleeper != nil {
+		l.sleeper.Policy.Save(&saved.Policy, func(t time.Time) int64 { return monotonic(t, now) })
+	}
+	if t := l.timeout; t != nil {
+		saved.Check = page.IdleCheck{
+			NextCheck: monotonic(t.Due, now),
+			CallSince: monotonic(t.CallSince, now),
+			CPU:       int64(t.CPU),
+			Read:      t.Traffic.Read,
+			Written:   t.Traffic.Written,
+			Members:   t.Traffic.Members,
+		}
+	}
+	saved.Saved = true
+}
+
+// timeoutOn is the check of an idle timeout that the brain before has saved.
+func timeoutOn(saved *page.IdleCheck) *idle.Timeout {
+	return &idle.Timeout{
+		Due: fromMonotonic(saved.NextCheck),
+		CPU: time.Duration(saved.CPU),
+		Traffic: idle.Traffic{
 			Read:    saved.Read,
 			Written: saved.Written,
 			Members: saved.Members,
@@ -83,36 +89,51 @@ func checkOn(saved *page.IdleCheck) lifecycle.IdleProgress {
 	}
 }
 
-// beginLooks has a server that runs frozen whenever it is idle. isSaved: the page has what an earlier brain
-// has seen.
-func (a *actor) beginLooks(isSaved bool) {
-	after := a.server.Config.Policy.IdleFreeze
-	if after == 0 {
+// resume goes on with the looks of the brain before, if that has saved them. Otherwise it was killed, and may
+// have frozen the members without a word about it.
+func (l *looks) resume() {
+	p := l.server.Page
+	isSaved := p.ByBrain.Looks.Saved
+	p.ByBrain.Looks.Saved = false
+	l.begin(isSaved)
+	if isSaved {
+		l.noticeThaw()
 		return
 	}
-	a.sleeper = a.newSleeper(after, isSaved)
-	if !isSaved {
-		a.server.Group.Note(a.server.Config.Notes)
+	p.ByGuard.Thaw.IsNew = false
+	p.ByGuard.Thaw.ForInput = false
+	if l.sleeper != nil {
+		l.sleeper.Thaw()
+	}
+}
+
+// noticeThaw counts a thaw by the guard as one for its event.
+func (l *looks) noticeThaw() {
+	seen := &l.server.Page.ByGuard
+	if !seen.Thaw.IsNew {
+		return
+	}
+	hasInput := seen.Thaw.ForInput
+	seen.Thaw.IsNew = false
+	seen.Thaw.ForInput = false
+	if l.sleeper != nil {
+		l.sleeper.Wake(time.Now(), hasInput)
 	}
 }
 
 // newSleeper returns nil, with a note, for a server that is never frozen.
-func (a *actor) newSleeper(after time.Duration, isSaved bool) *idle.Sleeper {
-	s := a.server
+func (l *looks) newSleeper(after time.Duration, isSaved bool) *idle.Sleeper {
+	s := l.server
 	if s.Group.IsTree() || s.Config.Engine != "" {
 		s.Note("never frozen when idle: it is not in a cgroup of its own")
-		return nil
-	}
-	if err := a.loop.Add(int(a.client.Server.Input), loop.TokenInput); err != nil { // input would not thaw it
-		s.Note("never frozen when idle: " + err.Error())
 		return nil
 	}
 	rule := idle.New(after, time.Now())
 	if isSaved {
 		rule = idle.Restore(after, &s.Page.ByBrain.Looks.Policy, fromMonotonic)
 	}
-	rule.IsAgent = a.client.Server.Terminal >= 0
-	sleeper := idle.NewSleeper(rule, s.Group, a.client)
+	rule.IsAgent = l.client.Server.Terminal >= 0
+	sleeper := idle.NewSleeper(rule, s.Group, l.client)
 	if after < policy.IdleFreezeLeast {
 		s.Note("an idle-freeze below " + policy.IdleFreezeLeast.String() + " can freeze " + within(rule))
 	}
@@ -128,36 +149,73 @@ func within(rule *idle.Policy) string {
 	return "a server during a call, and delay the answer by a minute"
 }
 
-// lookIfDue takes a Look that is due, when nothing else has happened, and handles its result. A server
-// that is being stopped is not frozen again.
-func (a *actor) lookIfDue() {
-	if a.life.State > lifecycle.Idle {
-		a.sleeper = nil
+// lookIfDue looks once if that is due. A server that is being stopped is not frozen again.
+func (l *looks) lookIfDue() {
+	if l.server.isStopping() {
+		l.sleeper = nil
+		l.timeout = nil
 	}
 	now := time.Now()
-	if a.sleeper == nil || now.Before(a.sleeper.Policy.Due) {
-		return
+	if l.timeout != nil && !now.Before(l.timeout.Due) {
+		l.checkTimeout(now)
 	}
-	act := a.sleeper.Policy.Look(a.sleeper, now)
-	if a.sleeper.HasReclaimed {
-		a.life.Reclaimed = true
-		a.server.Page.ByBrain.Looks.Reclaimed = true // the brain that stops the server is another one
+	if l.sleeper != nil && !now.Before(l.sleeper.Policy.Due) {
+		l.look(now)
+	}
+}
+
+func (l *looks) checkTimeout(now time.Time) {
+	s := l.server
+	cpu, err := s.Group.Members().CPU()
+	sample := idle.Sample{CPU: cpu, CPUKnown: err == nil, Traffic: l.traffic(), Unread: l.client.Unread()}
+	if l.timeout.IsOver(sample, s.Config.Policy.IdleTimeout, now) {
+		s.Page.ByBrain.IdleTooLong = true
+		s.Guard.Look()
+	}
+}
+
+// traffic is nothing for a server to which no calls come.
+func (l *looks) traffic() (sum idle.Traffic) {
+	if !l.client.Conveyed {
+		return sum
+	}
+	pids, _ := l.server.Group.PIDs() // as far as they can be listed
+	for _, pid := range pids {
+		read, written, _ := idle.ReadTraffic(pid) // 0, if it has ended or is another user's
+		sum.Read += read
+		sum.Written += written
+		if st, err := proc.ReadStat(pid); err == nil { // or it has ended
+			sum.Members += st.StartTime<<22 | uint64(pid) // no pid is larger
+		}
+	}
+	return sum
+}
+
+// look looks whether the server can be frozen, or may run for a moment.
+func (l *looks) look(now time.Time) {
+	s := l.server
+	on := s.Page
+	on.ByBrain.ForwardedRead = on.ByLauncher.Forwarded // the guard thaws it for a later signal
+	act := l.sleeper.Policy.Look(l.sleeper, now)
+	if l.sleeper.HasReclaimed {
+		on.ByBrain.Looks.Reclaimed = true
 	}
 	switch act {
 	case idle.Frozen:
-		if a.sleeper.Policy.Used { // not after each ping
+		if l.sleeper.Policy.Used { // not after each ping
 			const text = "frozen: idle until its client writes"
-			journal.SubjectOf(a.server.Config).Log(journal.Frozen, systemd.Info, text)
+			journal.SubjectOf(s.Config).Log(journal.Frozen, systemd.Info, text)
 		}
-		a.sleeper.MarkFrozen(now)
-		a.report(lifecycle.MembersFrozen)
-		a.loop.Again(int(a.client.Server.Input), loop.TokenInput)
+		l.sleeper.MarkFrozen(now)
+		on.ByBrain.Frozen = true
+		s.Guard.Look()
 	case idle.Wake:
-		a.report(lifecycle.Woken)
+		on.ByBrain.Frozen = false
+		l.sleeper.Wake(now, false)
 	case idle.None, idle.Reclaimed:
-		if a.sleeper.Policy.Note != "" {
-			a.server.Note(a.sleeper.Policy.Note)
-			a.server.Group.AddNote(a.sleeper.Policy.Note)
+		if l.sleeper.Policy.Note != "" {
+			s.Note(l.sleeper.Policy.Note)
+			s.Group.AddNote(l.sleeper.Policy.Note)
 		}
 	}
 }

@@ -3,12 +3,12 @@
 package brain
 
 import (
-	"slices"
+	"bytes"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/causes"
@@ -17,17 +17,11 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/report"
 )
 
-// record collects during a stop what the report says of it.
+// record collects what the report says of the end.
 type record struct {
-	server    *Server
-	hasOthers bool // others and othersTotal are recorded
-	// others are the names of members beside the main process at the beginning of the stop.
-	others      []string
-	othersTotal int
-	killed      []report.Killed
-	killedTotal int // members that had to be killed
-	last        readings
-	sentence    string // about the end; "" if there is no report, and without -v
+	server   *Server
+	last     readings
+	sentence string // about the end; "" if there is no report, and without -v
 }
 
 // readings are figures that a manager removes with the group, as soon as that is empty: a server that its
@@ -75,93 +69,39 @@ func (r *record) killedForMemory() bool {
 	return killed && r.measure().Exhausted()
 }
 
-// causesSeen are the causes that a launcher finds on the page without a brain, by event. They have to be
-// those of the lifecycle. MainExited is missing: it is the cause if no other event came first.
-// LauncherDied is missing: then there is no launcher.
-var causesSeen = [page.Events]causes.Cause{
-	page.StdinClosed:   causes.StdinClosed,
-	page.StdoutClosed:  causes.StdoutClosed,
-	page.ClientDied:    causes.ClientDied,
-	page.StopRequested: causes.StopRequested,
-}
-
-// causeSeen is the cause of a stop that needed no brain: the first event.
-func (r *record) causeSeen() (causes.Cause, unix.Signal) {
+// cause is why the server has ended, and the signal if it was one.
+func (r *record) cause() (causes.Cause, unix.Signal) {
 	p := r.server.Page
-	if p.ByBrain.Cause != 0 {
-		return causeOn(p)
+	number := p.ByGuard.Stop.Cause
+	if number == 0 { // it needed no stop
+		number = p.FirstCause()
 	}
-	cause := causes.MainExited
-	first := int64(0)
-	isFirst := func(at int64) bool { return at != 0 && (first == 0 || at < first) }
-	for event, why := range causesSeen {
-		if at := p.ByGuard.Happened[event]; why != "" && isFirst(at) {
-			cause = why
-			first = at
-		}
-	}
-	signal := p.ByLauncher.Signals[0]
-	if p.ByLauncher.SignalsGot > 0 && isFirst(signal.At) {
-		return causes.Signalled, unix.Signal(signal.Number)
-	}
-	if cause == causes.MainExited && r.killedForMemory() {
+	switch why := causes.Of(uint32(number)); {
+	case why == causes.Signalled:
+		return why, unix.Signal(p.ByLauncher.Signals[0].Number)
+	case why == causes.MainExited && r.killedForMemory():
 		return causes.MemoryExhausted, 0
+	default:
+		return why, 0
 	}
-	return cause, 0
-}
-
-// recordOthers remembers, once, the members beside the main process when a stop begins.
-func (r *record) recordOthers() {
-	s := r.server
-	if r.hasOthers || !s.isDescribed() {
-		return
-	}
-	r.hasOthers = true
-	main := int(s.Page.ByLauncher.MainPID)
-	if s.Config.StartedByClient {
-		main = s.Config.Main.PID
-	}
-	pids, _ := s.Group.PIDs() // a partial list is better than none
-	pids = slices.DeleteFunc(pids, func(pid int) bool { return pid == main })
-	for _, pid := range pids[:min(len(pids), report.NamedMost)] {
-		name, err := proc.Comm(pid)
-		if err == nil { // it has not exited meanwhile
-			r.others = append(r.others, name)
-		}
-	}
-	r.othersTotal = len(pids)
-}
-
-// inspect describes some members before they are killed.
-func (r *record) inspect(members freeze.Target) {
-	if !r.server.isDescribed() {
-		return
-	}
-	pids, _ := members.Members() // a partial list is better than none
-	for _, pid := range pids[:min(len(pids), report.NamedMost)] {
-		k := report.Killed{PID: pid}
-		k.Name, _ = proc.Comm(pid) // "", if it can't be read
-		k.Command = proc.Cmdline(pid, protocol.CommandMost)
-		r.killed = append(r.killed, k)
-	}
-	r.killedTotal += len(pids)
 }
 
 // write describes the end in a report and the journal, if that is wanted. left are the members and
 // containers that may be left.
-func (r *record) write(why causes.Cause, sig unix.Signal, left []string) {
+func (r *record) write(left []string) {
 	if !r.server.isDescribed() {
 		return
 	}
-	described := r.describe(why, sig, left)
+	described := r.describe(left)
 	r.sentence = described.Sentence()
 	described.Log()
 	described.Write(r.server.Config.Report)
 }
 
 // describe fills in a report. A server whose main process was waited for has a status.
-func (r *record) describe(why causes.Cause, sig unix.Signal, left []string) *report.Report {
+func (r *record) describe(left []string) *report.Report {
 	s := r.server
+	why, sig := r.cause()
 	described := report.New(s.Config, why)
 	described.ClientEnded = linux.Ended(int(s.Page.FD.Client))
 	described.Signal = report.SignalName(sig) // "" for another cause
@@ -179,11 +119,52 @@ func (r *record) describe(why causes.Cause, sig unix.Signal, left []string) *rep
 		described.CPUSeconds = &cpu
 	}
 	described.Figures = now.Figures
-	described.Stopped = r.others
-	described.StoppedTotal = r.othersTotal
-	described.Killed = r.killed
-	described.KilledTotal = r.killedTotal
+	stopped := &s.Page.ByGuard.Stopped
+	described.StoppedTotal = int(stopped.Total)
+	for _, m := range listed(stopped) {
+		described.Stopped = append(described.Stopped, nameOf(&m))
+	}
+	killed := &s.Page.ByGuard.Killed
+	described.KilledTotal = int(killed.Total)
+	for _, m := range listed(killed) {
+		described.Killed = append(described.Killed, report.Killed{
+			PID: int(m.PID), Name: nameOf(&m), Command: commandOf(&m),
+		})
+	}
 	described.Stuck = left
 	described.Notes = s.Config.Notes
 	return described
+}
+
+// listed are the members for which there was room on the page.
+func listed(all *page.Members) []page.Member { return all.List[:min(all.Total, page.MembersMost)] }
+
+func nameOf(m *page.Member) string {
+	name, _, _ := bytes.Cut(m.Name[:], []byte{0})
+	return string(name)
+}
+
+// commandOf is the command line of a member, with blanks between the words.
+func commandOf(m *page.Member) string {
+	words := strings.TrimRight(string(m.Command[:]), "\x00")
+	return strings.TrimRight(strings.ReplaceAll(words, "\x00", " "), " ")
+}
+
+// list writes some processes to the page, as a guard does; but for one.
+func list(to *page.Members, pids []int, except int) {
+	for _, pid := range pids {
+		if pid == except {
+			continue
+		}
+		n := to.Total
+		to.Total++
+		if n >= page.MembersMost {
+			continue
+		}
+		m := &to.List[n]
+		*m = page.Member{PID: int32(pid)}
+		name, _ := proc.Comm(pid) // "", if it has exited meanwhile
+		copy(m.Name[:len(m.Name)-1], name)
+		copy(m.Command[:len(m.Command)-1], strings.Join(proc.Arguments(pid, len(m.Command)-1), "\x00"))
+	}
 }

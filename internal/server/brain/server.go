@@ -13,7 +13,7 @@ import (
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
-	"github.com/mcpscope/mcpscope/internal/server/causes"
+	"github.com/mcpscope/mcpscope/internal/server/decide"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/page"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
@@ -85,20 +85,14 @@ func setText(area []byte, prefix string, lines []string) {
 
 // EndInLauncher reports the end of a server of which nothing is left, and removes the group, in its launcher.
 func (s *Server) EndInLauncher() {
-	s.noteGuards()
-	k := newKiller(s)
-	if s.Page.ByLauncher.FailedStep == page.StepNone {
-		if !s.Page.ByBrain.Start.Begun {
+	e := newEnding(s)
+	if !s.Page.ByBrain.Start.Begun {
+		if e.mustReport() {
 			s.logStart()
 		}
-		k.stopContainers(s.Config.Policy.TermGrace)
-		cause, signal := k.record.causeSeen()
-		k.record.write(cause, signal, k.leftForPeople())
-	}
-	if !s.Page.ByBrain.Start.Begun {
 		sweep.BeginSweep(s.Group.Beside()).Await()
 	}
-	k.publishEnd()
+	e.report()
 	_ = s.Group.Remove() // a sweep removes what can't be removed now
 }
 
@@ -121,14 +115,6 @@ func (s *Server) logStart() {
 // isDescribed reports whether a report or a note describes the end.
 func (s *Server) isDescribed() bool { return report.Wanted(s.Config.Report) || s.Config.Verbose }
 
-// causeOn reads the cause that a brain has written to the page.
-func causeOn(p *page.Page) (causes.Cause, unix.Signal) {
-	return causes.Of(p.ByBrain.Cause & 0xffff), unix.Signal(p.ByBrain.Cause >> 16)
-}
-
-// noTag is for descendants that are found by their parents alone.
-const noTag freeze.Tag = 0
-
 // descendants returns the processes that descend from the launcher or carry the tag, without the guard. A
 // dead launcher does not count, also if a tracer keeps it from being reaped.
 func (s *Server) descendants(tag freeze.Tag) *freeze.Tree {
@@ -147,15 +133,8 @@ func (s *Server) launcherLives() bool {
 	return s.Page.ByGuard.Happened[page.LauncherDied] == 0 && !linux.Ended(int(s.Page.FD.Launcher))
 }
 
-func (s *Server) mayBePopulated() bool {
-	return !s.isChildlessTree() && group.Populated(s.Group.Members())
-}
-
-// isChildlessTree reports whether the server is a tree whose launcher lives and has no child. With hidepid=2
-// a brain does not see the launcher in /proc.
-func (s *Server) isChildlessTree() bool {
-	return s.Group.IsTree() && s.Page.ByLauncher.Childless && s.launcherLives()
-}
+// isStopping reports whether the end of the server has begun.
+func (s *Server) isStopping() bool { return s.Page.ByGuard.Stop.State.Phase != decide.Running }
 
 // Note adds a remark for people.
 func (s *Server) Note(text string) {

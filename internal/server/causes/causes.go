@@ -14,10 +14,8 @@ const (
 	StdinClosed     Cause = "stdin-closed"
 	StdoutClosed    Cause = "stdout-closed"
 	ClientDied      Cause = "client-died"
-	ClientIdle      Cause = "client-died-idle"
 	Signalled       Cause = "signal"
 	LauncherGone    Cause = "launcher-gone"
-	GuardGone       Cause = "guard-gone"
 	StopRequested   Cause = "stop-requested"
 	LifetimeOver    Cause = "max-lifetime"
 	IdleTooLong     Cause = "idle-timeout"
@@ -26,8 +24,8 @@ const (
 // All lists all causes. The position is the number on the page, so new ones are appended.
 func All() []Cause {
 	return []Cause{
-		MainExited, MemoryExhausted, StdinClosed, StdoutClosed, ClientDied, ClientIdle, Signalled,
-		LauncherGone, GuardGone, StopRequested, LifetimeOver, IdleTooLong,
+		MainExited, MemoryExhausted, StdinClosed, StdoutClosed, ClientDied, Signalled,
+		LauncherGone, StopRequested, LifetimeOver, IdleTooLong,
 	}
 }
 

@@ -60,7 +60,7 @@ func WatchParent(p policy.Policy) (*Side, error) {
 	in := &Side{PIDFD: -1, Server: noServerSide()}
 	in.Where, _ = proc.ReadCgroup(0) // none, without cgroup2
 	err := in.watch(0, 1, 2)
-	if err == nil && in.matters(p.OnClientDeath) {
+	if err == nil && in.Matters(p.OnClientDeath) {
 		in.PIDFD = openClient()
 	}
 	if err == nil && !in.Conveyed && p.IdleFreeze > 0 {
@@ -69,9 +69,9 @@ func WatchParent(p policy.Policy) (*Side, error) {
 	return in, err
 }
 
-// matters reports whether the death of the client can stop the server. Where it can't, no process watches it,
+// Matters reports whether the death of the client can stop the server. Where it can't, no process watches it,
 // so a guard without a brain does not stop the server for it either.
-func (in *Side) matters(death policy.ClientDeath) bool {
+func (in *Side) Matters(death policy.ClientDeath) bool {
 	switch death {
 	case policy.IgnoreClientDeath:
 		return false

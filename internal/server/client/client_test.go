@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/freeze"
+	"github.com/mcpscope/mcpscope/internal/server/page"
 	"github.com/mcpscope/mcpscope/internal/server/policy"
 )
 
@@ -360,7 +361,10 @@ func TestEndInAMessage(t *testing.T) {
 	}
 	_ = keeper.Stdout.(*os.File).Close() // now the message and the member have it
 	members := group{pids: []int{member.Process.Pid, keeper.Process.Pid}}
-	abandoned := func() bool { return in.NobodyElseHolds(members, freeze.NewTag(1), nil) }
+	abandoned := func() bool {
+		_, found := in.FindHolder(members, 0, nil)
+		return found == page.NoHolder
+	}
 	if !abandoned() {
 		t.Error("an end that a member has counts")
 	}
@@ -387,7 +391,7 @@ func TestClientThatMatters(t *testing.T) {
 		for i, conveyed := range []bool{false, true} {
 			in := &Side{Server: noServerSide()}
 			in.Conveyed = conveyed
-			if got := in.matters(death); got != want[i] {
+			if got := in.Matters(death); got != want[i] {
 				t.Errorf("%s, a pipe: %t: %t, want %t", death, conveyed, got, want[i])
 			}
 		}

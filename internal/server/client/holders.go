@@ -15,47 +15,63 @@ import (
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
+	"github.com/mcpscope/mcpscope/internal/server/page"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// NobodyElseHolds reports whether no process outside the payload can write to stdin, or the server has closed
-// it. It is false if that is unknown. The kernel finds the peer of a socket in our network
-// namespace alone (sock_diag(7)). tag is that of the payload's processes, and ours are others that do not
-// count: launcher and guard, which cannot be examined.
-func (in *Side) NobodyElseHolds(p freeze.Target, tag freeze.Tag, ours []int) bool {
-	if in.Stdin.Unheld() {
-		return true
+// FindHolder finds a process that can write to stdin after the client has died: then it is the client. A
+// process of another server is none: its client has leaked the descriptor to it. outer is the tag of the
+// server that the client itself belongs to, or 0. ours are other
+// processes that do not count: launcher and guard, which cannot be examined. The kernel finds the peer of a
+// socket in our network namespace alone (sock_diag(7)).
+func (in *Side) FindHolder(p freeze.Target, outer freeze.Tag, ours []int) (pid int, found page.Holder) {
+	if in.Stdin.Unheld() { // the server has closed it
+		return 0, page.NoHolder
 	}
 	inside, err := p.Members()
 	if err != nil {
-		return false
+		return 0, page.UnknownHolder
 	}
 	end := in.File
 	if in.Socket {
 		s, known := findSocket(end.Ino)
+		if s.peer == 0 && known {
+			return 0, page.NoHolder
+		}
 		if s.peer == 0 {
-			return known
+			return 0, page.UnknownHolder
 		}
 		end.Ino = uint64(s.peer)
 	}
 	// A write end that is open, and that the search does not find, is in a message on its way (unix(7)) or in
 	// a process that is hidden from us. So it has to be closed, or found inside.
 	isAccountedFor := in.Stdin.Fired()
-	heldOutside := false
-	err = proc.Each(func(pid int) bool {
-		if pid == os.Getpid() || slices.Contains(ours, pid) {
+	isUnclear := false
+	err = proc.Each(func(other int) bool {
+		if other == os.Getpid() || slices.Contains(ours, other) {
 			return true
 		}
-		has, err := holds(pid, end, in.Socket)
+		has, err := holds(other, end, in.Socket)
 		isHidden := errors.Is(err, os.ErrPermission)
-		if slices.Contains(inside, pid) || tag.On(pid) {
+		carried := freeze.TagOn(other)
+		isOfServer := carried.IsTag() && carried != outer
+		switch {
+		case slices.Contains(inside, other) || isOfServer:
 			isAccountedFor = isAccountedFor || has || isHidden
-			return true
+		case has:
+			pid = other
+		case isHidden && in.isBeside(other):
+			isUnclear = true
 		}
-		heldOutside = has || isHidden && in.isBeside(pid)
-		return !heldOutside
+		return pid == 0
 	})
-	return err == nil && !heldOutside && isAccountedFor
+	switch {
+	case pid != 0:
+		return pid, page.LivingHolder
+	case err != nil || isUnclear || !isAccountedFor:
+		return 0, page.UnknownHolder
+	}
+	return 0, page.NoHolder
 }
 
 // Ends are the pipes that a process can write to, and its sockets.

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package decide decides when a server is stopped, and in which steps, for a process without a brain. It
-// starts no process, reads no clock and sends no signal: its caller has the facts, and performs the action.
-// It needs no Go runtime.
+// Package decide decides when a server is stopped, and in which steps. It starts no process, reads no clock
+// and sends no signal: its caller has the facts, and performs the action. It needs no Go runtime.
 //
 // Facts are levels: they are read afresh each time, and a process that goes on for another one reads the
 // same. The table has the event, and what follows in each phase. Whatever the phase: a server of which
@@ -21,6 +20,8 @@
 // 1) A client that dies leaves as much time as one that closes its end. An endless grace ends: ask.
 //
 // 2) A repeat of the same signal: kill.
+//
+// Where containers have to go first, each kill waits for that.
 package decide
 
 // Phase is how far the end of a server has come.
@@ -36,7 +37,8 @@ const (
 	Gone
 )
 
-// State is what the caller keeps between two steps. The zero value is that of a server that runs.
+// State is what the caller keeps between two steps, for a process that goes on for it, too. The zero value is
+// that of a server that runs.
 type State struct {
 	Phase    Phase
 	Deadline int64 // when Step has to be called next without an event, or 0
@@ -59,18 +61,23 @@ type Facts struct {
 	Requested    bool // by mcpscope stop, or a manager
 	Signalled    bool // the launcher has got a signal that ends a server, and the main process has it
 	Repeated     bool // once more
+	// Containers have to be removed before the members are killed: the engine needs those.
+	Containers bool
+	// SlowUntil: the server reads its memory back until then, so graces that begin before are longer.
+	SlowUntil int64
 }
 
 // Action is what the caller has to do.
 type Action uint32
 
-// The actions. After each one but Wait, Step is called again.
+// The actions. After Thaw, Ask and Kill, Step is called again.
 const (
-	Wait   Action = iota // for an event, or the deadline
-	Thaw                 // members that are frozen or stopped, so that they can end
-	Ask                  // thaw, and send the signal of the stop to all members
-	Kill                 // all members
-	Remove               // the group: nothing is left
+	Wait          Action = iota // for an event, or the deadline
+	Thaw                        // members that are frozen or stopped, so that they can end
+	Ask                         // thaw, and send the signal of the stop to all members
+	EndContainers               // begin that, or wait for it: Facts.Containers
+	Kill                        // all members
+	Remove                      // the group: nothing is left
 )
 
 // Times that no setting changes, in nanoseconds.
@@ -80,7 +87,7 @@ const (
 	unreadMost  = 10e9 // so long unread input or output delays the EOF grace
 	unreadEach  = 100e6
 	killEach    = 5e6
-	killMost    = 10e9
+	killMost    = 4e9
 )
 
 // Step makes the next step.
@@ -132,7 +139,7 @@ func (s *State) stayInGrace(f *Facts, t *Times) Action {
 	if f.Unread && mayBeUnread {
 		s.graceAt = f.Now
 	}
-	over := s.graceAt + t.EOFGrace
+	over := s.graceAt + t.EOFGrace + max(f.SlowUntil-s.graceAt, 0)
 	if f.Now >= over {
 		return s.ask(f, t)
 	}
@@ -151,12 +158,16 @@ func (s *State) enter(p Phase, deadline int64) {
 func (s *State) ask(f *Facts, t *Times) Action {
 	s.enter(Terminating, 0)
 	if t.TermGrace >= 0 {
-		s.Deadline = f.Now + t.TermGrace
+		s.Deadline = f.Now + t.TermGrace + max(f.SlowUntil-f.Now, 0)
 	}
 	return Ask
 }
 
 func (s *State) kill(f *Facts) Action {
+	if f.Containers {
+		s.Deadline = f.Now + killEach
+		return EndContainers
+	}
 	if s.Phase != Killing {
 		s.killedAt = f.Now
 	}

@@ -16,7 +16,7 @@ type change struct {
 
 // play makes the steps of a minute in virtual time, and returns what is done, and when.
 func play(times Times, changes []change) string {
-	names := [...]string{Thaw: "thaw", Ask: "ask", Kill: "kill", Remove: "remove"}
+	names := [...]string{Thaw: "thaw", Ask: "ask", EndContainers: "containers", Kill: "kill", Remove: "remove"}
 	s := State{}
 	f := Facts{}
 	var done []string
@@ -29,6 +29,9 @@ func play(times Times, changes []change) string {
 		}
 		for a := Step(&s, &f, &times); a != Wait && s.Phase != Gone; a = Step(&s, &f, &times) {
 			done = append(done, fmt.Sprint(ms, " ", names[a]))
+			if a == EndContainers {
+				break
+			}
 		}
 		if s.Phase == Gone {
 			done = append(done, fmt.Sprint(ms, " remove"))
@@ -53,6 +56,9 @@ func TestStep(t *testing.T) {
 	launcher := func(f *Facts) { f.LauncherDead = true }
 	client := func(f *Facts) { f.Abandoned = true }
 	request := func(f *Facts) { f.Requested = true }
+	containers := func(f *Facts) { f.Containers = true }
+	noContainers := func(f *Facts) { f.Containers = false }
+	slowHangUp := func(f *Facts) { f.HungUpAt, f.SlowUntil = f.Now, f.Now+5000e6 }
 	for _, c := range []struct {
 		name, want string
 		times      Times
@@ -83,6 +89,9 @@ func TestStep(t *testing.T) {
 		{"client dies in the EOF grace", "10 thaw, 1210 ask, 1211 remove", usual, []change{{10, hangUp}, {500, client}, {1211, empty}}},
 		{"client dies in an endless EOF grace", "10 thaw, 500 ask, 501 remove", Times{EOFGrace: -1, TermGrace: 1000e6},
 			[]change{{10, hangUp}, {500, client}, {501, empty}}},
+		{"containers first", "10 ask, 1010 containers, 1015 kill, 1016 remove", usual,
+			[]change{{1, containers}, {10, request}, {1012, noContainers}, {1016, empty}}},
+		{"EOF, reads its memory back", "10 thaw, 6210 ask, 7210 kill, 7211 remove", usual, []change{{10, slowHangUp}, {7211, empty}}},
 		{"request", "10 ask, 1010 kill, 1011 remove", usual, []change{{10, request}, {1011, empty}}},
 		{"request in the EOF grace", "10 thaw, 500 ask, 501 remove", usual, []change{{10, hangUp}, {500, request}, {501, empty}}},
 	} {

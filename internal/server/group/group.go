@@ -32,7 +32,7 @@ import (
 // Attributes of a payload's directory. armed is set last: an armed payload without a lock is an orphan's.
 const (
 	AttrArmed  = "user.mcpscope.armed"  // encoded protocol.Facts
-	attrEnding = "user.mcpscope.ending" // why it is being ended
+	AttrEnding = "user.mcpscope.ending" // why it is being ended
 	AttrNotes  = "user.mcpscope.notes"  // a line each
 	AttrLimits = "user.mcpscope.limits" // the files that were set
 	attrMemory = "user.mcpscope.memory" // the kernel counts it since the start
@@ -414,14 +414,14 @@ func (g *ControlGroup) AddNote(note string) {
 }
 
 // Ending records the cause of a stop.
-func (g *ControlGroup) Ending(why causes.Cause) { g.record(attrEnding, string(why)) }
+func (g *ControlGroup) Ending(why causes.Cause) { g.record(AttrEnding, string(why)) }
 
 // Cause reads the recorded cause of a stop, or "". It can be any text. For a tree it is on the page.
 func (g *ControlGroup) Cause() causes.Cause {
 	if g.IsTree() {
 		return ""
 	}
-	text, _, _ := g.Payload.Attr(attrEnding) // none, if it can't be read
+	text, _, _ := g.Payload.Attr(AttrEnding) // none, if it can't be read
 	return causes.Cause(text)
 }
 
@@ -437,7 +437,7 @@ func (g *ControlGroup) RecordRequest() {
 // could not name the server. Instead the request is an attribute of the group, and an event of the group has
 // the brain read it: a freeze changes cgroup.events, which the brain polls.
 func (g *ControlGroup) AskToStop() error {
-	if err := g.Payload.SetAttr(attrEnding, string(causes.StopRequested)); err != nil {
+	if err := g.Payload.SetAttr(AttrEnding, string(causes.StopRequested)); err != nil {
 		return proc.IgnoreGone(fmt.Errorf("request a stop: %w", err))
 	}
 	// A brain that has read the request thaws the group, so it is no failure if the freeze is never seen.

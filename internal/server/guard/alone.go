@@ -62,9 +62,6 @@ func signalOfStop(on *page.Page) (sig unix.Signal, isClients bool) {
 func (l *Launcher) askAlone() {
 	l.group.thawAlone()
 	sig, isClients := signalOfStop(l.page)
-	if !isClients {
-		l.children.terminateMain()
-	}
-	search := tagSearch{tag: l.keeper.lasting.tag()}
-	search.ask(sig, l.children.main)
+	search := tagSearch{tag: l.keeper.lasting.tag(), procs: l.group.payload, main: l.children.main}
+	search.ask(sig, isClients)
 }

@@ -78,45 +78,6 @@ func TestStopWithoutAGuard(t *testing.T) {
 	}
 }
 
-// While nothing stops the server, a guard goes on to watch it without a brain: another event may come.
-func TestEndlessGraceWithoutABrain(t *testing.T) {
-	r := start(t, "echo up; exec sleep 1000", func(c *config) {
-		c.Dies = deathsMost
-		c.Forever = true
-	})
-	r.line()
-	_ = r.stdin.Close()
-	r.wantLog("brain 1: stdin closed, brain 2: stdin closed, brain 3: stdin closed")
-	r.signal(r.guard(), unix.SIGWINCH)
-	r.status() // the next brain kills it, or the guard ends it, if the third one dies later than that
-	r.wantNothing()
-}
-
-func TestWaitsForEver(t *testing.T) {
-	for name, c := range map[string]struct {
-		changes func(*page.Page)
-		want    bool
-	}{
-		"a hang-up":         {func(*page.Page) {}, true},
-		"of stdout":         {func(on *page.Page) { on.ByGuard.Happened = [8]int64{page.StdoutClosed: 1} }, true},
-		"no hang-up":        {func(on *page.Page) { on.ByGuard.Happened[page.StdinClosed] = 0 }, false},
-		"a grace":           {func(on *page.Page) { on.Order.EOFGrace = 1 }, false},
-		"a stop":            {func(on *page.Page) { on.ByBrain.Phase = page.Terminating }, false},
-		"a request":         {func(on *page.Page) { on.ByGuard.Happened[page.StopRequested] = 1 }, false},
-		"a dead client":     {func(on *page.Page) { on.ByGuard.Happened[page.ClientDied] = 1 }, false},
-		"a signal":          {func(on *page.Page) { on.AddSignal(page.Signal{Number: 1}) }, false},
-		"left-over members": {func(on *page.Page) { on.ByLauncher.EndLeft = page.LeftWaiting }, false},
-	} {
-		on := &page.Page{}
-		on.Order.EOFGrace = -1
-		on.ByGuard.Happened[page.StdinClosed] = 1
-		c.changes(on)
-		if got := on.WaitsForEver(); got != c.want {
-			t.Errorf("%s: %t, want %t", name, got, c.want)
-		}
-	}
-}
-
 const limitedEnv = "GUARD_LIMITED"
 
 // A server can lower its launcher's RLIMIT_NOFILE as soon as it runs, before its launcher has begun to wait. A launcher

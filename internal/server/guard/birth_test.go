@@ -119,7 +119,7 @@ func TestGuardHasNothingOfTheClient(t *testing.T) {
 		t.Errorf("all signals should be blocked: %s, %v", status, err)
 	}
 	_ = r.stdin.Close()
-	r.wantStatus(137)
+	r.wantStatus(143)
 	r.wantNothing()
 }
 

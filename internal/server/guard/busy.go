@@ -23,7 +23,7 @@ const (
 // postpone has a brain come later that would only settle the start. It reports whether it does. A server that
 // replaces another one may be gone by then.
 func (c *brainCall) postpone(on *page.Page) bool {
-	settles := on.Unsettled() && !on.Pending() && !on.Order.Replaces
+	settles := on.Unsettled() && on.ByGuard.Tasks == 0 && !on.Order.Replaces
 	if !settles || c.postponed >= postponeLast || !isBusy() {
 		return false
 	}

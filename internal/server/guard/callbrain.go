@@ -5,11 +5,11 @@
 package guard
 
 import (
-	"math"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/internal/server/decide"
 	"github.com/mcpscope/mcpscope/internal/server/page"
 )
 
@@ -19,88 +19,71 @@ type brainCall struct {
 	end       int32 // the brain's end, until it executes its program
 	pid       int32
 	deaths    int               // of brains, one after the other
-	callAt    int64             // when a brain is started, or 0
-	retryAt   int64             // no earlier after a failure that the server outlives
-	late      watchdog          // for one that does not react
+	retryAt   int64             // no earlier after a failure, or 0
+	tasks     page.Tasks        // that it knows of
+	dueBy     int64             // when it is replaced, if it has not done them by then; or 0
+	failed    page.Tasks        // that no brain could do
+	askAt     int64             // when a brain looks for the holder of stdin again, or 0
 	postponed int64             // for how long at the last time: see postpone
 	digits    [numbers][11]byte // arguments
 }
 
-// watchdog continues a brain that has changed nothing by BrainReactsBy, as a member may have stopped it, and
-// gives it another time: it may have had no processor.
-type watchdog struct {
-	due    int64 // BrainReactsBy that has passed, or 0
-	killAt int64 // when the brain is replaced that was continued then
-}
-
-// continuedFor is that other time. startWithin is the first time of a brain.
 const (
-	continuedFor = 1e9
-	startWithin  = 5e9
-	deathsMost   = 3 // of brains, one after the other
+	taskWithin = 5e9 // for a brain, from its start on or when it gets a task
+	deathsMost = 3   // of brains, one after the other
 )
-
-// deadline is when the watchdog has something to do; 0 for never.
-func (w *watchdog) deadline(reactsBy int64) int64 {
-	wasContinued := reactsBy == w.due
-	if wasContinued {
-		return w.killAt
-	}
-	return reactsBy
-}
 
 func (c *brainCall) isRunning() bool { return c.sock >= 0 }
 
-// callBy has a brain started by that time.
-func (c *brainCall) callBy(at int64) {
-	if c.callAt == 0 || at < c.callAt {
-		c.callAt = at
-	}
-}
-
-// tryAgain has a brain start after that time, and none before.
-func (c *brainCall) tryAgain(on *page.Page, after int64) {
-	c.retryAt = now() + after
-	on.ByBrain.CallBrainAt = c.retryAt
-}
-
-func (c *brainCall) isDue(at int64) bool { return c.callAt != 0 && at >= c.callAt }
-
-// deadline is when a brain is started, or is late; 0 for never.
-func (c *brainCall) deadline(on *page.Page) int64 {
-	limit := on.ByBrain.CallBrainAt
-	if c.isRunning() {
-		limit = c.late.deadline(on.ByBrain.BrainReactsBy)
-	}
-	if c.callAt != 0 && (limit == 0 || c.callAt < limit) {
-		limit = c.callAt
-	}
-	return limit
-}
-
-// announce has the brain read the page, if one runs. A member may have stopped that.
+// announce has the brain read the page, if one runs.
 func (c *brainCall) announce() {
-	if !c.isRunning() {
-		return
+	if c.isRunning() {
+		sendWord(c.sock, page.WordLook)
 	}
-	if c.pid > 0 {
-		signalChild(c.pid, unix.SIGCONT)
-	}
-	sendWord(c.sock, page.WordLook)
 }
 
-// isUnresponsive reports whether the brain has changed nothing for too long. At first it continues the brain.
-func (c *brainCall) isUnresponsive(reactsBy, at int64) bool {
-	switch {
-	case reactsBy == 0 || at < reactsBy:
-		return false
-	case reactsBy != c.late.due:
-		c.late.due = reactsBy
-		c.late.killAt = at + continuedFor
-		c.announce()
-		return false
+// neededAt is when a brain is needed; 0 for never.
+func (c *brainCall) neededAt(on *page.Page) int64 {
+	if on.ByGuard.Tasks != 0 {
+		return 1
 	}
-	return at >= c.late.killAt
+	at := earlier(on.ByBrain.CallBrainAt, c.askAt)
+	if at == 0 {
+		return 0
+	}
+	return max(at, c.retryAt)
+}
+
+// mayHaveHolder reports whether it has to be found out who can write to stdin.
+func mayHaveHolder(on *page.Page) bool {
+	happened := &on.ByGuard.Happened
+	isInDoubt := happened[page.ClientDied] != 0 && happened[page.StdinClosed] == 0 && on.Started.Conveyed
+	isRunning := on.ByGuard.Stop.State.Phase == decide.Running
+	return isInDoubt && isRunning && on.ByBrain.Holder != page.NoHolder
+}
+
+// findHolder goes on as a brain has answered, and returns the task if one has to look. Another process that
+// holds the client's end is the client now. No event says that an unknown one has closed it.
+func (c *brainCall) findHolder(on *page.Page, events *guardEvents) page.Tasks {
+	const askEach = 10e9
+	found := on.ByBrain.Holder
+	on.ByBrain.Holder = page.NoAnswer
+	if found == page.UnknownHolder {
+		c.askAt = now() + askEach
+	}
+	if found == page.LivingHolder {
+		fd, e := sys(unix.SYS_PIDFD_OPEN, uintptr(on.ByBrain.HolderPID), 0, 0, 0, 0)
+		if e == 0 { // only polled: it may be another process's by now
+			on.ByGuard.Happened[page.ClientDied] = 0
+			events.polls[pollClient].Fd = int32(fd)
+			return 0
+		}
+	}
+	if now() < c.askAt {
+		return 0
+	}
+	c.askAt = 0
+	return page.FindHolder
 }
 
 // forget kills a brain that ends, and closes its socket.
@@ -158,8 +141,6 @@ func (p *process) startBrain(c *brainCall) bool {
 	second := (first + 1) & (argumentsMost - 1)
 	p.lasting.argv[first] = decimal(&c.digits[0], int(p.page.Memory))
 	p.lasting.argv[second] = decimal(&c.digits[1], int(c.end))
-	p.page.ByBrain.BrainReactsBy = now() + startWithin
-	c.late = watchdog{}
 	pid := p.spawnBrain(c.end)
 	closeFD(c.end)
 	if pid < 0 {
@@ -235,33 +216,4 @@ func passOn(fd int32) {
 	if fd >= 0 {
 		sys(unix.SYS_FCNTL, uintptr(fd), unix.F_SETFD, 0, 0, 0)
 	}
-}
-
-// neededBy is when a brain is needed for the events on the page. Most servers end by themselves soon after a
-// hang-up of stdin, or a first signal. Then no brain is needed.
-func neededBy(on *page.Page) int64 {
-	own := &on.ByLauncher
-	first := int64(math.MaxInt64)
-	if own.SignalsGot != on.ByBrain.SignalsRead {
-		first = now()
-		if own.SignalsGot == 1 {
-			first = own.Signals[0].At + reactWithin
-		}
-	}
-	if own.EndLeft != page.NotLeft && on.ByBrain.Handled&page.HandledEnd == 0 {
-		first = now()
-	}
-	for event := range page.Events {
-		at := on.ByGuard.Happened[event]
-		if at == 0 || on.ByBrain.Handled&(1<<event) != 0 {
-			continue
-		}
-		// The launcher sees the end of the main process, too, and may need no brain.
-		isQuiet := event == page.StdinClosed || event == page.StdoutClosed || event == page.MainExited
-		if isQuiet {
-			at += quietAfterHangUp
-		}
-		first = min(first, at)
-	}
-	return first
 }

@@ -34,12 +34,6 @@ func (c *children) signalMain(sig unix.Signal) {
 	}
 }
 
-// terminateMain continues the main process as well: a stopped one would not see the signal.
-func (c *children) terminateMain() {
-	c.signalMain(unix.SIGTERM)
-	c.signalMain(unix.SIGCONT)
-}
-
 // reap waits for all children that have ended.
 func (c *children) reap() {
 	for {

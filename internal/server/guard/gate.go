@@ -325,7 +325,7 @@ func (g *gateGuard) giveUp() {
 
 // killTree kills a server that has no group, by its tag.
 func (g *gateGuard) killTree(memory int32) {
-	search := tagSearch{}
+	search := tagSearch{procs: -1}
 	const offset = unsafe.Offsetof(page.Page{}.Order) + unsafe.Offsetof(page.Order{}.Tag)
 	addr := uintptr(unsafe.Pointer(&search.tag))
 	sys(unix.SYS_PREAD64, uintptr(memory), addr, unsafe.Sizeof(search.tag), offset, 0)

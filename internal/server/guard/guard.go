@@ -8,46 +8,37 @@
 //	client ── launcher ── main process, in the payload, and orphans of the server
 //	            │ page and socket
 //	          guard, in guards/, outside every process tree of the client
-//	            └─▶ brain, a Go process, while there is something to decide
+//	            └─▶ brain, a Go process, for what raw code can't do
 //
 // The launcher is the parent of the main process and a subreaper. The guard watches the client's side, and
-// outlives the launcher. It writes what happens to the page, with the time, and starts a brain to decide.
-// Only where none can start does it end the server by itself. Everything here is system calls alone: no heap,
-// no Go runtime, and in the guard no writable global variable. A build with -race can't run servers: the
-// guard has no race detector.
+// outlives the launcher. It decides when the server is stopped (package decide), and stops it. Everything
+// here is system calls alone: no heap, no Go runtime, and in the guard no writable global variable. A build
+// with -race can't run servers: the guard has no race detector.
 package guard
 
 import (
-	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/internal/server/decide"
 	"github.com/mcpscope/mcpscope/internal/server/page"
-)
-
-// Most servers end by themselves in that time after a hang-up of stdin, or after a first signal: see
-// neededBy. The graces of a brain count from the event.
-const (
-	quietAfterHangUp = 100e6
-	reactWithin      = 25e6
 )
 
 // serverGuard is the guard of a server.
 type serverGuard struct {
-	process   process
-	page      *page.Page
-	events    guardEvents
-	brain     brainCall
-	members   members
-	brainless brainless
-	heard     uint32 // page.Launched.News at the last word of the launcher
+	process process
+	page    *page.Page
+	events  guardEvents
+	brain   brainCall
+	stop    stop
+	heard   uint32 // page.Launched.News at the last word of the launcher
 }
 
 // guardMain is the whole life of the guard of a server.
 func (g *serverGuard) guardMain() {
 	g.process.begin()
-	g.members.open(-1)
+	g.stop.begin(g.process.lasting.tag(), g.process.launcherSock)
 	g.brain.sock = -1
 	g.events.watchClient(g.page, g.process.launcherSock, g.process.signals)
 	if g.process.replaces {
@@ -62,13 +53,18 @@ func (g *serverGuard) guardMain() {
 }
 
 // takeOver goes on in the place of a guard that was killed. A brain of the guard before exits: another one
-// goes on, and notes that a guard was killed.
+// notes that a guard was killed.
 func (g *serverGuard) takeOver() {
 	g.page.ByGuard.Generation++
-	g.members.open(g.page.ByGuard.Payload)
-	g.events.watchMain(g.page)
+	g.stop.members.open(g.page.ByGuard.Payload)
 	enterScope(g.page)
-	g.brain.callAt = now()
+	if isStopRecorded(g.page.ByGuard.Payload) {
+		g.happened(page.StopRequested)
+	}
+	g.rouse()
+	g.thawIdle() // the brain before may have frozen them without a word about it
+	g.page.ByBrain.CallBrainAt = now()
+	g.stop.resume()
 }
 
 // awaitGroup receives the group. If the launcher dies first, there is no server.
@@ -80,21 +76,17 @@ func (g *serverGuard) awaitGroup() {
 		exit(0)
 	}
 	g.page.ByGuard.Payload = received.rights.fds[0]
-	g.members.open(g.page.ByGuard.Payload)
+	g.stop.members.open(g.page.ByGuard.Payload)
 }
 
 // watch waits for events, and reacts to them.
 func (g *serverGuard) watch() {
 	g.events.polls[pollBrain].Fd = g.brain.sock
 	g.events.polls[pollInput].Fd = -1
-	if g.idles() { // a brain that there is polls the input itself
+	if g.page.ByBrain.Frozen {
 		g.events.polls[pollInput].Fd = g.page.FD.Input
 	}
-	deadline := g.brain.deadline(g.page)
-	if g.brainless.decides {
-		deadline = g.brainless.stepsAt()
-	}
-	e := g.events.wait(deadline)
+	e := g.events.wait(g.deadline())
 	if e == syscall.EINVAL { // ppoll(2): there are more than RLIMIT_NOFILE, which a member has lowered
 		g.leaveOrEnd()
 	}
@@ -118,55 +110,47 @@ func (g *serverGuard) watch() {
 		g.happened(page.MainExited)
 	}
 	if g.events.has(pollInput) {
-		g.page.ByGuard.InputCame = true
+		g.page.ByGuard.Thaw.ForInput = true
 		g.rouse()
 	}
 	if g.events.has(pollBrain) {
 		g.receiveBrain()
 	}
 	g.react()
-	// The launcher sees that this guard has reacted. Before it has called a brain that is needed, it has not:
-	// a member may stop it again and again, and the launcher continues it until then.
-	if g.brain.callAt == 0 {
-		g.page.ByGuard.NewsRead = g.heard
-	}
 }
 
 // leaveOrEnd exits if the launcher lives, which replaces the guard. Otherwise it ends the server.
 func (g *serverGuard) leaveOrEnd() {
-	stop := newBrainlessStop(g)
-	if stop.launcherLives() {
+	if g.stop.launcherLives() {
 		exit(1)
 	}
-	endAtOnce(g)
+	g.stop.killAndWait()
+	removeDirectories(g.page)
+	g.finish()
 }
 
-// happened writes the time of an event to the page, and has a brain read it, if one runs.
+// happened writes the time of an event to the page.
 func (g *serverGuard) happened(event int) {
 	g.page.ByGuard.Happened[event&(page.EventsRoom-1)] = now()
 	g.rouse()
-	if g.brain.isRunning() { // otherwise callBrain continues the launcher
-		continueLauncher(g.page)
+}
+
+// rouse thaws members that are frozen since they are idle: they have to react to an event.
+func (g *serverGuard) rouse() {
+	if !g.page.ByBrain.Frozen {
+		return
 	}
+	g.thawIdle()
+	g.page.ByGuard.Thaw.IsNew = true
+	g.page.ByGuard.Thaw.At = now()
+	g.page.ByBrain.CallBrainAt = g.page.ByGuard.Thaw.At
 	g.brain.announce()
 }
 
-// idles reports whether the members are frozen since they are idle, and no brain looks after them.
-func (g *serverGuard) idles() bool { return g.page.ByBrain.Phase == page.Idle && !g.brain.isRunning() }
-
-// rouse thaws idle members, which have to react to an event, and calls a brain.
-func (g *serverGuard) rouse() {
-	if g.idles() {
-		g.thawIdle()
-		g.brain.callBy(now())
-	}
-}
-
+// thawIdle undoes what a brain may have frozen.
 func (g *serverGuard) thawIdle() {
-	if g.members.payload >= 0 {
-		g.page.ByGuard.Roused = true
-		g.members.thawIdle()
-	}
+	g.page.ByBrain.Frozen = false
+	g.stop.members.thawIdle()
 }
 
 func (g *serverGuard) receiveLauncher() {
@@ -174,40 +158,28 @@ func (g *serverGuard) receiveLauncher() {
 	word, dead := received.read(g.process.launcherSock, unix.MSG_DONTWAIT)
 	switch {
 	case dead:
-		g.events.polls[pollLauncher].Fd = -1
 		g.launcherDied()
 	case word == page.WordDone:
 		g.finish()
 	case word == page.WordLook:
 		g.heard = g.page.ByLauncher.News
 		g.rouse() // a signal may have come
-		g.events.watchMain(g.page)
-		g.brain.announce()
 	}
 }
 
 // launcherDied kills the server at once: to its client a SIGKILL of the launcher is one of the server. A
-// client that starts the server again finds its ports and locks free. A brain only reports that.
+// client that starts the server again finds its ports and locks free.
 func (g *serverGuard) launcherDied() {
 	awaitLauncherDeath(g.page)
-	if g.page.ByLauncher.EndLeft == page.LeftReturned { // react calls a brain for the end
+	g.events.polls[pollLauncher].Fd = -1
+	g.stop.launcher = -1
+	if g.page.ByLauncher.EndLeft == page.LeftReturned { // it has returned, and nothing was left
 		return
 	}
-	if g.page.Order.ContainersFirst {
-		g.members.freeze()
-	} else {
-		g.members.killAndWait()
-		search := tagSearch{tag: g.process.lasting.tag()}
-		search.killAll()
+	if !g.stop.hasContainers() {
+		g.stop.killAndWait()
 	}
-	hasStarted := g.page.ByLauncher.MainPID != 0
-	isReported := g.page.Order.PlainEnd != page.LauncherEnds || g.brain.isRunning()
-	if hasStarted && isReported || !removeDirectories(g.page) {
-		g.page.ByGuard.Happened[page.LauncherDied] = now()
-		g.brain.announce()
-		return
-	}
-	g.finish()
+	g.happened(page.LauncherDied)
 }
 
 // deadWithin is the time for the pidfd of a launcher that is dead: a tracer may hold it for ever.
@@ -247,73 +219,133 @@ func (g *serverGuard) finish() {
 	exit(0)
 }
 
-// react starts a brain when one is needed, and replaces one that does not react.
+// react makes the next steps of a stop, and has a brain do its tasks.
 func (g *serverGuard) react() {
-	if g.brainless.decides {
-		g.stepAlone()
+	isUnread := g.events.polls[pollLauncher].Fd >= 0 && !g.stop.launcherLives()
+	if isUnread { // it has sent words before its death
+		g.launcherDied()
+	}
+	g.events.watchMain(g.page)
+	g.seeTime()
+	if g.stop.step(g.brain.failed) {
+		g.end()
+	}
+	g.setTasks()
+	g.callBrain()
+	// A brain may have frozen the members after an event that they have to react to.
+	if g.page.ByBrain.Frozen && (g.page.ByGuard.Stop.State.Phase != decide.Running || g.page.MissedSignal()) {
+		g.rouse()
+	}
+	g.page.ByGuard.NewsRead = g.heard
+}
+
+// seeTime writes the events that time and a brain bring.
+func (g *serverGuard) seeTime() {
+	happened := &g.page.ByGuard.Happened
+	ends := lifetimeEnds(g.page)
+	if ends != 0 && happened[page.LifetimeOver] == 0 && now() >= ends {
+		g.happened(page.LifetimeOver)
+	}
+	if g.page.ByBrain.IdleTooLong && happened[page.IdleTooLong] == 0 {
+		g.happened(page.IdleTooLong)
+	}
+}
+
+// lifetimeEnds is when --max-lifetime is over, or 0.
+func lifetimeEnds(on *page.Page) int64 {
+	began := on.ByLauncher.StartedAt
+	if began == 0 || on.Order.MaxLifetime == 0 {
+		return 0
+	}
+	return began + on.Order.MaxLifetime
+}
+
+// deadline is when react has something to do without an event; 0 for never.
+func (g *serverGuard) deadline() int64 {
+	first := earlier(g.stop.wakesAt(), g.brain.dueBy)
+	if g.page.ByGuard.Happened[page.LifetimeOver] == 0 {
+		first = earlier(first, lifetimeEnds(g.page))
+	}
+	if !g.brain.isRunning() {
+		first = earlier(first, g.brain.neededAt(g.page))
+	}
+	return first
+}
+
+// end removes what is left of the server. If the end is reported, a brain does so.
+func (g *serverGuard) end() {
+	if !g.stop.claimEnd() { // the launcher ends it
 		return
 	}
+	g.stop.recordCause()
+	launcherIsDead := !g.stop.launcherLives()
+	hasReturned := g.page.ByLauncher.EndLeft == page.LeftReturned
+	hasStarted := g.page.ByLauncher.MainPID != 0
+	isReported := hasStarted && g.page.Order.PlainEnd != page.LauncherEnds || !launcherIsDead || hasReturned
+	isStuck := g.page.ByGuard.Stop.State.IsStuck(now())
+	if isReported || isStuck {
+		if g.brain.failed&page.End == 0 {
+			g.page.ByGuard.Tasks |= page.End
+			return
+		}
+		if isStuck {
+			writeLeft(g.page)
+		}
+	}
+	isRemoved := removeDirectories(g.page)
+	if !isRemoved && g.brain.failed&page.End == 0 {
+		g.page.ByGuard.Tasks |= page.End
+		return
+	}
+	g.finish()
+}
+
+// setTasks has a brain find who holds stdin after the death of the client, and end containers.
+func (g *serverGuard) setTasks() {
+	tasks := g.page.ByGuard.Tasks & page.End
+	if g.stop.wantsContainers && g.stop.hasContainers() {
+		tasks |= page.EndContainers
+	}
+	if mayHaveHolder(g.page) {
+		tasks |= g.brain.findHolder(g.page, &g.events)
+	}
+	g.page.ByGuard.Tasks = tasks &^ g.brain.failed
+}
+
+// callBrain starts a brain that is needed, and tells one that runs of its tasks.
+func (g *serverGuard) callBrain() {
 	at := now()
-	if g.brain.isRunning() {
-		if g.brain.isUnresponsive(g.page.ByBrain.BrainReactsBy, at) {
-			g.brain.forget()
+	tasks := g.page.ByGuard.Tasks
+	c := &g.brain
+	if c.isRunning() {
+		if tasks&^c.tasks != 0 {
+			c.announce()
+			c.dueBy = at + taskWithin + g.page.Order.EndWithin
+		}
+		c.tasks = tasks
+		if tasks == 0 {
+			c.dueBy = 0
+		}
+		if c.dueBy != 0 && at >= c.dueBy {
+			c.forget()
 			g.brainDied()
 		}
 		return
 	}
-	if g.page.Pending() {
-		g.brain.callBy(max(neededBy(g.page), g.brain.retryAt))
+	needed := g.brain.neededAt(g.page)
+	if needed == 0 || at < needed || c.postpone(g.page) {
+		return
 	}
-	wake := g.page.ByBrain.CallBrainAt
-	if wake != 0 && at >= wake {
-		g.brain.callBy(at)
+	g.page.ByBrain.CallBrainAt = 0
+	c.tasks = tasks
+	c.dueBy = 0
+	if tasks != 0 {
+		c.dueBy = at + taskWithin + g.page.Order.EndWithin
 	}
-	if g.brain.isDue(at) {
-		g.callBrain()
+	if !g.process.startBrain(c) {
+		g.brainDied()
 	}
 }
-
-// callBrain starts a brain. A member may have stopped the launcher, which has to see the end of the server.
-func (g *serverGuard) callBrain() {
-	g.brain.callAt = 0
-	g.events.watchMain(g.page) // the launcher may have been stopped before it could send a word
-	if g.page.Pending() {      // not to settle a start: a SIGCONT of the client may come at the same time
-		continueLauncher(g.page)
-	}
-	// Then a brain could only quit. If something keeps the group, the launcher calls one.
-	launcherEnds := atomic.LoadUint32(&g.page.Ender) == page.EndedByLauncher
-	if launcherEnds && g.events.polls[pollLauncher].Fd >= 0 {
-		g.page.ByBrain.CallBrainAt = 0
-		g.brain.callBy(now() + quietAfterHangUp)
-		return
-	}
-	if g.brain.postpone(g.page) {
-		return
-	}
-	if g.process.startBrain(&g.brain) {
-		return
-	}
-	if g.needsStop() {
-		g.decideAlone()
-		g.stepAlone()
-		return
-	}
-	// The end of the server does not depend on this brain, so the next try can wait. Without a brain, nothing
-	// looks after an idle server.
-	if g.page.ByBrain.Phase == page.Idle {
-		g.thawIdle()
-		g.page.ByBrain.Phase = page.Running
-	}
-	g.brain.tryAgain(g.page, tryAgainAfter)
-}
-
-// needsStop reports whether the guard has to stop the server if no brain can.
-func (g *serverGuard) needsStop() bool {
-	return (g.page.Pending() || g.page.ByBrain.Phase > page.Idle) && !g.page.WaitsForEver()
-}
-
-// tryAgainAfter is for a brain that could not be started, and is not needed yet.
-const tryAgainAfter = 1e9
 
 func (g *serverGuard) receiveBrain() {
 	received := reception{}
@@ -324,11 +356,8 @@ func (g *serverGuard) receiveBrain() {
 	case word == page.WordRest:
 		g.brain.forget()
 		g.brain.deaths = 0
-		if g.page.ByBrain.Phase == page.Idle {
+		if g.page.ByBrain.Frozen {
 			sendWord(g.process.launcherSock, page.WordLook) // it polls the input as well
-		}
-		if g.page.MissedSignal() {
-			g.rouse()
 		}
 	case dead:
 		g.brain.forget()
@@ -338,28 +367,25 @@ func (g *serverGuard) receiveBrain() {
 	}
 }
 
-// quietAfterDeaths is until the next try, if nothing happens: memory may be free then, and the server has its
-// times, such as --max-lifetime.
+// quietAfterDeaths is until the next try, if there is no task: memory may be free then.
 const quietAfterDeaths = 5e9
 
-// brainDied calls the next brain. One after another may die for the same reason: then the guard ends the
-// server, and does without a report.
+// brainDied has another brain start. One after another may die for the same reason: then the guard does
+// without what they should have done.
 func (g *serverGuard) brainDied() {
-	g.brain.deaths++
-	isLast := g.brain.deaths >= deathsMost
-	// In a stop the members need not run while no brain does.
-	stopping := g.page.ByBrain.Phase >= page.Terminating || g.page.ByGuard.Happened[page.LauncherDied] != 0
-	switch {
-	case isLast && !stopping && !g.needsStop(): // they looked after an idle server, or settled the start
-		g.brain.tryAgain(g.page, quietAfterDeaths)
-		g.brain.deaths = 0
-		g.thawIdle() // one of them may have frozen it
-		return
-	case isLast:
-		g.decideAlone()
-		return
-	case stopping:
-		g.members.freeze()
+	if g.page.ByGuard.Stop.State.Phase == decide.Running {
+		g.thawIdle() // it may have frozen them
 	}
-	g.brain.callBy(now())
+	g.brain.deaths++
+	isNext := g.page.ByGuard.Tasks != 0 && g.brain.deaths < deathsMost
+	if isNext {
+		return
+	}
+	g.brain.deaths = 0
+	g.brain.retryAt = now() + quietAfterDeaths
+	g.page.ByBrain.CallBrainAt = g.brain.retryAt
+	g.brain.failed |= g.page.ByGuard.Tasks
+	if g.brain.failed&page.End != 0 {
+		g.end()
+	}
 }

@@ -24,6 +24,7 @@ type guardKeeper struct {
 }
 
 const (
+	startWithin  = 5e9 // for a guard that has to react
 	replaceEvery = 5e6 // guards that die at once, one after the other, would take a processor
 	retryAfter   = 100e6
 	thawAfter    = 250e6
@@ -64,8 +65,8 @@ func (k *guardKeeper) deadline() int64 {
 // remindAt is when the guard is sent news once more, or 0: a member may freeze or stop it, and its brain, at
 // any moment of a stop.
 func (k *guardKeeper) remindAt() int64 {
-	step := k.page.NextStep()
-	if step == page.NoStep {
+	step := k.page.ByGuard.Stop.State.Deadline
+	if step == 0 {
 		return 0
 	}
 	return max(step, k.announced) + remindAfter

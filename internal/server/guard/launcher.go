@@ -5,7 +5,6 @@
 package guard
 
 import (
-	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -78,6 +77,7 @@ func (l *Launcher) begin(main int32, e syscall.Errno) {
 		return
 	}
 	l.page.ByLauncher.MainPID = main
+	l.page.ByLauncher.StartedAt = now()
 	l.children.main = main
 	l.children.tag = l.keeper.lasting.tag()
 	l.events.watch(l.page, int32(l.keeper.guard.Sock), l.Signals.fd)
@@ -158,7 +158,7 @@ func (l *Launcher) passSignal(sig unix.Signal, byKernel bool) {
 		l.page.ByLauncher.Forwarded++
 	case bit&ending != 0:
 		isFirst := l.page.ByLauncher.SignalsGot == 0
-		toMain := isFirst && l.page.ByBrain.Phase < page.Terminating // no member gets two
+		toMain := isFirst && l.page.ByGuard.Stop.State.Phase < decide.Terminating // no member gets two
 		if toMain {
 			l.children.signalMain(sig)
 			l.children.signalMain(unix.SIGCONT)
@@ -181,7 +181,7 @@ func (l *Launcher) passSignal(sig unix.Signal, byKernel bool) {
 func (l *Launcher) stopToo() {
 	sig := l.children.stopped
 	l.children.stopped = 0
-	if sig != 0 && l.Signals.terminal && l.page.ByBrain.Phase < page.Terminating {
+	if sig != 0 && l.Signals.terminal && l.page.ByGuard.Stop.State.Phase < decide.Terminating {
 		l.Signals.stop(sig)
 	}
 }
@@ -193,14 +193,16 @@ func (l *Launcher) mainEnded() {
 	}
 	for try := int64(0); try < 16; try++ {
 		if l.nothingIsLeft() {
-			hasClaim := claimEnd(l.page) // unless a brain ends the server
+			hasClaim := page.ClaimForLauncher(l.page) // unless the guard ends the server
 			if hasClaim || l.keeper.isMissing() {
 				l.end = NothingLeft
+			} else {
+				l.keeper.announce()
 			}
 			return
 		}
-		isLeftToBrain := l.page.ByLauncher.EndLeft != page.NotLeft
-		if isLeftToBrain {
+		isLeftToGuard := l.page.ByLauncher.EndLeft != page.NotLeft
+		if isLeftToGuard {
 			return
 		}
 		sleep(20e3 * (try + 1))
@@ -222,11 +224,6 @@ func (l *Launcher) nothingIsLeft() bool {
 	return l.keeper.isMissing() && l.group.remove()
 }
 
-// claimEnd has the launcher end the server. It fails if a brain does.
-func claimEnd(on *page.Page) bool {
-	return atomic.CompareAndSwapUint32(&on.Ender, page.NotEnding, page.EndedByLauncher)
-}
-
 func (l *Launcher) receiveGuard() {
 	word, flags := receive(int32(l.keeper.guard.Sock), new(rights), unix.MSG_DONTWAIT)
 	switch {
@@ -236,8 +233,6 @@ func (l *Launcher) receiveGuard() {
 	case flags&deadPeer != 0:
 		l.keeper.forget()
 		l.replaceGuard()
-	case word == page.WordTerminate:
-		l.children.terminateMain()
 	case word == page.WordKill:
 		l.children.killAll()
 		l.reap()

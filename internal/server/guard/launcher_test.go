@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 	"unsafe"
@@ -23,7 +22,7 @@ import (
 	"github.com/mcpscope/mcpscope/test/bed"
 )
 
-// This file has a brain in miniature. It has no grace: at the first event it kills the group.
+// This file has a brain in miniature, which removes the group.
 
 const launcherEnv = "GUARD_LAUNCHER"
 
@@ -245,7 +244,7 @@ func catchSignals() int32 {
 	return int32(ends[0])
 }
 
-// supervise is a brain: it writes to the log what has happened, kills the group and removes it.
+// supervise is a brain: it writes to the log why the server has ended, and removes the group.
 func supervise(memory, sock string) int {
 	var fds [2]int
 	for i, text := range []string{memory, sock} {
@@ -259,25 +258,20 @@ func supervise(memory, sock string) int {
 	check(err)
 	c := &config{}
 	check(json.Unmarshal(text, c))
-	if news(on) == "" {
+	if on.ByGuard.Tasks&page.End == 0 {
 		g, err := page.Attach(on, fds[1])
 		check(err)
 		c.idle(on)
 		g.Send(page.WordRest)
 		return 0
 	}
-	state := ""
-	if text, _ := os.ReadFile(c.payload() + "/cgroup.freeze"); string(text) == "1\n" {
-		state = ", frozen"
-	}
 	name := fmt.Sprint("brain ", on.ByGuard.Generation)
 	if on.ByLauncher.Guards > 0 {
 		name = "brain of another guard" // which has started one before
 	}
-	c.log(on, "%s%s: %s", name, state, news(on))
+	c.log(on, "%s: %s", name, causeText(on.ByGuard.Stop.Cause))
 	if c.Hangs && on.ByGuard.Generation == 1 {
 		// to this thread, which otherwise runs on until another one has got the signal
-		on.ByBrain.BrainReactsBy = 1
 		runtime.LockOSThread()
 		check(unix.Tgkill(os.Getpid(), unix.Gettid(), unix.SIGSTOP))
 		select {} // continued, it does nothing
@@ -287,9 +281,7 @@ func supervise(memory, sock string) int {
 	}
 	g, err := page.Attach(on, fds[1])
 	check(err)
-	on.Ender = page.EndedByBrain
-	on.ByBrain.Phase = page.Terminating
-	c.kill(on, g)
+	c.remove(on)
 	on.ByBrain.Left[0] = '-' // main goes on, and removes the rest
 	g.Send(page.WordDone)
 	return 0
@@ -301,35 +293,15 @@ func (c *config) idle(on *page.Page) {
 	case !c.Idles:
 	case on.ByGuard.Generation == 1:
 		on.ByBrain.CallBrainAt = 0
-		on.ByBrain.Phase = page.Idle
+		on.ByBrain.Frozen = true
 		c.log(on, "idle")
 		for on.ByLauncher.Forwarded == 0 {
 			time.Sleep(time.Millisecond)
 		}
 	default:
 		on.ByBrain.ForwardedRead = on.ByLauncher.Forwarded
-		c.log(on, "roused: %t", on.ByGuard.Roused)
+		c.log(on, "roused: %t", on.ByGuard.Thaw.IsNew)
 	}
-}
-
-// news names the events on the page.
-func news(on *page.Page) string {
-	var all []string
-	for event, name := range [page.Events]string{
-		page.StdinClosed: "stdin closed", page.LauncherDied: "launcher died",
-		page.StopRequested: "stop requested",
-	} {
-		if on.ByGuard.Happened[event] != 0 && name != "" {
-			all = append(all, name)
-		}
-	}
-	if on.ByLauncher.EndLeft != page.NotLeft {
-		all = append(all, "left-overs")
-	}
-	if on.ByLauncher.SignalsGot > 0 {
-		all = append(all, fmt.Sprintf("signal %d", on.ByLauncher.Signals[0].Number))
-	}
-	return strings.Join(all, ", ")
 }
 
 // hangup is an epoll set as Page.Stdin has.
@@ -342,38 +314,13 @@ func hangup(fd int) int32 {
 	return int32(set)
 }
 
-func (c *config) kill(on *page.Page, g *page.Guard) {
-	for c.Parent != "" {
-		_ = bed.Write(c.payload()+"/cgroup.kill", "1")
-		if empty, err := bed.Empty(c.payload()); err == nil && empty {
-			break
-		}
-	}
+// remove removes the group. A test has no tag, so a tree whose launcher is dead is left.
+func (c *config) remove(on *page.Page) {
 	if c.Parent == "" {
-		c.killTree(on)
+		_ = unix.Kill(int(on.ByLauncher.MainPID), unix.SIGKILL) // in a pid namespace of the test's
 		return
 	}
 	for unix.Rmdir(c.payload()) == unix.EBUSY {
-	}
-}
-
-// killTree kills the children of the launcher.
-func (c *config) killTree(on *page.Page) {
-	_ = unix.Kill(int(on.ByLauncher.MainPID), unix.SIGKILL) // in a pid namespace of the test's
-	if on.ByGuard.Happened[page.LauncherDied] != 0 {
-		return
-	}
-	for !on.ByLauncher.Childless {
-		g := on.FD.Launcher
-		file := fmt.Sprintf("/proc/self/fdinfo/%d", g)
-		text, _ := os.ReadFile(file)
-		_, pid, _ := strings.Cut(string(text), "Pid:\t")
-		pid, _, _ = strings.Cut(pid, "\n")
-		children, _ := os.ReadFile(fmt.Sprintf("/proc/%s/task/%s/children", pid, pid))
-		for _, word := range strings.Fields(string(children)) {
-			child, _ := strconv.Atoi(word)
-			_ = unix.Kill(child, unix.SIGKILL) // as above
-		}
 	}
 }
 

@@ -5,7 +5,6 @@
 package guard
 
 import (
-	"sync/atomic"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -109,7 +108,7 @@ func (l *Launcher) leaveToBrain(how page.EndLeft) {
 	l.end = NotEnded
 	l.leaves = true
 	l.page.ByLauncher.EndLeft = how
-	atomic.StoreUint32(&l.page.Ender, page.NotEnding)
+	page.LeaveToGuard(l.page)
 	l.keeper.announce()
 }
 

@@ -38,6 +38,14 @@ func (m *members) freeze() { writeChar(m.freezes, '1') }
 // thawAlone leaves groups frozen that are below the payload, as cgroup.ThawAlone.
 func (m *members) thawAlone() { writeChar(m.freezes, '0') }
 
+// thaw thaws the payload, and what members have frozen below it.
+func (m *members) thaw() {
+	if m.payload >= 0 {
+		m.thawAlone()
+		thawBelow(m.payload)
+	}
+}
+
 // thawIdle leaves members frozen that a person has frozen.
 func (m *members) thawIdle() {
 	if m.payload < 0 {

@@ -93,6 +93,7 @@ func (p *Plain) prepare(l *Launcher) bool {
 	f := &p.Flags
 	on.Order.EOFGrace = f.EOFGrace
 	on.Order.TermGrace = f.TermGrace
+	on.Order.MaxLifetime = f.MaxLifetime
 	on.Plan.Limits = f.Limits
 	on.Order.Replaces = f.Replace
 	on.Order.Verbose = f.Verbose && !f.Quiet
@@ -187,19 +188,12 @@ func hasOwnProc(buf *[512]byte) bool {
 
 // identify reads /proc/PID/stat (proc_pid_stat(5)).
 func identify(i *page.Process, pid int, buf *[512]byte) bool {
-	path := [32]byte{}
-	n := copy(path[:], "/proc/")
-	var digits [11]byte
-	addr := decimal(&digits, pid) - uintptr(unsafe.Pointer(&digits))
-	n += copy(path[n:], digits[addr&15:len(digits)-1])
-	copy(path[n:], "/stat")
-	here := unix.AT_FDCWD
-	fd, e := sys(unix.SYS_OPENAT, uintptr(here), uintptr(unsafe.Pointer(&path)), unix.O_CLOEXEC, 0, 0)
-	if e != 0 {
+	fd := openProcess(pid, "/stat")
+	if fd < 0 {
 		return false
 	}
-	text := buf[:min(readFile(int32(fd), buf), uintptr(len(buf)))]
-	closeFD(int32(fd))
+	text := buf[:min(readFile(fd, buf), uintptr(len(buf)))]
+	closeFD(fd)
 	var first, last int
 	for k, c := range text {
 		if c == '(' && first == 0 {

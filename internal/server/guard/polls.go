@@ -40,8 +40,7 @@ func (v *launcherEvents) watch(on *page.Page, guard, signals int32) {
 // watchInput polls the input of idle members, as the guard does: a member may have stopped that.
 func (v *launcherEvents) watchInput(on *page.Page, announced bool) {
 	v.polls[fromInput] = unix.PollFd{Fd: -1, Events: unix.POLLIN}
-	isIdle := on.ByBrain.Phase == page.Idle && !on.ByGuard.Roused
-	if isIdle && !announced {
+	if on.ByBrain.Frozen && !announced {
 		v.polls[fromInput].Fd = on.FD.Input
 	}
 }

@@ -216,6 +216,7 @@ func (l *lasting) newProcess(on *page.Page, gate *Gate, sock int32) (*process, s
 	} else {
 		g := *(**serverGuard)(unsafe.Pointer(&addr))
 		g.page = on
+		g.stop.page = on
 	}
 	p := *(**process)(unsafe.Pointer(&addr))
 	p.page = on

@@ -84,3 +84,59 @@ func removeIn(dir int32) (busy int32) {
 		}
 	}
 }
+
+// thawDepth is how deep thawBelow goes: so many descriptors are open.
+const thawDepth = 8
+
+// thawBelow thaws the groups below a directory.
+func thawBelow(payload int32) {
+	buf := [512]byte{}
+	dirs := [thawDepth]int32{}
+	here, e := openAt(payload, ".\x00", directoryFlags) // with an offset of its own
+	if e != 0 {
+		return
+	}
+	dirs[0] = here
+	for depth := 0; depth >= 0; {
+		dir := dirs[depth&(thawDepth-1)]
+		next := nextDirectory(dir, &buf)
+		if next < 0 {
+			closeFD(dir)
+			depth--
+			continue
+		}
+		writeFile(next, freezeFile, '0')
+		if depth+1 == thawDepth {
+			closeFD(next)
+			continue
+		}
+		depth++
+		dirs[depth&(thawDepth-1)] = next
+	}
+}
+
+// nextDirectory opens the next directory in a directory, or returns -1 after the last one.
+func nextDirectory(dir int32, buf *[512]byte) int32 {
+	for {
+		addr := uintptr(unsafe.Pointer(buf))
+		n, e := sys(unix.SYS_GETDENTS64, uintptr(dir), addr, unsafe.Sizeof(*buf), 0, 0)
+		if e != 0 || n == 0 {
+			return -1
+		}
+		for entry := uintptr(0); entry+direntName < n; entry += entrySize(buf, entry) {
+			isDirectory := buf[(entry+direntKind)&511] == unix.DT_DIR
+			if !isDirectory || buf[(entry+direntName)&511] == '.' {
+				continue
+			}
+			low := uintptr(wordAt(buf, entry+direntOffset))
+			high := uintptr(wordAt(buf, entry+direntOffset+4))
+			sys(unix.SYS_LSEEK, uintptr(dir), low|high<<32, unix.SEEK_SET, 0, 0) // behind this entry
+			name := addr + entry + direntName
+			fd, e := sys(unix.SYS_OPENAT, uintptr(dir), name, directoryFlags|unix.O_CLOEXEC, 0, 0)
+			if e == 0 {
+				return int32(fd)
+			}
+			break // it was removed
+		}
+	}
+}

@@ -24,6 +24,7 @@ const (
 	attrArmed     = "user.mcpscope.armed\x00"          // group.AttrArmed
 	attrNotes     = "user.mcpscope.notes\x00"          // group.AttrNotes
 	attrLimits    = "user.mcpscope.limits\x00"         // group.AttrLimits
+	attrEnding    = "user.mcpscope.ending\x00"         // group.AttrEnding
 	attrHeld      = "user.mcpscope.held\x00"           // idle.AttrHeld
 	settleAfter   = 10e6                               // policy.SettleAfter, in nanoseconds
 	tagBits       = 42                                 // freeze.TagBits

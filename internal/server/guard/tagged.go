@@ -8,6 +8,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/server/page"
 )
 
 // tag returns the tag of the server, whose id is in the name of its guards.
@@ -51,14 +53,21 @@ func clearTag() {
 	}
 }
 
-// tagSearch is a search for the processes that carry a tag, wherever they are. It takes two descriptors.
+// tagSearch is a search for the members: the processes that carry a tag, wherever they are, and those in a
+// group that have lost it. It takes two descriptors.
 type tagSearch struct {
-	tag     uint64
-	signal  unix.Signal // 0 sends none
-	except  int32       // the pid of a process that gets none, or 0
-	above   int32       // only processes with greater pids get one
-	highest int32       // the greatest pid that there was
-	buf     [512]byte   // struct linux_dirent64
+	tag         uint64
+	procs       int32       // directory of the group, or -1
+	list        uintptr     // *page.Members where they are listed, or 0
+	hasCommands bool        // and with their arguments
+	signal      unix.Signal // 0 sends none
+	isStopped   bool        // only stopped ones get one
+	main        int32       // the pid of the main process, which is not listed; or 0
+	mainHas     bool        // and gets no signal
+	above       int32       // only processes with greater pids get one
+	highest     int32       // the greatest pid that there was
+	buf         [512]byte   // struct linux_dirent64, or a list of pids
+	text        [512]byte
 }
 
 // killAll kills all of them.
@@ -76,11 +85,11 @@ func (s *tagSearch) killAll() {
 // exists reports whether there is one.
 func (s *tagSearch) exists() bool { return s.signalEach(0) }
 
-// ask sends a signal to each of them once, and continues them. It looks again until there is no new one: what
-// is forked meanwhile has a greater pid, as a rule.
-func (s *tagSearch) ask(sig unix.Signal, except int32) {
+// ask sends a signal to each of them once, and continues them; mainHas: the main process has got it. It looks
+// again until there is no new one: what is forked meanwhile has a greater pid, as a rule.
+func (s *tagSearch) ask(sig unix.Signal, mainHas bool) {
 	const mostRounds = 50 // of a fork bomb
-	s.except = except
+	s.mainHas = mainHas
 	s.above = 0
 	for round := 0; round < mostRounds; round++ {
 		s.highest = s.above
@@ -90,17 +99,25 @@ func (s *tagSearch) ask(sig unix.Signal, except int32) {
 		}
 		s.above = s.highest
 	}
-	s.except = 0
+	s.mainHas = false
 	s.above = 0
 }
 
-// signalEach visits all processes once, and reports whether there was one with the tag.
+// continueStopped continues those that are stopped. Those that run get no SIGCONT, which they could catch.
+func (s *tagSearch) continueStopped() {
+	s.isStopped = true
+	s.signalEach(unix.SIGCONT)
+	s.isStopped = false
+}
+
+// signalEach visits all processes once, and reports whether there was a member.
 func (s *tagSearch) signalEach(sig unix.Signal) (found bool) {
+	s.signal = sig
+	found = s.visitUntagged()
 	processes, e := openAt(unix.AT_FDCWD, "/proc\x00", unix.O_DIRECTORY)
 	if e != 0 {
-		return false
+		return found
 	}
-	s.signal = sig
 	for {
 		addr := uintptr(unsafe.Pointer(&s.buf))
 		n, e := sys(unix.SYS_GETDENTS64, uintptr(processes), addr, unsafe.Sizeof(s.buf), 0, 0)
@@ -109,9 +126,8 @@ func (s *tagSearch) signalEach(sig unix.Signal) (found bool) {
 		}
 		for entry := uintptr(0); entry+direntName < n; {
 			pid := s.numberAt(entry + direntName)
-			if pid > s.above && s.visit(pid) {
+			if pid > s.above && s.visitTagged(pid) {
 				found = true
-				s.highest = max(s.highest, pid)
 			}
 			entry += entrySize(&s.buf, entry)
 		}
@@ -120,11 +136,85 @@ func (s *tagSearch) signalEach(sig unix.Signal) (found bool) {
 	return found
 }
 
+// visitUntagged visits the processes of the group that have another RLIMIT_LOCKS.
+func (s *tagSearch) visitUntagged() (found bool) {
+	if s.procs < 0 {
+		return false
+	}
+	list, e := openAt(s.procs, procsFile, 0)
+	if e != 0 {
+		return false
+	}
+	pids := pidList{file: list, buf: &s.buf}
+	for pid := pids.next(); pid != 0; pid = pids.next() {
+		isOther := pid > s.above && !isTagged(pid, s.tag)
+		if isOther && s.visitListed(pid) {
+			found = true
+		}
+	}
+	closeFD(list)
+	return found
+}
+
+// pidList reads a file of pids, a line each.
+type pidList struct {
+	file   int32
+	buf    *[512]byte
+	offset uintptr // in the file, of what is read next
+	at     uintptr // in buf
+	size   uintptr
+}
+
+// next returns 0 after the last one. What is read has whole lines, since it ends with that before its last
+// newline.
+func (l *pidList) next() (pid int32) {
+	for l.at == l.size {
+		addr := uintptr(unsafe.Pointer(l.buf))
+		n, e := sys(unix.SYS_PREAD64, uintptr(l.file), addr, unsafe.Sizeof(*l.buf), l.offset, 0)
+		if e != 0 || n == 0 {
+			return 0
+		}
+		for n > 0 && l.buf[(n-1)&511] != '\n' {
+			n--
+		}
+		if n == 0 {
+			return 0
+		}
+		l.at = 0
+		l.size = n
+		l.offset += n
+	}
+	for ; l.at < l.size; l.at++ {
+		c := l.buf[l.at&511]
+		if c == '\n' {
+			l.at++
+			break
+		}
+		pid = pid*10 + int32(c-'0')
+	}
+	return pid
+}
+
+// isListed reports whether the group has the process.
+func (s *tagSearch) isListed(pid int32) (found bool) {
+	list, e := openAt(s.procs, procsFile, 0)
+	if e != 0 {
+		return false
+	}
+	pids := pidList{file: list, buf: &s.text}
+	for other := pids.next(); other != 0 && !found; other = pids.next() {
+		found = other == pid
+	}
+	closeFD(list)
+	return found
+}
+
 // Offsets in struct linux_dirent64.
 const (
-	direntSize = 16
-	direntKind = 18
-	direntName = 19
+	direntOffset = 8
+	direntSize   = 16
+	direntKind   = 18
+	direntName   = 19
 )
 
 // entrySize is the size of the entry at that offset.
@@ -146,9 +236,9 @@ func (s *tagSearch) numberAt(offset uintptr) (n int32) {
 	return n
 }
 
-// visit signals a process with the tag, and reports whether it is one. It reads the tag again when there is a
-// pidfd: the pid may be another process's by then.
-func (s *tagSearch) visit(pid int32) bool {
+// visitTagged visits a process with the tag, and reports whether it is one. It reads the tag again when there
+// is a pidfd: the pid may be another process's by then.
+func (s *tagSearch) visitTagged(pid int32) bool {
 	if !isTagged(pid, s.tag) {
 		return false
 	}
@@ -157,14 +247,141 @@ func (s *tagSearch) visit(pid int32) bool {
 		return false
 	}
 	found := isTagged(pid, s.tag) && !endedWithin(int32(fd), 0) // a zombie has its tag still
-	if found && pid != s.except && s.signal != 0 {
-		signalBy(int(fd), s.signal)
-		if s.signal != unix.SIGKILL { // a stopped one would not see it
-			signalBy(int(fd), unix.SIGCONT)
-		}
+	if found {
+		s.visit(pid, int(fd))
 	}
 	closeFD(int32(fd))
 	return found
+}
+
+// visitListed does the same for one that the group has.
+func (s *tagSearch) visitListed(pid int32) bool {
+	fd, e := sys(unix.SYS_PIDFD_OPEN, uintptr(pid), 0, 0, 0, 0)
+	if e != 0 {
+		return false
+	}
+	found := s.isListed(pid) && !endedWithin(int32(fd), 0)
+	if found {
+		s.visit(pid, int(fd))
+	}
+	closeFD(int32(fd))
+	return found
+}
+
+// visit lists and signals a member.
+func (s *tagSearch) visit(pid int32, pidfd int) {
+	s.highest = max(s.highest, pid)
+	if s.list != 0 && pid != s.main {
+		s.add(*(**page.Members)(unsafe.Pointer(&s.list)), pid)
+	}
+	hasGot := pid == s.main && s.mainHas
+	if hasGot {
+		return
+	}
+	if s.signal == 0 || s.isStopped && !s.isStoppedNow(pid) {
+		return
+	}
+	signalBy(pidfd, s.signal)
+	if s.signal != unix.SIGKILL { // a stopped one would not see it
+		signalBy(pidfd, unix.SIGCONT)
+	}
+}
+
+// listIn has members listed that are visited from then on.
+func (s *tagSearch) listIn(to *page.Members) { s.list = uintptr(unsafe.Pointer(to)) }
+
+// add lists a member, as far as there is room.
+func (s *tagSearch) add(to *page.Members, pid int32) {
+	n := to.Total
+	to.Total++
+	if n >= page.MembersMost {
+		return
+	}
+	m := &to.List[n&(page.MembersMost-1)]
+	m.PID = pid
+	s.readProcess(pid, "/comm")
+	for i := range len(m.Name) - 1 {
+		c := s.text[i]
+		if c == '\n' || c == 0 {
+			break
+		}
+		m.Name[i] = c
+	}
+	if s.hasCommands {
+		s.readProcess(pid, "/cmdline")
+		for i := range len(m.Command) - 1 {
+			m.Command[i] = s.text[i]
+		}
+	}
+}
+
+// isStoppedNow reports whether a process is stopped (proc_pid_stat(5)).
+func (s *tagSearch) isStoppedNow(pid int32) bool {
+	n := s.readProcess(pid, "/stat")
+	state := byte(0) // the field behind the name, which may have anything
+	for i := uintptr(0); i+2 < n; i++ {
+		if s.text[i&511] == ')' {
+			state = s.text[(i+2)&511]
+		}
+	}
+	return state == 'T'
+}
+
+// readProcess reads the beginning of a file of /proc/PID into text, which has a 0 behind it.
+func (s *tagSearch) readProcess(pid int32, name string) (size uintptr) {
+	clear(s.text[:])
+	fd := openProcess(int(pid), name)
+	if fd < 0 {
+		return 0
+	}
+	addr := uintptr(unsafe.Pointer(&s.text))
+	n, e := sys(unix.SYS_READ, uintptr(fd), addr, unsafe.Sizeof(s.text)-1, 0, 0)
+	closeFD(fd)
+	if e != 0 {
+		return 0
+	}
+	return n
+}
+
+// openProcess opens a file of /proc/PID, or returns -1.
+func openProcess(pid int, name string) int32 {
+	path := procPath{}
+	path.add("/proc/")
+	path.addNumber(pid)
+	path.add(name)
+	return path.open()
+}
+
+// procPath is the path of a file, with a 0 behind it.
+type procPath struct {
+	text [64]byte
+	size int
+}
+
+func (p *procPath) add(text string) {
+	for i := range len(text) {
+		p.text[p.size&63] = text[i]
+		p.size++
+	}
+}
+
+func (p *procPath) addNumber(n int) {
+	var digits [11]byte
+	first := decimal(&digits, n) - uintptr(unsafe.Pointer(&digits))
+	for i := first; i < uintptr(len(digits)-1); i++ {
+		p.text[p.size&63] = digits[i]
+		p.size++
+	}
+}
+
+// open returns -1 after an error.
+func (p *procPath) open() int32 {
+	here := unix.AT_FDCWD
+	fd, e := sys(unix.SYS_OPENAT, uintptr(here), uintptr(unsafe.Pointer(&p.text)), unix.O_CLOEXEC, 0, 0)
+	if e != 0 {
+		return -1
+	}
+	return int32(fd)
 }
 
 func isTagged(pid int32, tag uint64) bool {

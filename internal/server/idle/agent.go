@@ -209,7 +209,7 @@ func hash(text string) uint64 {
 func (g *agentGroup) usage() (Usage, error) {
 	u := Usage{Own: g.own, Marks: g.marks, Tied: g.tied}
 	for _, pid := range g.servers {
-		read, written, err := Traffic(pid)
+		read, written, err := ReadTraffic(pid)
 		if err != nil {
 			return u, err
 		}

@@ -111,8 +111,8 @@ func (s *Sleeper) writeNote(since int64) {
 	_ = s.Group.Payload.SetAttr(attrIdle, fmt.Sprint(since, s.note.Wakes, s.note.Before)) // for people only
 }
 
-// Traffic returns how many bytes a process has read and written, of files too.
-func Traffic(pid int) (read, written int64, err error) {
+// ReadTraffic returns how many bytes a process has read and written, of files too.
+func ReadTraffic(pid int) (read, written int64, err error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
 	if err != nil {
 		return 0, 0, err
@@ -134,7 +134,7 @@ func (s *Sleeper) Usage() (Usage, error) {
 		return agentUsage(pids, s.Client.Server.Terminal)
 	}
 	for _, pid := range pids {
-		read, written, err := Traffic(pid)
+		read, written, err := ReadTraffic(pid)
 		if err != nil {
 			return u, err
 		}

@@ -81,18 +81,22 @@ func renumber(p *page.Page, k page.Kept) {
 	p.ByGuard.GuardPID = 0 // the guard of the start ended with the watcher before
 }
 
-// load makes a brain from the page of a server of the watcher before. The lifecycle of an unproven server has
-// not begun.
+// load makes a server of this process from the page of one of the watcher before. An unproven one has not
+// begun.
 func (h *Heir) load(p *page.Page, k page.Kept, waits *loop.Loop) (*TakenServer, error) {
-	load := brain.LoadRunning
-	if p.ByWatcher.Unproven {
-		load = brain.Load
-	}
-	b, err := load(p, noGuard(p), h.Env, waits)
+	server, err := brain.LoadServer(p, noGuard(p), int(k.Payload), h.Env)
 	if err != nil {
 		return nil, err
 	}
-	t := newTaken(b)
+	w := brain.NewWatched(server, waits)
+	if !p.ByWatcher.Unproven {
+		err = w.Begin()
+	}
+	if err != nil {
+		_ = unix.Close(w.Events) // a file that is only read, or -1
+		return nil, err
+	}
+	t := newTaken(w)
 	t.client = &client.Side{
 		ClientSide: t.Config.Side,
 		Stdin:      client.Watch(k.Stdin),
@@ -111,14 +115,14 @@ func (h *Heir) watchAgain(t *TakenServer) error {
 	if err != nil {
 		return err
 	}
-	t.brain.Held = t.client.Rewatch(t.Config.Policy.IdleFreeze > 0)
+	t.watched.Held = t.client.Rewatch(t.Config.Policy.IdleFreeze > 0)
 	if !t.IsProven() {
 		return nil
 	}
 	t.Config.Launcher, _ = group.Identify(os.Getpid()) // as far as it can be seen
-	showLife(t.brain.Events)
+	showLife(t.watched.Events)
 	t.GuardedBy(h.Guard)
-	return t.brain.TakeOverInWatcher(t.client)
+	return t.watched.TakeOver(t.client)
 }
 
 // openProcess returns a pidfd, or -1 if the process has ended.

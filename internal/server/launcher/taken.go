@@ -33,7 +33,7 @@ type TakenServer struct {
 	Number int // under which the client's guard keeps it
 
 	server    *brain.Server
-	brain     *brain.Brain
+	watched   *brain.Watched
 	client    *client.Side
 	wanted    *Server // nil for a server of the watcher before
 	Unlimited []error // limits that could not be applied
@@ -43,8 +43,8 @@ type TakenServer struct {
 	hasRequest bool // see PassOnRequest
 }
 
-func newTaken(b *brain.Brain) *TakenServer {
-	return &TakenServer{Config: b.Server.Config, server: b.Server, brain: b}
+func newTaken(w *brain.Watched) *TakenServer {
+	return &TakenServer{Config: w.Server.Config, server: w.Server, watched: w}
 }
 
 // noGuard is the guard of a server for its brain, where that is not to write to one.
@@ -55,10 +55,10 @@ func noGuard(p *page.Page) *page.Guard { return &page.Guard{Page: p, Sock: -1, P
 func (s *Server) Prepare(r client.Child) (*TakenServer, error) {
 	m := newMaking(s)
 	m.server.Config.StartedByClient = true
-	t := newTaken(brain.New(m.server, s.Hub.Loop()))
+	t := newTaken(brain.NewWatched(m.server, s.Hub.Loop()))
 	t.wanted = s
 	held, err := m.prepareChild(r)
-	t.brain.Held = held
+	t.watched.Held = held
 	t.client = m.client
 	t.Unlimited = m.unlimited
 	if err != nil {
@@ -212,20 +212,20 @@ func (t *TakenServer) Guide() error {
 		t.server.Note("a member that moves to another cgroup is not found: " + text.JoinLines(err))
 	}
 	g.Note(t.Config.Notes)
-	if err := t.client.Add(t.brain.Loop); err != nil {
+	if err := t.client.Add(t.watched.Loop); err != nil {
 		return err
 	}
-	if err := t.brain.Begin(); err != nil {
+	if err := t.watched.Begin(); err != nil {
 		return err
 	}
-	showLife(t.brain.Events)
+	showLife(t.watched.Events)
 	if t.server.Guard.Sock >= 0 {
 		t.startGuard = t.server.Guard
 	}
-	t.brain.SettleInWatcher(t.client, func() {
+	t.watched.Settle(t.client, func() {
 		if group.Populated(g.Members()) { // a manager removes a scope without a process
 			t.endStartGuard()
-			t.brain.Loop.Report(loop.TokenAdopted)
+			t.watched.Loop.Report(loop.TokenAdopted)
 		}
 	})
 	t.server.Guard = noGuard(t.server.Page)
@@ -233,18 +233,18 @@ func (t *TakenServer) Guide() error {
 }
 
 // Live stops the server when it has to end, and returns afterwards. Close has to follow.
-func (t *TakenServer) Live() { t.brain.Live() }
+func (t *TakenServer) Live() { t.watched.Live() }
 
 // PassOnRequest has the server stopped if that was requested on its page.
 func (t *TakenServer) PassOnRequest() {
 	if t.server.Page.ByOthers.Stop && !t.hasRequest {
 		t.hasRequest = true
-		t.brain.Loop.Report(loop.TokenEvents)
+		t.watched.Loop.Report(loop.TokenEvents)
 	}
 }
 
 // MeasureSoon has the figures of a server read, in time for those that a manager removes.
-func MeasureSoon(t *TakenServer) { t.brain.Loop.ReportMemory() }
+func MeasureSoon(t *TakenServer) { t.watched.Loop.ReportMemory() }
 
 // endStartGuard ends our own guard, and closes the descriptors that were for it alone.
 func (t *TakenServer) endStartGuard() {
@@ -371,8 +371,8 @@ const untagTries = 100
 
 // Close closes what this process has of a server that has ended, or was released.
 func (t *TakenServer) Close() {
-	t.brain.AwaitSettled()
-	t.brain.Loop.Close()
+	t.watched.AwaitSettled()
+	t.watched.Loop.Close()
 	if g := t.server.Group; g != nil {
 		g.Close()
 	}
@@ -393,8 +393,8 @@ func closeWatched(t *TakenServer) {
 	if t == nil {
 		return
 	}
-	t.brain.CloseHeld()
-	_ = unix.Close(t.brain.Events) // a file that is only read, or -1
+	t.watched.CloseHeld()
+	_ = unix.Close(t.watched.Events) // a file that is only read, or -1
 	if t.client != nil {
 		_ = unix.Close(t.client.Server.Main)       // a pidfd, or -1
 		_ = unix.Close(int(t.client.Server.Input)) // an epoll set, or -1

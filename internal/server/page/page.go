@@ -16,13 +16,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-)
 
-// Phases that the guard knows: see lifecycle.State, which gives all of them their meaning.
-const (
-	Running     = 0 // needs no brain
-	Idle        = 1 // frozen
-	Terminating = 5 // the first phase of a stop
+	"github.com/mcpscope/mcpscope/internal/server/decide"
 )
 
 // Page is the shared memory. Times are those of CLOCK_MONOTONIC in nanoseconds, and 0 stands for never.
@@ -43,7 +38,6 @@ type Page struct {
 	ByBrain    Decided
 	ByWatcher  Watched
 	ByOthers   Requested
-	Ender      Ender // of launcher and brain, by compare and swap
 
 	// Of the guard and the watchers of a gateway.
 	Gateway Gateway
@@ -58,7 +52,7 @@ type Page struct {
 
 // LayoutNow is raised with each change of a page: after an upgrade, a command meets the pages of servers that
 // the program before has started. Launcher, guard and brains of a server are always one program.
-const LayoutNow = 6
+const LayoutNow = 7
 
 // ErrLayout: the page is another version's.
 var ErrLayout = errors.New("another version of mcpscope has started this server: restart its client")
@@ -82,10 +76,14 @@ type Inherited struct {
 // Order is how the server is started and stopped. The launcher writes it before the server runs.
 type Order struct {
 	EOFGrace  int64 // how long a server may live after the hang-up; negative: for ever
-	TermGrace int64 // how long a brain or, without one, the guard waits after SIGTERM; negative: for ever
-	Managed   bool  // the group is in a scope, or will be
-	Replaces  bool  // the start stops an older server, which must not be postponed
-	Foreign   bool  // the launcher had children before: of others only those with the tag are the server's
+	TermGrace int64 // how long it may live after SIGTERM; negative: for ever
+	// MaxLifetime is how long it may live at all, or 0.
+	MaxLifetime int64
+	// EndWithin is how long a brain may take to end containers and to report.
+	EndWithin int64
+	Managed   bool // the group is in a scope, or will be
+	Replaces  bool // the start stops an older server, which must not be postponed
+	Foreign   bool // the launcher had children before: of others only those with the tag are the server's
 	PlainEnd  PlainEnd
 	Verbose   bool   // with BrainEndsFirst: the launcher prints the notes
 	Tag       uint64 // of the members of a gateway's server that is a tree
@@ -118,6 +116,8 @@ type Launched struct {
 	SignalsGot uint32 // how many signals there were: signal n is Signals[n%SignalsMost]
 	News       uint32 // counts the words to the guard
 	Guards     uint32 // counts the guards that were killed, and have been replaced
+	StartedAt  int64  // when the main process was forked
+	ends       uint32 // see ClaimForLauncher
 }
 
 // EndLeft is how the launcher has left the end to a brain, after the main process has exited.
@@ -139,22 +139,41 @@ type Signal struct {
 // SignalsMost is the number of signals that the page has room for. A stop takes two.
 const SignalsMost = 16
 
-// Seen are the guard's fields.
+// Seen are the guard's fields. Of a gateway's server the watcher has Stop.
 type Seen struct {
 	GuardPID   int32
 	Payload    int32  // directory of the group, in guard and brains; the lock on it is the guard's too
-	Generation uint32 // of brains, guards and watchers: a brain that finds another number was replaced
+	Generation uint32 // of brains, guards and watchers
 	NewsRead   uint32 // set to Launched.News
 	Continues  uint32 // counts the SIGCONT to the launcher, which the main process does not get
 	// Happened has a time for each event.
-	Happened  [EventsRoom]int64
-	Strayed   bool // the guard is not in the scope, where the one before was
-	Roused    bool // the guard has thawed members that were idle
-	InputCame bool // for that reason
-	Over      bool // nothing is left, or nothing that could be ended
+	Happened [EventsRoom]int64
+	Stop     Stopping
+	Thaw     Thaw
+	Tasks    Tasks   // for a brain
+	Strayed  bool    // the guard is not in the scope, where the one before was
+	Over     bool    // nothing is left, or nothing that could be ended
+	Stopped  Members // that were there beside the main process when the stop began
+	Killed   Members // that did not end on the signal of the stop
 }
 
-// Events whose time the guard writes to Seen.Happened. They happen once.
+// Stopping is how far the end of a server has come, for the next guard.
+type Stopping struct {
+	State decide.State
+	Cause Cause  // why it is ended
+	Asked bool   // the members have got the signal of the stop
+	ends  uint32 // see ClaimForGuard
+}
+
+// Thaw is the last thaw of members that were idle.
+type Thaw struct {
+	At       int64
+	IsNew    bool // no brain has noticed it yet
+	ForInput bool
+}
+
+// Events whose time the guard writes to Seen.Happened. They happen once. But a client that has died is
+// replaced by another process that holds its end: see Holder.
 const (
 	StdinClosed = iota
 	StdoutClosed
@@ -162,28 +181,103 @@ const (
 	MainExited // seen by the guard: the launcher may be stopped
 	LauncherDied
 	StopRequested
+	LifetimeOver
+	IdleTooLong
 	Events
 )
 
 // EventsRoom is a power of two from Events on, so that a mask bounds an index: raw code can't panic.
 const EventsRoom = 8
 
-// Decided are a brain's fields. While there is no brain the guard writes Phase and CallBrainAt, and
-// BrainReactsBy for the brain that it starts.
+// Cause is the number of a causes.Cause; 0 is none.
+type Cause uint32
+
+// The causes that the guard knows.
+const (
+	byMainExit    Cause = 1
+	byStdin       Cause = 3
+	byStdout      Cause = 4
+	byClient      Cause = 5
+	BySignal      Cause = 6
+	byLauncher    Cause = 7
+	ByRequest     Cause = 8
+	byLifetime    Cause = 9
+	byIdleTimeout Cause = 10
+)
+
+// FirstCause is why the server ends: what has happened first. The main process ends with its launcher
+// (PR_SET_PDEATHSIG), and may be seen before it.
+func (p *Page) FirstCause() (first Cause) {
+	all := [...]Cause{
+		byStdin, byStdout, byClient, byMainExit, byLauncher, ByRequest, byLifetime, byIdleTimeout,
+	}
+	first = byMainExit
+	since := int64(math.MaxInt64)
+	for event, cause := range all {
+		if event == MainExited && p.ByGuard.Happened[LauncherDied] != 0 {
+			continue
+		}
+		if at := p.ByGuard.Happened[event]; at != 0 && at < since {
+			since = at
+			first = cause
+		}
+	}
+	if p.ByLauncher.SignalsGot > 0 && p.ByLauncher.Signals[0].At < since {
+		return BySignal
+	}
+	return first
+}
+
+// Tasks are what the guard wants of a brain, a bit each.
+type Tasks uint32
+
+// The tasks. A brain that there is settles the start and looks after an idle server as well.
+const (
+	EndContainers Tasks = 1 << iota // until ContainersGone
+	FindHolder                      // until there is a Holder
+	End                             // report the end, and remove the group: it exits then
+)
+
+// Holder is who can write to stdin after the death of the client.
+type Holder uint32
+
+// The holders.
+const (
+	NoAnswer      Holder = iota
+	NoHolder             // nobody outside of the server, and of other servers
+	LivingHolder         // another process: it is the client now
+	UnknownHolder        // some processes can't be examined
+)
+
+// Members are some processes of a server.
+type Members struct {
+	Total uint32
+	List  [MembersMost]Member
+}
+
+// MembersMost is report.NamedMost.
+const MembersMost = 16
+
+// Member is a process as it was when the guard has found it.
+type Member struct {
+	PID     int32
+	Name    [16]byte
+	Command [256]byte // arguments, each with a 0 behind; of Killed alone
+}
+
+// Decided are a brain's fields, with the exceptions that guard/README.md lists.
 type Decided struct {
-	Phase         uint32 // a lifecycle.State
-	Cause         uint32
-	PhaseEnds     int64
-	BrainReactsBy int64  // a brain that reacts has changed it by then. Guard.Look announces a change
-	CallBrainAt   int64  // when the guard starts a brain; the launcher writes the first one
-	Handled       uint32 // bit n: event n of Seen.Happened; and HandledEnd
-	SignalsRead   uint32
-	ForwardedRead uint32 // of Launched.Forwarded
-	MembersAsked  bool   // they have got the signal of the stop
-	Stuck         bool   // a member could not be killed: the launcher returns, and the brain waits for it
-	Reported      bool   // the report is written
-	Start         Settling
-	Looks         Looks
+	CallBrainAt    int64  // when the guard starts a brain; the launcher writes the first one
+	ForwardedRead  uint32 // of Launched.Forwarded
+	Frozen         bool   // the members are, since they are idle: the guard thaws them at an event
+	IdleTooLong    bool   // the idle timeout is over
+	ContainersGone bool   // or could not be removed
+	Holder         Holder
+	HolderPID      int32 // of LivingHolder
+	Stuck          bool  // a member could not be killed: the launcher returns, and the brain waits for it
+	Reported       bool  // the report is written
+	Start          Settling
+	Looks          Looks
 
 	EndNotes [2048]byte // lines for people, as they are printed
 	Left     [2048]byte // members that could not be ended, a line each
@@ -206,9 +300,6 @@ type Settling struct {
 	Done     bool // without it the next brain begins them again
 	Sweeping bool // the brain stops orphans of others: not killed when nothing is left
 }
-
-// HandledEnd is the bit of Handled for EndLeft.
-const HandledEnd = 1 << Events
 
 // Looks are the observations of a server that may be idle, from one brain for the next.
 type Looks struct {
@@ -255,15 +346,31 @@ type Marks struct {
 	Members, Locks, Reaped uint64
 }
 
-// Ender is the process that removes the group, and reports the end. It is changed by CompareAndSwap.
-type Ender = uint32
+// One process ends a server: the launcher, when it finds that nothing is left after the main process, or the
+// guard. Each says so before it looks whether the other one does. If both do at the same time, the launcher
+// leaves it to the guard.
 
-// The enders.
-const (
-	NotEnding       Ender = iota
-	EndedByLauncher       // nothing is left
-	EndedByBrain
-)
+// ClaimForLauncher has the launcher end the server. It returns false if the guard does.
+func ClaimForLauncher(p *Page) bool {
+	atomic.StoreUint32(&p.ByLauncher.ends, 1)
+	if atomic.LoadUint32(&p.ByGuard.Stop.ends) == 0 {
+		return true
+	}
+	LeaveToGuard(p)
+	return false
+}
+
+// LeaveToGuard gives the claim of the launcher up.
+func LeaveToGuard(p *Page) { atomic.StoreUint32(&p.ByLauncher.ends, 0) }
+
+// HasLauncherClaim reports whether the launcher has the claim, or had it at its death.
+func HasLauncherClaim(p *Page) bool { return atomic.LoadUint32(&p.ByLauncher.ends) != 0 }
+
+// ClaimForGuard has the guard end the server. It returns false while the launcher does.
+func ClaimForGuard(p *Page) bool {
+	atomic.StoreUint32(&p.ByGuard.Stop.ends, 1)
+	return !HasLauncherClaim(p)
+}
 
 // Gateway is for the page that a gateway's guard and its watchers share. Pages of servers do not use it. The
 // guard writes Listener and AnswerAt, and a watcher the others.
@@ -323,7 +430,7 @@ var stepNames = [...]string{
 func (s Step) String() string { return stepNames[s] }
 
 // Size is the size of a Page in memory. It does not depend on the machine's page size.
-const Size = 8 * 4096
+const Size = 12 * 4096
 
 const sizeMost = 8 << 20 // of a configuration: more than a command line can be
 
@@ -402,7 +509,7 @@ func RequestStop(fd int) error {
 // Inspected is the content of a page for a process that only inspects the server. All may be anything.
 type Inspected struct {
 	Config   []byte
-	Cause    uint32
+	Cause    Cause
 	Guard    int  // its pid in its own namespace
 	IsServer bool // not released by the watcher of a gateway, nor known by its name alone
 }
@@ -421,7 +528,7 @@ func Read(fd int) (Inspected, error) {
 	config, err := p.Config()
 	return Inspected{
 		Config:   config,
-		Cause:    p.ByBrain.Cause,
+		Cause:    p.ByGuard.Stop.Cause,
 		Guard:    int(p.ByGuard.GuardPID),
 		IsServer: !p.ByWatcher.Released && !p.ByWatcher.Unproven,
 	}, err
@@ -482,49 +589,13 @@ func (p *Page) IsRepeated() bool {
 	return false
 }
 
-// WaitsForEver reports whether nothing has happened but a hang-up, and the EOF grace is endless: then nothing
-// stops the server yet.
-func (p *Page) WaitsForEver() bool {
-	happened := &p.ByGuard.Happened
-	isHungUp := happened[StdinClosed] != 0 || happened[StdoutClosed] != 0
-	other := happened[ClientDied] | happened[MainExited] | happened[LauncherDied] | happened[StopRequested]
-	isStopped := other != 0 || p.ByLauncher.SignalsGot != 0 || p.ByLauncher.EndLeft != NotLeft
-	return isHungUp && !isStopped && p.Order.EOFGrace < 0 && p.ByBrain.Phase < Terminating
-}
-
 // Unsettled reports whether no brain has been called yet, for the tasks that a start leaves.
 func (p *Page) Unsettled() bool { return p.ByBrain.CallBrainAt != 0 && p.ByGuard.Generation == 0 }
-
-// Pending reports whether something has happened that no brain has handled.
-func (p *Page) Pending() bool {
-	for event := range Events {
-		if p.ByGuard.Happened[event] != 0 && p.ByBrain.Handled&(1<<event) == 0 {
-			return true
-		}
-	}
-	hasSignals := p.ByLauncher.SignalsGot != p.ByBrain.SignalsRead
-	hasEnd := p.ByLauncher.EndLeft != NotLeft && p.ByBrain.Handled&HandledEnd == 0
-	return hasSignals || hasEnd
-}
 
 // MissedSignal reports whether an idle server has got a signal that no brain has seen. Its members have to
 // run to react to that.
 func (p *Page) MissedSignal() bool {
-	return p.ByBrain.Phase == Idle && p.ByLauncher.Forwarded != p.ByBrain.ForwardedRead
-}
-
-// NoStep is NextStep while there is no stop, or an endless grace.
-const NoStep = math.MaxInt64
-
-// NextStep is when guard or brain have to make the next step of a stop: 0 for at once.
-func (p *Page) NextStep() int64 {
-	switch {
-	case p.Pending() || p.ByBrain.Phase > Terminating:
-		return 0
-	case p.ByBrain.Phase > Idle && p.ByBrain.PhaseEnds != 0:
-		return p.ByBrain.PhaseEnds
-	}
-	return NoStep
+	return p.ByBrain.Frozen && p.ByLauncher.Forwarded != p.ByBrain.ForwardedRead
 }
 
 // SetConfig writes what a brain has to know, behind the page. It is called once, before there is a
@@ -572,15 +643,14 @@ var _ [Size - unsafe.Sizeof(Page{})]byte // a page is enough
 // Bytes on the sockets between launcher, guard and brain. WordKeep and WordDrop are answered by one byte:
 // an errno, or 0.
 const (
-	WordLook      = 1 // there is something new on the page
-	WordGo        = 2 // the group is there, and comes with it
-	WordDone      = 3 // nothing is left: the guard exits
-	WordRest      = 4 // of a brain: it has nothing more to do, and exits
-	WordTerminate = 5 // of the guard to the launcher: SIGTERM to the main process
-	WordKill      = 6 // of the guard to the launcher: SIGKILL to all its children
-	WordReady     = 7 // a watcher answers from now on
-	WordKeep      = 8 // a gateway has one more server: a whole Message, with its Kept
-	WordDrop      = 9 // and one less: a whole Message
+	WordLook  = 1 // there is something new on the page
+	WordGo    = 2 // the group is there, and comes with it
+	WordDone  = 3 // nothing is left: the guard exits
+	WordRest  = 4 // of a brain: it has nothing more to do, and exits
+	WordKill  = 6 // of the guard to the launcher: SIGKILL to all its children
+	WordReady = 7 // a watcher answers from now on
+	WordKeep  = 8 // a gateway has one more server: a whole Message, with its Kept
+	WordDrop  = 9 // and one less: a whole Message
 )
 
 // Guard is the guard as launcher or brain have it.

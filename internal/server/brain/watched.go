@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package brain
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/kernel/loop"
+	"github.com/mcpscope/mcpscope/internal/server/causes"
+	"github.com/mcpscope/mcpscope/internal/server/client"
+	"github.com/mcpscope/mcpscope/internal/server/decide"
+	"github.com/mcpscope/mcpscope/internal/server/page"
+)
+
+// Watched is a server of a gateway, as its watcher looks after it: the watcher is its guard, too.
+type Watched struct {
+	Server *Server
+	Loop   *loop.Loop
+	Held   int // stdin, where that can be watched only by holding it; or -1
+	Events int // of the group, or -1
+
+	settling   settling
+	looks      looks
+	stop       watchedStop
+	emptyPause time.Duration // between two checks whether a stop has left a member
+}
+
+// NewWatched has its client's side still missing: Attend.
+func NewWatched(s *Server, l *loop.Loop) *Watched {
+	return &Watched{
+		Server: s, Loop: l, Held: -1, Events: -1,
+		settling: settling{server: s},
+		stop:     watchedStop{server: s, loop: l, ending: newEnding(s)},
+	}
+}
+
+// Begin has the events of the group reported, when there is one.
+func (w *Watched) Begin() error {
+	s := w.Server
+	w.stop.generation = s.Page.ByGuard.Generation
+	if s.Group.InSession { // kills from now on count
+		w.stop.ending.record.measure()
+	}
+	w.Events = s.Group.Events()
+	return w.Loop.Add(w.Events, loop.TokenEvents)
+}
+
+// attend begins to look after a server whose client's side this is.
+func (w *Watched) attend(in *client.Side) {
+	w.stop.client = in
+	w.looks = looks{server: w.Server, client: in, loop: w.Loop}
+}
+
+// TakeOver goes on with a server of the watcher before: it watches the client's side, or goes on with a stop.
+func (w *Watched) TakeOver(in *client.Side) error {
+	w.attend(in)
+	seen := &w.Server.Page.ByGuard
+	switch {
+	case seen.Stop.State.Phase == decide.Terminating && !seen.Stop.Asked:
+		w.stop.ask()
+	case w.Server.isStopping():
+		_ = w.Server.Group.Members().Thaw() // it was removed
+	default:
+		w.Server.Page.ByBrain.Frozen = false
+		w.looks.resume()
+	}
+	if err := w.addInput(); err != nil {
+		return err
+	}
+	if in.Server.Main < 0 { // it has ended without a watcher
+		w.Loop.Report(loop.TokenMain)
+	}
+	return in.Add(w.Loop)
+}
+
+// Settle settles the start. It calls the function when a manager has answered.
+func (w *Watched) Settle(in *client.Side, adopted func()) {
+	w.attend(in)
+	w.looks.begin(false)
+	if err := w.addInput(); err != nil { // which would not thaw it
+		w.Server.Note("never frozen when idle: " + err.Error())
+		w.looks.sleeper = nil
+	}
+	w.settling.begin()
+	w.settling.tasks.Go(func() {
+		w.Server.Group.AwaitAdoption()
+		adopted()
+	})
+}
+
+// AwaitSettled waits for all tasks of the start that have begun.
+func (w *Watched) AwaitSettled() { w.settling.tasks.Wait() }
+
+// Live returns after the end of the server, or when another watcher has it.
+func (w *Watched) Live() {
+	w.lookForRequest() // one that was made before the loop had the events of the group
+	for !w.stop.isLeft() {
+		w.seeTime()
+		if w.stop.step() {
+			w.end()
+			return
+		}
+		w.looks.lookIfDue()
+		w.watchInput()
+		w.handle(w.Loop.Next(w.deadline()))
+	}
+}
+
+// addInput has the input of a server reported that may be frozen: see watchInput.
+func (w *Watched) addInput() error {
+	if w.looks.sleeper == nil {
+		return nil
+	}
+	return w.Loop.Add(int(w.stop.client.Server.Input), loop.TokenInput)
+}
+
+// watchInput has the next input of a frozen server reported.
+func (w *Watched) watchInput() {
+	if w.Server.Page.ByBrain.Frozen {
+		w.Loop.Again(int(w.stop.client.Server.Input), loop.TokenInput)
+	}
+}
+
+func (w *Watched) handle(t loop.Token) {
+	switch t {
+	case loop.TokenSignals:
+		w.Loop.Signals()
+	case loop.TokenStdin:
+		w.happened(page.StdinClosed)
+	case loop.TokenStdout:
+		w.happened(page.StdoutClosed)
+	case loop.TokenClient:
+		if w.stop.client.Matters(w.Server.Config.Policy.OnClientDeath) {
+			w.happened(page.ClientDied)
+		}
+	case loop.TokenInput:
+		w.rouse(true)
+	case loop.TokenMain:
+		w.CloseHeld()
+		w.stop.mainEnded = true
+		w.happened(page.MainExited)
+	case loop.TokenEvents:
+		w.handleGroupEvent()
+	case loop.TokenMemory: // a manager removes the group of a server that was killed
+		w.stop.ending.record.measure()
+	case loop.TokenAdopted:
+		w.Server.Group.Park()
+	}
+}
+
+// handleGroupEvent handles a change of cgroup.events: the group may be empty, or a stop be requested.
+func (w *Watched) handleGroupEvent() {
+	var text [256]byte
+	_, _ = unix.Pread(w.Events, text[:], 0) // the kernel reports no further event before the file is read
+	w.Loop.Again(w.Events, loop.TokenEvents)
+	w.lookForRequest()
+}
+
+// lookForRequest is the other side of ControlGroup.AskToStop, and of a request on the page.
+func (w *Watched) lookForRequest() {
+	s := w.Server
+	if s.Page.ByGuard.Stop.Cause != 0 {
+		return
+	}
+	if s.Page.ByOthers.Stop || s.Group.Cause() == causes.StopRequested {
+		w.happened(page.StopRequested)
+	}
+}
+
+// happened writes the time of an event to the page, and wakes an idle server, which has to react.
+func (w *Watched) happened(event int) {
+	at := &w.Server.Page.ByGuard.Happened[event]
+	if *at == 0 {
+		*at = clock()
+	}
+	w.rouse(false)
+}
+
+func (w *Watched) rouse(hasInput bool) {
+	p := w.Server.Page
+	if !p.ByBrain.Frozen {
+		return
+	}
+	p.ByBrain.Frozen = false
+	p.ByGuard.Thaw.At = clock()
+	if w.looks.sleeper != nil {
+		w.looks.sleeper.Wake(time.Now(), hasInput)
+	}
+}
+
+// seeTime notes the events that time brings.
+func (w *Watched) seeTime() {
+	p := w.Server.Page
+	ends := w.lifetimeEnds()
+	if !ends.IsZero() && !time.Now().Before(ends) {
+		w.happened(page.LifetimeOver)
+	}
+	if p.ByBrain.IdleTooLong {
+		w.happened(page.IdleTooLong)
+	}
+}
+
+// lifetimeEnds is the zero time for never.
+func (w *Watched) lifetimeEnds() time.Time {
+	c := w.Server.Config
+	if c.Policy.MaxLifetime == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, c.Started).Add(c.Policy.MaxLifetime)
+}
+
+// earlier is the earlier one of two times, where 0 stands for never.
+func earlier(a, b int64) int64 {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+const (
+	emptyCheckFirst = 2 * time.Millisecond
+	emptyCheckMost  = 100 * time.Millisecond // a delayed notification can be lost; no event for a tree
+)
+
+// deadline is when there is something to do without an event; the zero time for never. After a stop has begun
+// it looks, less and less often, whether a member is left.
+func (w *Watched) deadline() time.Time {
+	state := &w.Server.Page.ByGuard.Stop.State
+	if state.Phase >= decide.Leaving {
+		w.emptyPause = min(max(2*w.emptyPause, emptyCheckFirst), emptyCheckMost)
+		return first(fromMonotonic(state.Deadline), time.Now().Add(w.emptyPause))
+	}
+	due := first(fromMonotonic(state.Deadline), w.looks.deadline())
+	due = first(due, w.stop.askAt)
+	return first(due, w.lifetimeEnds())
+}
+
+// first is the earlier one of two times, where the zero time stands for never.
+func first(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// end reports the end of the server, and removes its group.
+func (w *Watched) end() {
+	s := w.Server
+	ending := &w.stop.ending
+	ending.sweepNested()
+	ending.report()
+	ending.awaitStuck()
+	_ = s.Group.Remove() // a sweep removes what can't be removed now
+	s.Group.Nudge()      // the scope's first process has ended long before
+	w.settling.sweeping.Wait()
+	ending.awaitSwept()
+}
+
+// CloseHeld closes Held when the server does not read any more: the client gets its EPIPE.
+func (w *Watched) CloseHeld() {
+	_ = unix.Close(w.Held) // a copy, or -1
+	w.Held = -1
+}

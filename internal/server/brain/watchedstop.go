@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package brain
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/freeze"
+	"github.com/mcpscope/mcpscope/internal/kernel/loop"
+	"github.com/mcpscope/mcpscope/internal/server/causes"
+	"github.com/mcpscope/mcpscope/internal/server/client"
+	"github.com/mcpscope/mcpscope/internal/server/decide"
+	"github.com/mcpscope/mcpscope/internal/server/group"
+	"github.com/mcpscope/mcpscope/internal/server/page"
+	"github.com/mcpscope/mcpscope/internal/server/policy"
+)
+
+// watchedStop has what a watcher needs to see, and to do, to end a server.
+type watchedStop struct {
+	server     *Server
+	loop       *loop.Loop
+	client     *client.Side
+	ending     ending
+	generation uint32 // the page's, when this watcher began
+	mainEnded  bool
+	askAt      time.Time // when the holder of stdin is looked for again
+}
+
+// isLeft reports whether another watcher has the server.
+func (w *watchedStop) isLeft() bool { return w.server.Page.ByGuard.Generation != w.generation }
+
+// step decides, and performs what was decided. It returns true when nothing of the server is left, or
+// nothing that could be ended.
+func (w *watchedStop) step() (isOver bool) {
+	s := w.server
+	limits := s.Config.Policy
+	times := decide.Times{EOFGrace: int64(limits.EOFGrace), TermGrace: int64(limits.TermGrace)}
+	state := &s.Page.ByGuard.Stop.State
+	for !w.isLeft() {
+		facts := w.facts()
+		switch decide.Step(state, &facts, &times) {
+		case decide.Thaw:
+			w.recordCause()
+			_ = freeze.ThawStopped(s.Group.Members()) // it was removed
+		case decide.Ask:
+			w.recordCause()
+			w.ask()
+		case decide.Kill:
+			w.recordCause()
+			w.kill()
+			if len(w.ending.stuck) > 0 {
+				return true
+			}
+		default:
+			return state.Phase == decide.Gone
+		}
+	}
+	return false
+}
+
+func (w *watchedStop) facts() decide.Facts {
+	p := w.server.Page
+	happened := &p.ByGuard.Happened
+	f := decide.Facts{
+		Now:       clock(),
+		HungUpAt:  earlier(happened[page.StdinClosed], happened[page.StdoutClosed]),
+		MainEnded: w.mainEnded,
+		Requested: happened[page.StopRequested]|happened[page.LifetimeOver]|happened[page.IdleTooLong] != 0,
+	}
+	if p.ByBrain.Looks.Reclaimed && p.ByGuard.Thaw.At != 0 {
+		f.SlowUntil = p.ByGuard.Thaw.At + int64(policy.ReclaimedWithin)
+	}
+	f.Abandoned = happened[page.ClientDied] != 0 && w.isAbandoned()
+	switch {
+	case f.MainEnded:
+		f.Empty = w.isEmpty()
+	case p.ByGuard.Stop.State.Phase == decide.Grace:
+		f.Unread = w.client.Unread() || !f.Abandoned && w.client.Blocked()
+	}
+	return f
+}
+
+// isAbandoned reports whether nobody can write to stdin after the death of the client. Another process that
+// can is the client from then on.
+func (w *watchedStop) isAbandoned() bool {
+	s := w.server
+	switch {
+	case s.Page.ByGuard.Happened[page.StdinClosed] != 0 || !w.client.Conveyed:
+		return true
+	case s.isStopping() || time.Now().Before(w.askAt):
+		return false
+	}
+	pid, found := w.client.FindHolder(s.Group.Members(), freeze.TagOn(s.Config.Launcher.PID), nil)
+	if found == page.LivingHolder && w.watchHolder(pid) {
+		s.Page.ByGuard.Happened[page.ClientDied] = 0
+		return false
+	}
+	w.askAt = time.Now().Add(policy.IdleWindow) // no event says that an unknown one has closed it
+	return found == page.NoHolder
+}
+
+// watchHolder has the death of the new client reported.
+func (w *watchedStop) watchHolder(pid int) bool {
+	pidfd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return false
+	}
+	w.client.PIDFD = pidfd // that of the old one is the watcher's
+	return w.loop.Add(pidfd, loop.TokenClient) == nil
+}
+
+// isEmpty reports whether no member is left, in the group or elsewhere. To search for the tag reads all
+// processes of the host, 1 ms for 100 of them.
+func (w *watchedStop) isEmpty() bool {
+	g := w.server.Group
+	return !group.Populated(g.Members()) && !group.Populated(g.Tagged())
+}
+
+func (w *watchedStop) recordCause() {
+	s := w.server
+	if s.Page.ByGuard.Stop.Cause != 0 {
+		return
+	}
+	s.Page.ByGuard.Stop.Cause = s.Page.FirstCause()
+	s.Group.Ending(causes.Of(uint32(s.Page.ByGuard.Stop.Cause)))
+}
+
+// ask sends the signal of the stop to each member, and records whom it finds.
+func (w *watchedStop) ask() {
+	s := w.server
+	stopped := &s.Page.ByGuard.Stopped
+	stopped.Total = 0
+	pids, _ := s.Group.PIDs() // a partial list is better than none
+	list(stopped, pids, s.Config.Main.PID)
+	w.ending.record.measureEarly()
+	freeze.Ask(s.Group.Members(), unix.SIGTERM)
+	freeze.Ask(s.Group.Tagged(), unix.SIGTERM, pids...) // those that have moved elsewhere
+	s.Page.ByGuard.Stop.Asked = true
+}
+
+// kill freezes and kills all members. It waits until they are dead.
+func (w *watchedStop) kill() {
+	s := w.server
+	killed := &s.Page.ByGuard.Killed
+	for _, members := range []freeze.Target{s.Group.Members(), s.Group.Tagged()} {
+		frozen := func() {
+			w.ending.record.measureEarly()
+			pids, _ := members.Members() // a partial list is better than none
+			list(killed, pids, 0)
+		}
+		left, err := freeze.Stop{Target: members, Frozen: frozen}.Run()
+		w.ending.stuck = freeze.AddStuck(w.ending.stuck, left)
+		if err != nil {
+			s.Note("members may be left: " + err.Error())
+		}
+	}
+}

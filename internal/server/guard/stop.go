@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package guard
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/server/decide"
+	"github.com/mcpscope/mcpscope/internal/server/page"
+)
+
+// stop has what a guard needs to see, and to do, to end a server.
+type stop struct {
+	page            *page.Page
+	members         members
+	launcher        int32 // socket, or -1 after the launcher's death
+	search          tagSearch
+	wantsContainers bool // the end waits for them to be removed
+}
+
+func (s *stop) begin(tag uint64, launcher int32) {
+	s.launcher = launcher
+	s.members.open(-1)
+	s.search = tagSearch{tag: tag, procs: -1}
+}
+
+// resume repeats what the guard before may have decided, and not done.
+func (s *stop) resume() {
+	seen := &s.page.ByGuard
+	switch {
+	case seen.Stop.State.Phase == decide.Terminating && !seen.Stop.Asked:
+		s.ask()
+	case seen.Stop.State.Phase > decide.Running:
+		s.thaw()
+	}
+}
+
+// step decides, and performs what was decided. It returns true when nothing of the server is left, or
+// nothing that could be ended. failed are tasks that no brain can do.
+func (s *stop) step(failed page.Tasks) (isOver bool) {
+	order := &s.page.Order
+	times := decide.Times{EOFGrace: order.EOFGrace, TermGrace: order.TermGrace}
+	state := &s.page.ByGuard.Stop.State
+	if s.launcherEnds() {
+		return false
+	}
+	s.wantsContainers = false
+	for {
+		facts := s.facts(failed)
+		switch decide.Step(state, &facts, &times) {
+		case decide.Thaw:
+			s.recordCause()
+			s.thaw()
+		case decide.Ask:
+			s.recordCause()
+			s.claimEnd()
+			s.ask()
+		case decide.EndContainers:
+			s.recordCause()
+			s.wantsContainers = true
+			return false
+		case decide.Kill:
+			s.recordCause()
+			s.claimEnd()
+			s.kill()
+		default:
+			return state.Phase == decide.Gone || state.IsStuck(facts.Now)
+		}
+	}
+}
+
+// endsElsewhere is for a launcher that is about to end the server, or that may be stopped.
+const endsElsewhere = 100e6
+
+// wakesAt is when the next step is due without an event, or 0. No event says that the last member has ended.
+func (s *stop) wakesAt() int64 {
+	state := &s.page.ByGuard.Stop.State
+	const waitEach = 5e6
+	const waitLate = 50e6
+	exited := s.page.ByGuard.Happened[page.MainExited]
+	switch {
+	case s.page.ByGuard.Tasks&page.End != 0:
+		return 0
+	case s.launcherEnds():
+		return now() + endsElsewhere
+	case state.Phase >= decide.Leaving && s.page.Order.TermGrace < 0:
+		return now() + waitLate
+	case state.Phase >= decide.Leaving:
+		return now() + waitEach
+	case exited != 0:
+		return earlier(state.Deadline, exited+endsElsewhere)
+	}
+	return state.Deadline
+}
+
+// launcherEnds reports whether the launcher has found that nothing is left, and ends the server.
+func (s *stop) launcherEnds() bool {
+	hasReturned := s.page.ByLauncher.EndLeft == page.LeftReturned
+	return page.HasLauncherClaim(s.page) && !hasReturned && s.launcherLives()
+}
+
+// claimEnd has the guard end the server. It fails if the launcher does.
+func (s *stop) claimEnd() bool { return page.ClaimForGuard(s.page) || !s.launcherEnds() }
+
+// recordCause says, for people too, why the server is ended. It continues a launcher that a member has
+// stopped, which has to see the end.
+func (s *stop) recordCause() {
+	if s.page.ByGuard.Stop.Cause != 0 {
+		return
+	}
+	s.page.ByGuard.Stop.Cause = s.page.FirstCause()
+	continueLauncher(s.page)
+	if s.members.payload >= 0 {
+		text := causeText(s.page.ByGuard.Stop.Cause)
+		value := uintptr(unsafe.Pointer(unsafe.StringData(text)))
+		size := uintptr(len(text))
+		sys(unix.SYS_FSETXATTR, uintptr(s.members.payload), address(attrEnding), value, size, 0)
+	}
+}
+
+// isStopRecorded reads the other side of ControlGroup.RecordRequest: a guard may be killed before it reacts.
+func isStopRecorded(payload int32) bool {
+	requested := causeText(page.ByRequest)
+	text := [32]byte{}
+	addr := uintptr(unsafe.Pointer(&text))
+	n, e := sys(unix.SYS_FGETXATTR, uintptr(payload), address(attrEnding), addr, unsafe.Sizeof(text), 0)
+	if e != 0 || int(n) != len(requested) {
+		return false
+	}
+	for i := range len(requested) {
+		if text[i&31] != requested[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// facts are what the guard sees now.
+func (s *stop) facts(failed page.Tasks) decide.Facts {
+	happened := &s.page.ByGuard.Happened
+	launcher := &s.page.ByLauncher
+	state := &s.page.ByGuard.Stop.State
+	requested := happened[page.StopRequested] | happened[page.LifetimeOver] | happened[page.IdleTooLong]
+	f := decide.Facts{
+		Now:          now(),
+		HungUpAt:     earlier(happened[page.StdinClosed], happened[page.StdoutClosed]),
+		LauncherDead: !s.launcherLives(),
+		Requested:    requested != 0 || s.page.ByOthers.Stop,
+		Signalled:    launcher.SignalsGot > 0,
+		Repeated:     s.page.IsRepeated(),
+		Containers:   s.hasContainers() && failed&page.EndContainers == 0,
+		SlowUntil:    s.slowUntil(),
+	}
+	f.Abandoned = happened[page.ClientDied] != 0 && s.isAbandoned(failed)
+	f.MainEnded = s.mainHasEnded(f.Now)
+	switch {
+	case f.LauncherDead:
+		f.Empty = !s.members.populated() && !s.search.exists()
+	case f.MainEnded:
+		isChildless := launcher.Childless || s.launcherIsSilent(f.Now) && !s.search.exists()
+		f.Empty = isChildless && !s.members.populated()
+	case state.Phase == decide.Grace:
+		f.Unread = isUnread(s.page, f.Abandoned)
+	}
+	return f
+}
+
+// mainHasEnded reports whether the main process has, and the rest of the server is to end. The launcher is
+// the first one to look whether there is a rest. It may be stopped.
+func (s *stop) mainHasEnded(at int64) bool {
+	exited := s.page.ByGuard.Happened[page.MainExited]
+	isLate := exited != 0 && at >= exited+endsElsewhere
+	isStopping := s.page.ByGuard.Stop.State.Phase >= decide.Terminating || !s.launcherLives()
+	isSeen := s.page.Exited() || exited != 0
+	return s.page.ByLauncher.EndLeft != page.NotLeft || isLate || isStopping && isSeen
+}
+
+// launcherIsSilent reports whether the launcher has not reaped the main process, as it is frozen or stopped:
+// then it can't tell whether it has children.
+func (s *stop) launcherIsSilent(at int64) bool {
+	const silentFor = 1e9
+	exited := s.page.ByGuard.Happened[page.MainExited]
+	return exited != 0 && !s.page.Exited() && at >= exited+silentFor
+}
+
+// isAbandoned reports whether nobody can write to stdin after the death of the client. Without an answer of a
+// brain the dead client has left it.
+func (s *stop) isAbandoned(failed page.Tasks) bool {
+	isHungUp := s.page.ByGuard.Happened[page.StdinClosed] != 0
+	hasNoHolder := s.page.ByBrain.Holder == page.NoHolder || failed&page.FindHolder != 0
+	return isHungUp || hasNoHolder || !s.page.Started.Conveyed
+}
+
+// slowUntil is until when a server reads its memory back that was reclaimed, or 0.
+func (s *stop) slowUntil() int64 {
+	const reclaimedWithin = 5e9 // policy.ReclaimedWithin
+	if !s.page.ByBrain.Looks.Reclaimed || s.page.ByGuard.Thaw.At == 0 {
+		return 0
+	}
+	return s.page.ByGuard.Thaw.At + reclaimedWithin
+}
+
+// hasContainers reports whether a brain has to remove containers before the members are killed.
+func (s *stop) hasContainers() bool {
+	return s.page.Order.ContainersFirst && !s.page.ByBrain.ContainersGone
+}
+
+func (s *stop) launcherLives() bool {
+	return s.launcher >= 0 && !endedWithin(s.page.FD.Launcher, 0)
+}
+
+// thaw lets all members run that are frozen, by whomever. In a tree they are stopped ones.
+func (s *stop) thaw() {
+	if s.members.payload >= 0 {
+		s.members.thaw()
+		return
+	}
+	s.search.continueStopped()
+}
+
+// ask sends all members the signal of the stop. The main process has got a signal of the client already.
+func (s *stop) ask() {
+	s.members.thaw()
+	sig, isClients := signalOfStop(s.page)
+	main := s.page.ByLauncher.MainPID
+	s.search.procs = s.members.payload
+	s.page.ByGuard.Stopped.Total = 0
+	s.search.listIn(&s.page.ByGuard.Stopped)
+	s.search.main = main
+	s.search.ask(sig, isClients)
+	s.search.list = 0
+	s.page.ByGuard.Stop.Asked = true
+}
+
+// kill kills those in the group, those that descend from the launcher, and those with the tag. Before Linux
+// 5.14 the members are frozen, and killed one by one.
+func (s *stop) kill() {
+	isFirst := s.page.ByGuard.Killed.Total == 0
+	if isFirst {
+		s.listKilled()
+	}
+	if !s.members.kill() {
+		s.members.freeze()
+	}
+	if s.launcherLives() {
+		sendWord(s.launcher, page.WordKill)
+	}
+	s.search.procs = s.members.payload
+	s.search.signalEach(unix.SIGKILL)
+}
+
+// listKilled writes to the page whom the kill will find.
+func (s *stop) listKilled() {
+	s.members.freeze()
+	s.search.procs = s.members.payload
+	s.search.listIn(&s.page.ByGuard.Killed)
+	s.search.main = 0
+	s.search.hasCommands = true
+	s.search.exists()
+	s.search.hasCommands = false
+	s.search.list = 0
+}
+
+// killAndWait is a stop without a grace.
+func (s *stop) killAndWait() {
+	s.members.killAndWait()
+	s.search.procs = s.members.payload
+	s.search.killAll()
+}
+
+// earlier is the earlier one of two times, where 0 stands for never.
+func earlier(a, b int64) int64 {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// writeLeft has the launcher say that something is left, where no brain can.
+func writeLeft(on *page.Page) {
+	const text = "a process that SIGKILL does not end\n"
+	for i := range len(text) {
+		on.ByBrain.Left[i] = text[i]
+	}
+}
+
+// continueLauncher continues a launcher that a member has stopped.
+func continueLauncher(on *page.Page) {
+	on.ByGuard.Continues++
+	sys(unix.SYS_PIDFD_SEND_SIGNAL, uintptr(on.FD.Launcher), uintptr(unix.SIGCONT), 0, 0, 0)
+}
+
+// causeText is the text of a causes.Cause.
+func causeText(c page.Cause) string {
+	all := [...]string{
+		"", "main-exited", "out-of-memory", "stdin-closed", "stdout-closed", "client-died", "signal",
+		"launcher-gone", "stop-requested", "max-lifetime", "idle-timeout", "", "", "", "", "",
+	}
+	return all[c&15]
+}
