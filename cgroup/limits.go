@@ -22,8 +22,11 @@ type Limit struct{ File, Value string }
 
 func (l Limit) String() string { return l.File + "=" + l.Value }
 
-// None reports whether it removes a limit.
-func (l Limit) None() bool { return l.Value == none }
+// None reports whether it removes a limit. As a protection, "max" is all memory.
+func (l Limit) None() bool {
+	isProtection := l.File == "memory.min" || l.File == "memory.low"
+	return l.Value == none && !isProtection
+}
 
 func (l Limit) controller() string {
 	name, _, _ := strings.Cut(l.File, ".")

@@ -92,3 +92,16 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestNone(t *testing.T) {
+	for limit, want := range map[Limit]bool{
+		{File: "memory.max", Value: "max"}:        true,
+		{File: "memory.max", Value: "1073741824"}: false,
+		{File: "memory.min", Value: "max"}:        false,
+		{File: "memory.low", Value: "max"}:        false,
+	} {
+		if got := limit.None(); got != want {
+			t.Errorf("%v removes a limit: %t", limit, got)
+		}
+	}
+}
