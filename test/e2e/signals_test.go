@@ -188,7 +188,7 @@ func TestOnlyTheSameSignalSkipsTheTermGrace(t *testing.T) {
 	s := startProbe(t, []string{"--term-grace", never}, "--members", "2")
 	s.Tell("signal %d", unix.SIGTERM)
 	s.told(3)
-	for _, other := range []unix.Signal{unix.SIGINT, unix.SIGHUP, unix.SIGUSR1} {
+	for _, other := range []unix.Signal{unix.SIGINT, unix.SIGQUIT, unix.SIGUSR1} {
 		s.Tell("signal %d", other)
 	}
 	main, _ := s.members.Main()

@@ -28,7 +28,7 @@ func Ends() []End {
 		{Name: "stdin", Do: told("close")},
 		{Name: "TERM", AsksLauncher: true, Do: told("signal 15")},
 		{Name: "INT", AsksLauncher: true, Do: told("signal 2")},
-		{Name: "HUP", AsksLauncher: true, Do: told("signal 1")},
+		{Name: "QUIT", AsksLauncher: true, Do: told("signal 3")},
 		{Name: "kill", KillsLauncher: true, Do: func(c *Cell) { c.Client.Server.Signal(unix.SIGKILL) }},
 		{Name: "killpg", KillsLauncher: true, Do: told("killpg 9")},
 		{Name: "tree", KillsLauncher: true, KillsClient: true, Do: func(c *Cell) { KillTree(c.Client.Own) }},

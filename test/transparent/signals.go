@@ -117,8 +117,8 @@ func only(signals []unix.Signal, roles ...string) map[string][]unix.Signal {
 }
 
 var (
-	ending = []unix.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT}
-	others = []unix.Signal{unix.SIGUSR1, unix.SIGWINCH, unix.SIGCONT}
+	ending = []unix.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGQUIT}
+	others = []unix.Signal{unix.SIGUSR1, unix.SIGHUP, unix.SIGWINCH, unix.SIGCONT}
 )
 
 // Signals: each signal reaches the server once, however the client sends it: an ending one

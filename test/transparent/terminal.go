@@ -26,7 +26,7 @@ func TerminalSignals(t *testing.T, s Subject) {
 	both := func(sig unix.Signal) map[string][]unix.Signal { return only([]unix.Signal{sig}, "main", "child") }
 	alone := map[unix.Signal]map[string][]unix.Signal{
 		unix.SIGINT: nil, unix.SIGQUIT: nil, unix.SIGWINCH: nil, unix.SIGCONT: nil,
-		unix.SIGTERM: each(unix.SIGTERM, unix.SIGCONT), unix.SIGHUP: each(unix.SIGHUP, unix.SIGCONT),
+		unix.SIGTERM: each(unix.SIGTERM, unix.SIGCONT), unix.SIGHUP: only([]unix.Signal{unix.SIGHUP}, "main"),
 		unix.SIGUSR1: only([]unix.Signal{unix.SIGUSR1}, "main"),
 	}
 	cases := map[string]struct {

@@ -80,13 +80,16 @@ func (e *ending) awaitStatus() {
 	if !isReapable {
 		return
 	}
-	deadline := time.Now().Add(policy.ReactWithin)
+	deadline := time.Now().Add(statusWithin)
 	for !s.Page.Exited() && s.launcherLives() && time.Now().Before(deadline) {
 		time.Sleep(statusEvery) // the launcher writes it to the page
 	}
 }
 
-const statusEvery = time.Millisecond
+const (
+	statusEvery  = time.Millisecond
+	statusWithin = 2 * time.Second // less than the guard gives a brain
+)
 
 // stopContainers stops the containers that an engine runs for the server. A server that its client has
 // started has no label to find them by.

@@ -156,6 +156,9 @@ func (l *Launcher) passSignal(sig unix.Signal, byKernel bool) {
 		return
 	case mainHas && bit&ofTerminal != 0:
 		l.page.ByLauncher.Forwarded++
+	case sig == unix.SIGHUP && !byKernel && !l.Signals.hasLostTerminal(): // many servers read their files again
+		l.children.signalMain(sig)
+		l.page.ByLauncher.Forwarded++
 	case bit&ending != 0:
 		isFirst := l.page.ByLauncher.SignalsGot == 0
 		toMain := isFirst && l.page.ByGuard.Stop.State.Phase < decide.Terminating // no member gets two

@@ -43,6 +43,8 @@ type Signals struct {
 	terminal bool
 	// shared: the main process is in the process group of this one, and gets what the kernel sends to that.
 	shared bool
+	// onTerminal: there was a controlling terminal.
+	onTerminal bool
 }
 
 // block blocks signals, and remembers those of the client.
@@ -126,17 +128,32 @@ func ofTerminalNow() (pending uint64) {
 	return pending & (ofTerminal | 1<<(unix.SIGTSTP-1))
 }
 
-// isInForeground reports whether this process is in the foreground of its controlling terminal. Its children
-// may read from that, and from /dev/tty, only in the same process group.
-func isInForeground() bool {
+// openTerminal opens the controlling terminal, or returns -1 if there is none.
+func openTerminal() int32 {
 	terminal, e := openAt(unix.AT_FDCWD, "/dev/tty\x00", unix.O_NOCTTY|unix.O_NONBLOCK)
 	if e != 0 {
-		return false // there is none
+		return -1
 	}
+	return terminal
+}
+
+// hasLostTerminal reports whether the controlling terminal is gone. A shell passes its SIGHUP on to its jobs
+// then.
+func (s *Signals) hasLostTerminal() bool {
+	if !s.onTerminal {
+		return false
+	}
+	terminal := openTerminal()
+	closeFD(terminal)
+	return terminal < 0
+}
+
+// isInForeground reports whether this process is in the foreground of that terminal. Its children may read
+// from that, and from /dev/tty, only in the same process group.
+func isInForeground(terminal int32) bool {
 	foreground := int32(0)
 	addr := uintptr(unsafe.Pointer(&foreground))
-	_, e = sys(unix.SYS_IOCTL, uintptr(terminal), unix.TIOCGPGRP, addr, 0, 0)
-	closeFD(terminal)
+	_, e := sys(unix.SYS_IOCTL, uintptr(terminal), unix.TIOCGPGRP, addr, 0, 0)
 	own, _ := sys(unix.SYS_GETPGID, 0, 0, 0, 0, 0)
 	return e == 0 && uintptr(foreground) == own
 }

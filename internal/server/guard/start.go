@@ -173,7 +173,10 @@ func (p *Start) fillBirth(signals *Signals) {
 		own, _ := sys(unix.SYS_GETSID, 0, 0, 0, 0, 0)
 		signals.terminal = uintptr(sid) == own
 	}
-	signals.shared = signals.terminal || isInForeground()
+	terminal := openTerminal()
+	signals.onTerminal = terminal >= 0
+	signals.shared = signals.terminal || isInForeground(terminal)
+	closeFD(terminal)
 	if signals.shared {
 		b.state.pgid, _ = sys(unix.SYS_GETPGID, 0, 0, 0, 0, 0)
 	}

@@ -253,9 +253,9 @@ func (s *stop) kill() {
 	s.search.signalEach(unix.SIGKILL)
 }
 
-// listKilled writes to the page whom the kill will find.
+// listKilled writes to the page whom the kill will find. It freezes nobody: a member may have pulled this
+// guard into the group.
 func (s *stop) listKilled() {
-	s.members.freeze()
 	s.search.procs = s.members.payload
 	s.search.listIn(&s.page.ByGuard.Killed)
 	s.search.main = 0
