@@ -285,7 +285,7 @@ func (g *serverGuard) end() {
 	isStuck := g.page.ByGuard.Stop.State.IsStuck(now())
 	if isReported || isStuck {
 		if g.brain.failed&page.End == 0 {
-			g.haveEnded()
+			haveEnded(g.page)
 			return
 		}
 		if isStuck {
@@ -294,7 +294,7 @@ func (g *serverGuard) end() {
 	}
 	isRemoved := removeDirectories(g.page)
 	if !isRemoved && g.brain.failed&page.End == 0 {
-		g.haveEnded()
+		haveEnded(g.page)
 		return
 	}
 	g.finish()
@@ -302,11 +302,11 @@ func (g *serverGuard) end() {
 
 // haveEnded has a brain report the end. That needs the status of the main process, which a launcher that a
 // member has stopped has not read.
-func (g *serverGuard) haveEnded() {
-	if g.page.ByGuard.Tasks&page.End == 0 {
-		continueLauncher(g.page)
+func haveEnded(on *page.Page) {
+	if on.ByGuard.Tasks&page.End == 0 {
+		continueLauncher(on)
 	}
-	g.page.ByGuard.Tasks |= page.End
+	on.ByGuard.Tasks |= page.End
 }
 
 // setTasks has a brain find who holds stdin after the death of the client, and end containers.

@@ -156,7 +156,7 @@ func (l *Launcher) passSignal(sig unix.Signal, byKernel bool) {
 		return
 	case mainHas && bit&ofTerminal != 0:
 		l.page.ByLauncher.Forwarded++
-	case sig == unix.SIGHUP && !byKernel && !l.Signals.hasLostTerminal(): // many servers read their files again
+	case sig == unix.SIGHUP && !byKernel && !l.Signals.hasLostTerminal(): // many servers reload
 		l.children.signalMain(sig)
 		l.page.ByLauncher.Forwarded++
 	case bit&ending != 0:
@@ -206,6 +206,7 @@ func (l *Launcher) mainEnded() {
 		}
 		isLeftToGuard := l.page.ByLauncher.EndLeft != page.NotLeft
 		if isLeftToGuard {
+			l.keeper.announce() // another one has ended
 			return
 		}
 		sleep(20e3 * (try + 1))

@@ -263,11 +263,14 @@ func clientMatters(s *page.Started) bool {
 }
 
 // fileOf identifies an open file, and returns its type.
-func fileOf(fd uintptr, f *page.File) (kind uint16) {
+func fileOf(fd uintptr, f *page.File) (kind uint16) { return fileAt(fd, address("\x00"), f) }
+
+// fileAt does so for the file of a path.
+func fileAt(dir, path uintptr, f *page.File) (kind uint16) {
 	var st unix.Statx_t
 	const how = unix.AT_EMPTY_PATH | unix.AT_STATX_DONT_SYNC
 	addr := uintptr(unsafe.Pointer(&st))
-	_, e := sys(unix.SYS_STATX, fd, address("\x00"), how, unix.STATX_TYPE|unix.STATX_INO, addr)
+	_, e := sys(unix.SYS_STATX, dir, path, how, unix.STATX_TYPE|unix.STATX_INO, addr)
 	if e != 0 {
 		return 0
 	}

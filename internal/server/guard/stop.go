@@ -82,6 +82,9 @@ func (s *stop) wakesAt() int64 {
 	const waitEach = 5e6
 	const waitLate = 50e6
 	exited := s.page.ByGuard.Happened[page.MainExited]
+	if s.page.ByGuard.Stop.Starter { // the launcher has a word for the end of the others
+		exited = 0
+	}
 	switch {
 	case s.page.ByGuard.Tasks&page.End != 0:
 		return 0
@@ -157,6 +160,10 @@ func (s *stop) facts(failed page.Tasks) decide.Facts {
 	}
 	f.Abandoned = happened[page.ClientDied] != 0 && s.isAbandoned(failed)
 	f.MainEnded = s.mainHasEnded(f.Now)
+	if f.MainEnded && state.Phase <= decide.Grace && s.mainWasStarter() {
+		s.page.ByGuard.Stop.Starter = true
+		f.MainEnded = false
+	}
 	switch {
 	case f.LauncherDead:
 		f.Empty = !s.members.populated() && !s.search.exists()
@@ -177,6 +184,21 @@ func (s *stop) mainHasEnded(at int64) bool {
 	isStopping := s.page.ByGuard.Stop.State.Phase >= decide.Terminating || !s.launcherLives()
 	isSeen := s.page.Exited() || exited != 0
 	return s.page.ByLauncher.EndLeft != page.NotLeft || isLate || isStopping && isSeen
+}
+
+// mainWasStarter reports whether the main process has ended well and soon, and another member has the
+// client's pipes: then that is the server.
+func (s *stop) mainWasStarter() bool {
+	const soon = 10e9
+	launcher := &s.page.ByLauncher
+	exited := s.page.ByGuard.Happened[page.MainExited]
+	isSoon := exited != 0 && launcher.StartedAt != 0 && exited-launcher.StartedAt < soon
+	hasEndedWell := s.page.Exited() && s.page.Status() == 0
+	if !isSoon || !hasEndedWell || !s.page.Started.Conveyed || !s.launcherLives() {
+		return false
+	}
+	s.search.procs = s.members.payload
+	return s.search.hasPipes(&s.page.Started)
 }
 
 // launcherIsSilent reports whether the launcher has not reaped the main process, as it is frozen or stopped:

@@ -57,16 +57,18 @@ func clearTag() {
 // group that have lost it. It takes two descriptors.
 type tagSearch struct {
 	tag         uint64
-	procs       int32       // directory of the group, or -1
-	list        uintptr     // *page.Members where they are listed, or 0
-	hasCommands bool        // and with their arguments
-	signal      unix.Signal // 0 sends none
-	isStopped   bool        // only stopped ones get one
-	main        int32       // the pid of the main process, which is not listed; or 0
-	mainHas     bool        // and gets no signal
-	above       int32       // only processes with greater pids get one
-	highest     int32       // the greatest pid that there was
-	buf         [512]byte   // struct linux_dirent64, or a list of pids
+	procs       int32        // directory of the group, or -1
+	list        uintptr      // *page.Members where they are listed, or 0
+	hasCommands bool         // and with their arguments
+	signal      unix.Signal  // 0 sends none
+	isStopped   bool         // only stopped ones get one
+	pipes       [2]page.File // stdin and stdout of the client, for pipesFound; zero for none
+	pipesFound  bool         // a process has both
+	main        int32        // the pid of the main process, which is not listed; or 0
+	mainHas     bool         // and gets no signal
+	above       int32        // only processes with greater pids get one
+	highest     int32        // the greatest pid that there was
+	buf         [512]byte    // struct linux_dirent64, or a list of pids
 	text        [512]byte
 }
 
@@ -108,6 +110,16 @@ func (s *tagSearch) continueStopped() {
 	s.isStopped = true
 	s.signalEach(unix.SIGCONT)
 	s.isStopped = false
+}
+
+// hasPipes reports whether one of them has the client's pipes as stdin and stdout.
+func (s *tagSearch) hasPipes(of *page.Started) bool {
+	s.pipes[0] = of.Stdin
+	s.pipes[1] = of.Stdout
+	s.pipesFound = false
+	s.exists()
+	s.pipes[0].Ino = 0
+	return s.pipesFound
 }
 
 // signalEach visits all processes once, and reports whether there was a member.
@@ -274,6 +286,9 @@ func (s *tagSearch) visit(pid int32, pidfd int) {
 	if s.list != 0 && pid != s.main {
 		s.add(*(**page.Members)(unsafe.Pointer(&s.list)), pid)
 	}
+	if s.pipes[0].Ino != 0 && !s.pipesFound {
+		s.pipesFound = isFileOf(pid, "/fd/0", &s.pipes[0]) && isFileOf(pid, "/fd/1", &s.pipes[1])
+	}
 	hasGot := pid == s.main && s.mainHas
 	if hasGot {
 		return
@@ -350,6 +365,18 @@ func openProcess(pid int, name string) int32 {
 	path.addNumber(pid)
 	path.add(name)
 	return path.open()
+}
+
+// isFileOf reports whether a link in /proc/PID leads to that file.
+func isFileOf(pid int32, name string, file *page.File) bool {
+	path := procPath{}
+	path.add("/proc/")
+	path.addNumber(int(pid))
+	path.add(name)
+	at := page.File{}
+	here := unix.AT_FDCWD
+	fileAt(uintptr(here), uintptr(unsafe.Pointer(&path.text)), &at)
+	return at.Dev == file.Dev && at.Ino == file.Ino
 }
 
 // procPath is the path of a file, with a 0 behind it.

@@ -76,7 +76,8 @@ func (m *planning) begin() error {
 	on.Started.Namespace = c.Launcher.Namespace
 	on.Started.Conveyed = side.Conveyed
 	on.Started.Socket = side.Socket
-	on.Started.Stdin = page.File{Dev: side.File.Dev, Ino: side.File.Ino}
+	on.Started.Stdin = page.File(side.File)
+	on.Started.Stdout = page.File(side.Output)
 	on.Order.Verbose = s.Messages.Verbose
 	on.Order.ContainersFirst = container.EndsFirst(c.Engine)
 	plan := &on.Plan

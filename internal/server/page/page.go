@@ -160,9 +160,12 @@ type Seen struct {
 // Stopping is how far the end of a server has come, for the next guard.
 type Stopping struct {
 	State decide.State
-	Cause Cause  // why it is ended
-	Asked bool   // the members have got the signal of the stop
-	ends  uint32 // see ClaimForGuard
+	Cause Cause // why it is ended
+	Asked bool  // the members have got the signal of the stop
+	// Starter: the main process has only started the server, and has ended. Another member has the client's
+	// pipes.
+	Starter bool
+	ends    uint32 // see ClaimForGuard
 }
 
 // Thaw is the last thaw of members that were idle.
@@ -206,7 +209,7 @@ const (
 )
 
 // FirstCause is why the server ends: what has happened first. The main process ends with its launcher
-// (PR_SET_PDEATHSIG), and may be seen before it.
+// (PR_SET_PDEATHSIG), and may be seen before it. That of a starter means nothing.
 func (p *Page) FirstCause() (first Cause) {
 	all := [...]Cause{
 		byStdin, byStdout, byClient, byMainExit, byLauncher, ByRequest, byLifetime, byIdleTimeout,
@@ -214,7 +217,8 @@ func (p *Page) FirstCause() (first Cause) {
 	first = byMainExit
 	since := int64(math.MaxInt64)
 	for event, cause := range all {
-		if event == MainExited && p.ByGuard.Happened[LauncherDied] != 0 {
+		isNoReason := p.ByGuard.Happened[LauncherDied] != 0 || p.ByGuard.Stop.Starter
+		if event == MainExited && isNoReason {
 			continue
 		}
 		if at := p.ByGuard.Happened[event]; at != 0 && at < since {
