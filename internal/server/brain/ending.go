@@ -53,7 +53,7 @@ func (e *ending) report() {
 // sweepNested ends servers that were started below this one, and whose guards may have been killed with it.
 func (e *ending) sweepNested() {
 	p := e.server.Page
-	if p.ByGuard.Killed.Total == 0 && p.ByGuard.Happened[page.LauncherDied] == 0 {
+	if p.Found.Killed.Total == 0 && p.ByGuard.Happened[page.LauncherDied] == 0 {
 		return
 	}
 	e.swept = sweep.BeginSweep(e.server.Group.Beside())

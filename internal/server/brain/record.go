@@ -119,12 +119,12 @@ func (r *record) describe(left []string) *report.Report {
 		described.CPUSeconds = &cpu
 	}
 	described.Figures = now.Figures
-	stopped := &s.Page.ByGuard.Stopped
+	stopped := &s.Page.Found.Stopped
 	described.StoppedTotal = int(stopped.Total)
 	for _, m := range listed(stopped) {
 		described.Stopped = append(described.Stopped, nameOf(&m))
 	}
-	killed := &s.Page.ByGuard.Killed
+	killed := &s.Page.Found.Killed
 	described.KilledTotal = int(killed.Total)
 	for _, m := range listed(killed) {
 		described.Killed = append(described.Killed, report.Killed{

@@ -43,7 +43,6 @@ func (w *watchedStop) step() (isOver bool) {
 		facts := w.facts()
 		switch decide.Step(state, &facts, &times) {
 		case decide.Thaw:
-			w.recordCause()
 			_ = freeze.ThawStopped(s.Group.Members()) // it was removed
 		case decide.Ask:
 			w.recordCause()
@@ -147,7 +146,7 @@ func (w *watchedStop) recordCause() {
 // ask sends the signal of the stop to each member, and records whom it finds.
 func (w *watchedStop) ask() {
 	s := w.server
-	stopped := &s.Page.ByGuard.Stopped
+	stopped := &s.Page.Found.Stopped
 	stopped.Total = 0
 	pids, _ := s.Group.PIDs() // a partial list is better than none
 	list(stopped, pids, s.Config.Main.PID)
@@ -160,7 +159,7 @@ func (w *watchedStop) ask() {
 // kill freezes and kills all members. It waits until they are dead.
 func (w *watchedStop) kill() {
 	s := w.server
-	killed := &s.Page.ByGuard.Killed
+	killed := &s.Page.Found.Killed
 	for _, members := range []freeze.Target{s.Group.Members(), s.Group.Tagged()} {
 		frozen := func() {
 			w.ending.record.measureEarly()

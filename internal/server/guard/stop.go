@@ -53,10 +53,11 @@ func (s *stop) step(failed page.Tasks) (isOver bool) {
 		facts := s.facts(failed)
 		switch decide.Step(state, &facts, &times) {
 		case decide.Thaw:
-			s.recordCause()
+			continueLauncher(s.page) // a member may have stopped it
 			s.thaw()
 		case decide.Ask:
 			s.recordCause()
+			continueLauncher(s.page)
 			s.claimEnd()
 			s.ask()
 		case decide.EndContainers:
@@ -109,14 +110,12 @@ func (s *stop) launcherEnds() bool {
 // claimEnd has the guard end the server. It fails if the launcher does.
 func (s *stop) claimEnd() bool { return page.ClaimForGuard(s.page) || !s.launcherEnds() }
 
-// recordCause says, for people too, why the server is ended. It continues a launcher that a member has
-// stopped, which has to see the end.
+// recordCause says, for people too, why the server is ended.
 func (s *stop) recordCause() {
 	if s.page.ByGuard.Stop.Cause != 0 {
 		return
 	}
 	s.page.ByGuard.Stop.Cause = s.page.FirstCause()
-	continueLauncher(s.page)
 	if s.members.payload >= 0 {
 		text := causeText(s.page.ByGuard.Stop.Cause)
 		value := uintptr(unsafe.Pointer(unsafe.StringData(text)))
@@ -250,8 +249,8 @@ func (s *stop) ask() {
 	sig, isClients := signalOfStop(s.page)
 	main := s.page.ByLauncher.MainPID
 	s.search.procs = s.members.payload
-	s.page.ByGuard.Stopped.Total = 0
-	s.search.listIn(&s.page.ByGuard.Stopped)
+	s.page.Found.Stopped.Total = 0
+	s.search.listIn(&s.page.Found.Stopped)
 	s.search.main = main
 	s.search.ask(sig, isClients)
 	s.search.list = 0
@@ -261,7 +260,7 @@ func (s *stop) ask() {
 // kill kills those in the group, those that descend from the launcher, and those with the tag. Before Linux
 // 5.14 the members are frozen, and killed one by one.
 func (s *stop) kill() {
-	isFirst := s.page.ByGuard.Killed.Total == 0
+	isFirst := s.page.Found.Killed.Total == 0
 	if isFirst {
 		s.listKilled()
 	}
@@ -279,7 +278,7 @@ func (s *stop) kill() {
 // guard into the group.
 func (s *stop) listKilled() {
 	s.search.procs = s.members.payload
-	s.search.listIn(&s.page.ByGuard.Killed)
+	s.search.listIn(&s.page.Found.Killed)
 	s.search.main = 0
 	s.search.hasCommands = true
 	s.search.exists()
@@ -310,7 +309,7 @@ func writeLeft(on *page.Page) {
 	}
 }
 
-// continueLauncher continues a launcher that a member has stopped.
+// continueLauncher continues a launcher that a member may have stopped.
 func continueLauncher(on *page.Page) {
 	on.ByGuard.Continues++
 	sys(unix.SYS_PIDFD_SEND_SIGNAL, uintptr(on.FD.Launcher), uintptr(unix.SIGCONT), 0, 0, 0)

@@ -48,6 +48,9 @@ type Page struct {
 	Memory      int32  // the memory file
 	size        uint32 // of the configuration
 	Plan        Plan
+	// Found is written by the guard at the end. It is apart from what changes while the server runs, which then
+	// takes less memory.
+	Found Found
 }
 
 // LayoutNow is raised with each change of a page: after an upgrade, a command meets the pages of servers that
@@ -150,11 +153,9 @@ type Seen struct {
 	Happened [EventsRoom]int64
 	Stop     Stopping
 	Thaw     Thaw
-	Tasks    Tasks   // for a brain
-	Strayed  bool    // the guard is not in the scope, where the one before was
-	Over     bool    // nothing is left, or nothing that could be ended
-	Stopped  Members // that were there beside the main process when the stop began
-	Killed   Members // that did not end on the signal of the stop
+	Tasks    Tasks // for a brain
+	Strayed  bool  // the guard is not in the scope, where the one before was
+	Over     bool  // nothing is left, or nothing that could be ended
 }
 
 // Stopping is how far the end of a server has come, for the next guard.
@@ -252,6 +253,12 @@ const (
 	LivingHolder         // another process: it is the client now
 	UnknownHolder        // some processes can't be examined
 )
+
+// Found are the members that a guard has found.
+type Found struct {
+	Stopped Members // that were there beside the main process when the stop began
+	Killed  Members // that did not end on the signal of the stop
+}
 
 // Members are some processes of a server.
 type Members struct {
