@@ -25,9 +25,11 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/idle"
 	"github.com/mcpscope/mcpscope/internal/server/journal"
+	"github.com/mcpscope/mcpscope/internal/server/names"
 	"github.com/mcpscope/mcpscope/internal/server/policy"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/server/sweep"
+	"github.com/mcpscope/mcpscope/internal/text"
 )
 
 const (
@@ -211,6 +213,9 @@ func (s *Listed) Freeze() (isChange bool, err error) {
 	if err := s.checkOutside(); err != nil {
 		return false, err
 	}
+	if err := s.checkReach(); err != nil {
+		return false, err
+	}
 	isChange = !s.isFrozenByPerson()
 	if err := s.awaitRoom(); err != nil {
 		return false, err
@@ -230,6 +235,63 @@ func (s *Listed) Freeze() (isChange bool, err error) {
 		s.log(journal.Frozen, "frozen")
 	}
 	return isChange, nil
+}
+
+// checkReach fails if processes of the server are in other cgroups: a freeze does not reach them.
+func (s *Listed) checkReach() error {
+	if s.isTree() {
+		return nil
+	}
+	inside, err := s.group.PIDs()
+	if err != nil {
+		return proc.IgnoreGone(err)
+	}
+	all, _ := s.group.Tagged().Members() // as far as they can be listed
+	all = append(all, s.moved()...)
+	var named []string
+	slices.Sort(all)
+	for _, pid := range slices.Compact(all) {
+		name, err := proc.Comm(pid)
+		hasExited := err != nil
+		if !hasExited && !slices.Contains(inside, pid) {
+			named = append(named, fmt.Sprintf("%s (%d)", name, pid))
+		}
+	}
+	if len(named) == 0 {
+		return nil
+	}
+	const most = 5
+	listed := strings.Join(named[:min(len(named), most)], ", ")
+	return fmt.Errorf("freeze: %s in other cgroups, which a freeze does not reach: %s",
+		text.Counted(len(named), "process"), listed)
+}
+
+// moved are processes without a tag below the launcher that are not in its cgroup: PAM puts those of su into
+// a session, and removes the tag. Children that the launcher had before are in its cgroup, and a guard that
+// is its child, with the brains of that, beside the groups.
+func (s *Listed) moved() (pids []int) {
+	isLaunched := s.Launcher != 0 && s.Facts.Guard.PID == 0
+	if !isLaunched {
+		return nil
+	}
+	pidfd, err := unix.PidfdOpen(s.Launcher, 0)
+	if err != nil {
+		return nil // it has ended
+	}
+	defer unix.Close(pidfd)
+	client, err := proc.ReadCgroup(s.Launcher)
+	if err != nil || !group.Alive(s.Facts.Launcher) {
+		return nil
+	}
+	below, _ := group.Below(freeze.Root{PID: s.Launcher, PIDFD: pidfd}, 0).Members()
+	for _, pid := range below {
+		where, err := proc.ReadCgroup(pid)
+		isBeside := err != nil || where == client || path.Base(where) == names.GuardsName
+		if !isBeside && !freeze.TagOn(pid).IsTag() {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
 }
 
 // isFrozenByPerson is false for an idle server, which its client's input thaws.

@@ -48,8 +48,8 @@ type Page struct {
 	Memory      int32  // the memory file
 	size        uint32 // of the configuration
 	Plan        Plan
-	// Found is written by the guard at the end. It is apart from what changes while the server runs, which then
-	// takes less memory.
+	// Found is written by the guard at the end. It is apart from what changes while the server runs, which
+	// takes less memory so.
 	Found Found
 }
 
