@@ -25,7 +25,8 @@ type brainCall struct {
 	failed    page.Tasks        // that no brain could do
 	askAt     int64             // when a brain looks for the holder of stdin again, or 0
 	postponed int64             // for how long at the last time: see postpone
-	digits    [numbers][11]byte // arguments
+	name      [24]byte          // first argument of a server's brain
+	digits    [numbers][11]byte // last arguments
 }
 
 const (
@@ -139,6 +140,9 @@ func (p *process) startBrain(c *brainCall) bool {
 	c.end = ends[1]
 	first := p.lasting.args & (argumentsMost - 1)
 	second := (first + 1) & (argumentsMost - 1)
+	if p.child.role == roleGuard {
+		c.nameBrain(&p.lasting)
+	}
 	p.lasting.argv[first] = decimal(&c.digits[0], int(p.page.Memory))
 	p.lasting.argv[second] = decimal(&c.digits[1], int(c.end))
 	pid := p.spawnBrain(c.end)
@@ -150,6 +154,18 @@ func (p *process) startBrain(c *brainCall) bool {
 	}
 	c.pid = int32(pid)
 	return true
+}
+
+// nameBrain gives the brain the id of the server in the place of the guard's.
+func (c *brainCall) nameBrain(l *lasting) {
+	const prefix = brainPrefix
+	for i := range len(prefix) {
+		c.name[i] = prefix[i]
+	}
+	for i := len(guardPrefix); i < len(l.name); i++ {
+		c.name[(len(prefix)+i-len(guardPrefix))&15] = l.name[i]
+	}
+	l.argv[0] = uintptr(unsafe.Pointer(&c.name))
 }
 
 // spawnBrain starts a brain in the leaf of guards, which is that of the scope where there is no other. The

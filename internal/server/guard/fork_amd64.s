@@ -46,6 +46,14 @@ TEXT ·vfork(SB), NOSPLIT|NOFRAME, $0-32
 	MOVQ AX, pid+24(FP)
 	RET
 
+// func zeroed() (addr, end uintptr)
+TEXT ·zeroed(SB), NOSPLIT, $0-16
+	LEAQ runtime·bss(SB), AX
+	MOVQ AX, addr+0(FP)
+	LEAQ runtime·end(SB), AX
+	MOVQ AX, end+8(FP)
+	RET
+
 // func writable() uintptr
 TEXT ·writable(SB), NOSPLIT, $0-8
 	LEAQ runtime·noptrdata(SB), AX

@@ -43,6 +43,14 @@ TEXT ·vfork(SB), NOSPLIT|NOFRAME, $0-32
 	MOVD R0, pid+24(FP)
 	RET
 
+// func zeroed() (addr, end uintptr)
+TEXT ·zeroed(SB), NOSPLIT, $0-16
+	MOVD $runtime·bss(SB), R0
+	MOVD R0, addr+0(FP)
+	MOVD $runtime·end(SB), R0
+	MOVD R0, end+8(FP)
+	RET
+
 // func writable() uintptr
 TEXT ·writable(SB), NOSPLIT, $0-8
 	MOVD $runtime·noptrdata(SB), R0

@@ -24,12 +24,11 @@ type Launcher struct {
 	events   launcherEvents
 	alone    decide.State // without a guard
 
-	end       End
-	failed    *page.Page // see Failed
-	over      bool       // main has to report the end
-	leaves    bool       // a brain ends the server: this process could not remove the group
-	client    clientEnds
-	brainName [24]byte
+	end    End
+	failed *page.Page // see Failed
+	over   bool       // main has to report the end
+	leaves bool       // a brain ends the server: this process could not remove the group
+	client clientEnds
 }
 
 // End is why the launcher does not wait any more.

@@ -50,11 +50,12 @@ func (p *Plain) Run(l *Launcher) bool {
 	if p.prepare(l) && p.Start.perform(l) {
 		if p.Start.page.ByLauncher.FailedStep == page.StepNone { // otherwise main tries again, and reports
 			l.leaveClient()
-		}
-		l.live()
-		if p.Start.page.ByLauncher.FailedStep == page.StepNone {
+			own := uintptr(unsafe.Pointer(p))
+			giveBack(own, own+unsafe.Sizeof(*p))
+			l.live()
 			return true
 		}
+		l.live()
 		l.over = false
 		l.group.remove()
 		l.keeper.dismiss(page.WordDone, startWithin)

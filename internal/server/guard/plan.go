@@ -76,6 +76,8 @@ func (p *Start) Execute(l *Launcher, memory int32, args, env []uintptr) bool {
 		p.hideArguments()
 	}
 	l.leaveClient()
+	own := uintptr(unsafe.Pointer(p))
+	giveBack(own, own+unsafe.Sizeof(*p))
 	l.live()
 	return true
 }

@@ -63,9 +63,10 @@ type process struct {
 	child        child
 	page         *page.Page
 	lasting      lasting
-	replaces     bool  // it has the group from the launcher, by inheritance
-	launcherSock int32 // of the process that has forked it
-	signals      int32 // signalfd
+	replaces     bool       // it has the group from the launcher, by inheritance
+	launcherSock int32      // of the process that has forked it
+	signals      int32      // signalfd
+	variables    [2]uintptr // where those of a raw launcher begin and end: a guard needs none
 	keeps        keepList
 	info         [16]uint64 // the last signal
 }
@@ -223,6 +224,9 @@ func (l *lasting) newProcess(on *page.Page, gate *Gate, sock int32) (*process, s
 	p.lasting = *l
 	p.child.cgroup = on.FD.Leaf
 	limitWithoutTag(&p.child.locks)
+	if !l.copies {
+		p.variables[0], p.variables[1] = zeroed()
+	}
 	p.launcherSock = sock
 	p.signals = int32(signals)
 	for _, fd := range on.Descriptors() {
@@ -296,6 +300,7 @@ func (p *process) begin() {
 		enter(p.child.cgroup)
 	}
 	clearTag()
+	giveBack(p.variables[0], p.variables[1])
 	p.rename()
 	if !p.replaces { // there is no server yet that could trace it
 		lowerOwnScore()

@@ -63,7 +63,7 @@ func (p *Start) prepareForks(l *Launcher) bool {
 	copy(guards.name[n:], p.id[:])
 	guards.hide = p.Command.Hide
 	guards.readable = p.page.Plan.Place.IsTree // a tree has nothing else that could be listed
-	guards.prepareBrains(&l.brainName, addressOf(p.Command.Env))
+	guards.prepareBrains(addressOf(p.Command.Env))
 	guards.near = !initReaps(p.page, &p.buf)
 	guards.keepsLeader = !l.Signals.shared
 	p.page.ByBrain.CallBrainAt = now() + settleAfter
@@ -116,6 +116,7 @@ func (p *Start) startServer(l *Launcher) bool {
 	if p.page.ByLauncher.FailedStep == page.StepNone { // otherwise main starts the server, with that score
 		lowerScore(p.score)
 		p.score = -1
+		p.birth.child.unmap() // that of the main process, which has executed its program
 	}
 	return true
 }
@@ -201,11 +202,9 @@ func (p *Start) environment() uintptr {
 	return uintptr(unsafe.Pointer(&p.env))
 }
 
-// prepareBrains fills in the arguments of brains, and their environment.
-func (l *lasting) prepareBrains(name *[24]byte, env uintptr) {
-	n := copy(name[:], brainPrefix)
-	copy(name[n:], l.name[len(guardPrefix):])
-	l.argv[0] = uintptr(unsafe.Pointer(name))
+// prepareBrains fills in the arguments of brains but the first one, and their environment.
+func (l *lasting) prepareBrains(env uintptr) {
+	l.argv[0] = 0 // see brainCall.name
 	l.argv[1] = address(brainCommand)
 	l.args = 2
 	l.env = env

@@ -29,6 +29,20 @@ func vfork(trap, a1, a2 uintptr) (pid int)
 // writable is where the program's variables begin.
 func writable() uintptr
 
+// zeroed is where the variables begin and end that are zero when a program starts.
+func zeroed() (addr, end uintptr)
+
+// giveBack gives back the memory of some of these variables, as far as it is whole pages. They are zero
+// afterwards.
+func giveBack(addr, end uintptr) {
+	const size = 4096 // where pages are larger the kernel may refuse
+	addr = (addr + size - 1) &^ (size - 1)
+	end &^= size - 1
+	if addr < end {
+		sys(unix.SYS_MADVISE, addr, end-addr, unix.MADV_DONTNEED, 0, 0)
+	}
+}
+
 // goroutine stands for the runtime's g, of which compiled code reads stackguard0 alone, the third word.
 type goroutine [64]uintptr
 
