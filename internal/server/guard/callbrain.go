@@ -15,18 +15,17 @@ import (
 
 // brainCall is the brain that a guard has started, or is about to. A gateway's guard has its watcher here.
 type brainCall struct {
-	sock      int32 // the guard's end of its socket, or -1 without a brain
-	end       int32 // the brain's end, until it executes its program
-	pid       int32
-	deaths    int               // of brains, one after the other
-	retryAt   int64             // no earlier after a failure, or 0
-	tasks     page.Tasks        // that it knows of
-	dueBy     int64             // when it is replaced, if it has not done them by then; or 0
-	failed    page.Tasks        // that no brain could do
-	askAt     int64             // when a brain looks for the holder of stdin again, or 0
-	postponed int64             // for how long at the last time: see postpone
-	name      [24]byte          // first argument of a server's brain
-	digits    [numbers][11]byte // last arguments
+	sock    int32 // the guard's end of its socket, or -1 without a brain
+	end     int32 // the brain's end, until it executes its program
+	pid     int32
+	deaths  int               // of brains, one after the other
+	retryAt int64             // no earlier after a failure, or 0
+	tasks   page.Tasks        // that it knows of
+	dueBy   int64             // when it is replaced, if it has not done them by then; or 0
+	failed  page.Tasks        // that no brain could do
+	askAt   int64             // when a brain looks for the holder of stdin again, or 0
+	name    [24]byte          // first argument of a server's brain
+	digits  [numbers][11]byte // last arguments
 }
 
 const (
@@ -53,6 +52,19 @@ func (c *brainCall) neededAt(on *page.Page) int64 {
 		return 0
 	}
 	return max(at, c.retryAt)
+}
+
+// setTasks has a brain find who holds stdin after the death of the client, and end containers.
+func (c *brainCall) setTasks(s *stop, events *guardEvents) {
+	on := s.page
+	tasks := on.ByGuard.Tasks & page.End
+	if s.wantsContainers && s.hasContainers() {
+		tasks |= page.EndContainers
+	}
+	if mayHaveHolder(on) {
+		tasks |= c.findHolder(on, events)
+	}
+	on.ByGuard.Tasks = tasks &^ c.failed
 }
 
 // mayHaveHolder reports whether it has to be found out who can write to stdin.

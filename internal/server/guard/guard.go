@@ -58,9 +58,7 @@ func (g *serverGuard) takeOver() {
 	g.page.ByGuard.Generation++
 	g.stop.members.open(g.page.ByGuard.Payload)
 	enterScope(g.page)
-	if isStopRecorded(g.page.ByGuard.Payload) {
-		g.happened(page.StopRequested)
-	}
+	g.readRequest()
 	g.rouse()
 	g.thawIdle() // the brain before may have frozen them without a word about it
 	g.page.ByBrain.CallBrainAt = now()
@@ -77,6 +75,15 @@ func (g *serverGuard) awaitGroup() {
 	}
 	g.page.ByGuard.Payload = received.rights.fds[0]
 	g.stop.members.open(g.page.ByGuard.Payload)
+	g.readRequest()
+}
+
+// readRequest reads a request of a stop that was recorded when no guard could be found, which has its name by
+// now.
+func (g *serverGuard) readRequest() {
+	if isStopRecorded(g.page.ByGuard.Payload) {
+		g.happened(page.StopRequested)
+	}
 }
 
 // watch waits for events, and reacts to them.
@@ -230,7 +237,7 @@ func (g *serverGuard) react() {
 	if g.stop.step(g.brain.failed) {
 		g.end()
 	}
-	g.setTasks()
+	g.brain.setTasks(&g.stop, &g.events)
 	g.callBrain()
 	// A brain may have frozen the members after an event that they have to react to.
 	if g.page.ByBrain.Frozen && (g.page.ByGuard.Stop.State.Phase != decide.Running || g.page.MissedSignal()) {
@@ -309,18 +316,6 @@ func haveEnded(on *page.Page) {
 	on.ByGuard.Tasks |= page.End
 }
 
-// setTasks has a brain find who holds stdin after the death of the client, and end containers.
-func (g *serverGuard) setTasks() {
-	tasks := g.page.ByGuard.Tasks & page.End
-	if g.stop.wantsContainers && g.stop.hasContainers() {
-		tasks |= page.EndContainers
-	}
-	if mayHaveHolder(g.page) {
-		tasks |= g.brain.findHolder(g.page, &g.events)
-	}
-	g.page.ByGuard.Tasks = tasks &^ g.brain.failed
-}
-
 // callBrain starts a brain that is needed, and tells one that runs of its tasks.
 func (g *serverGuard) callBrain() {
 	at := now()
@@ -342,7 +337,7 @@ func (g *serverGuard) callBrain() {
 		return
 	}
 	needed := g.brain.neededAt(g.page)
-	if needed == 0 || at < needed || c.postpone(g.page) {
+	if needed == 0 || at < needed {
 		return
 	}
 	g.page.ByBrain.CallBrainAt = 0

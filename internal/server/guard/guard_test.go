@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -408,14 +407,4 @@ func TestGuardsAtATime(t *testing.T) {
 	r := start(t, "", func(c *config) { c.Twins = true })
 	r.wantStatus(0)
 	r.wantNothing()
-}
-
-// A start is settled later while no processor is free, so both numbers have to be right.
-func TestProcessors(t *testing.T) {
-	if got := processors(); got != runtime.NumCPU() {
-		t.Errorf("%d processors, want %d", got, runtime.NumCPU())
-	}
-	if got := running(); got < 1 { // this test runs
-		t.Errorf("%d threads run", got)
-	}
 }

@@ -66,7 +66,10 @@ func (p *Start) prepareForks(l *Launcher) bool {
 	guards.prepareBrains(addressOf(p.Command.Env))
 	guards.near = !initReaps(p.page, &p.buf)
 	guards.keepsLeader = !l.Signals.shared
-	p.page.ByBrain.CallBrainAt = now() + settleAfter
+	p.page.ByBrain.CallBrainAt = now()
+	if !p.page.Order.Replaces {
+		p.page.ByBrain.CallBrainAt += settleAfter
+	}
 	return true
 }
 

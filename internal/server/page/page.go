@@ -85,7 +85,7 @@ type Order struct {
 	// EndWithin is how long a brain may take to end containers and to report.
 	EndWithin int64
 	Managed   bool // the group is in a scope, or will be
-	Replaces  bool // the start stops an older server, which must not be postponed
+	Replaces  bool // the start stops an older server
 	Foreign   bool // the launcher had children before: of others only those with the tag are the server's
 	PlainEnd  PlainEnd
 	Verbose   bool   // with BrainEndsFirst: the launcher prints the notes

@@ -87,7 +87,7 @@ const (
 	RepeatAfter     = 50 * time.Millisecond  // systemd may send SIGTERM twice
 	DoubtMost       = 5 * time.Second        // until an unclear group is an orphan
 	ReactWithin     = 5 * time.Second        // for a guard that was asked for a stop, and for the status
-	SettleAfter     = 10 * time.Millisecond  // from a start to its tasks for later: many servers have ended
+	SettleAfter     = 250 * time.Millisecond // from a start to its tasks for later: others start, too
 	EndsWithin      = 5 * time.Millisecond   // for a server that ends before a scope is worth asking for
 	NewbornAge      = 10 * time.Second       // before an unarmed group or an unclaimed session may go
 	ForgottenAfter  = 2 * time.Second        // before an empty scope is removed that systemd leaves
