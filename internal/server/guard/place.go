@@ -238,6 +238,9 @@ func (p *Start) makeGroup() (payload int32, e syscall.Errno) {
 		text := uintptr(unsafe.Pointer(&notes.Text))
 		sys(unix.SYS_FSETXATTR, fd, address(attrNotes), text, uintptr(notes.Size), 0)
 	}
+	if !p.isManaged() { // a manager adopts no group that hands controllers down
+		enableController(payload, address("memory.current\x00"), "memory") // otherwise it is not counted
+	}
 	failed.Step = page.StepLimit
 	e = setLimits(payload, &p.page.Plan.Limits, failed, &p.buf)
 	if e != 0 {
