@@ -53,7 +53,7 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// published are ten servers. page is a tool that opens a page in a browser, "" for none.
+// published are nine servers. One with an open browser is never frozen: that holds locks.
 func published(modules string) []program {
 	of := func(path string, args ...string) []string {
 		return append([]string{"node", filepath.Join(modules, path)}, args...)
@@ -61,17 +61,16 @@ func published(modules string) []program {
 	chromium := []string{"--headless", "--no-sandbox", "--isolated", "--executable-path", "/usr/bin/chromium"}
 	everything := of("@modelcontextprotocol/server-everything/dist/index.js")
 	return []program{
-		{"everything", everything, ""},
-		{"everything (2nd)", everything, ""},
-		{"filesystem", of("@modelcontextprotocol/server-filesystem/dist/index.js", "/tmp"), ""},
-		{"memory", of("@modelcontextprotocol/server-memory/dist/index.js"), ""},
-		{"sequential-thinking", of("@modelcontextprotocol/server-sequential-thinking/dist/index.js"), ""},
-		{"context7", of("@upstash/context7-mcp/dist/index.js"), ""},
+		{"everything", everything},
+		{"everything (2nd)", everything},
+		{"filesystem", of("@modelcontextprotocol/server-filesystem/dist/index.js", "/tmp")},
+		{"memory", of("@modelcontextprotocol/server-memory/dist/index.js")},
+		{"sequential-thinking", of("@modelcontextprotocol/server-sequential-thinking/dist/index.js")},
+		{"context7", of("@upstash/context7-mcp/dist/index.js")},
 		{"chrome-devtools", of("chrome-devtools-mcp/build/src/bin/chrome-devtools-mcp.js", "--headless", "--isolated",
-			"--executablePath", "/usr/bin/chromium", "--chromeArg=--no-sandbox"), ""},
-		{"playwright", of("@playwright/mcp/cli.js", chromium...), ""},
-		{"Python (echo)", []string{"python3", "-c", python}, ""},
-		{"playwright, browser open", of("@playwright/mcp/cli.js", chromium...), "browser_navigate"},
+			"--executablePath", "/usr/bin/chromium", "--chromeArg=--no-sandbox")},
+		{"playwright", of("@playwright/mcp/cli.js", chromium...)},
+		{"Python (echo)", []string{"python3", "-c", python}},
 	}
 }
 
@@ -87,7 +86,6 @@ for line in sys.stdin:
 type program struct {
 	name string
 	argv []string
-	page string
 }
 
 // BenchmarkIdle prints a table for each kind of swap.
@@ -222,14 +220,7 @@ func start(p program) (*server, error) {
 	s.call("initialize", map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "bench", "version": "1"}})
 	fmt.Fprintln(s.in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	s.call("tools/list", nil)
-	if p.page != "" {
-		s.open()
-	}
 	return s, s.find(name)
-}
-
-func (s *server) open() {
-	s.call("tools/call", map[string]any{"name": s.page, "arguments": map[string]any{"url": "data:text/html,<title>one</title><p id=a>hello"}})
 }
 
 func (s *server) find(name string) error {
@@ -361,9 +352,6 @@ func (s *server) measure() (ratio float64, worst time.Duration) {
 		}
 		first = append(first, one)
 		second = append(second, s.call("tools/list", nil))
-	}
-	if s.page != "" {
-		s.open()
 	}
 	_, _ = s.wake("ping")
 	for range calls { // frozen, and not reclaimed again
