@@ -16,11 +16,11 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/policy"
 )
 
-// launch is the start of the server of this process, and found is its program. They are in the program's
-// memory: there is no heap.
+// launch is the start of the server of this process, and found is its program there. They are in memory of
+// the program: there is no heap.
 var (
 	launch guard.Plain
-	found  file
+	found  = (*file)(&launch.Program)
 )
 
 // performPlan performs the plan of launcher.Server.Run. It returns whether main has to report the end.
@@ -89,14 +89,14 @@ func beginRun(args, env []uintptr) bool {
 	if flags.Name != 0 {
 		launch.Name = text(flags.Name)
 	} else {
-		launch.Name = path.Base(text(uintptr(unsafe.Pointer(&found))))
+		launch.Name = path.Base(text(uintptr(unsafe.Pointer(found))))
 		if !isName(launch.Name) {
 			return false
 		}
 	}
 	launch.Start.Command.Args = command
 	launch.Start.Command.Env = env
-	launch.Start.Command.Path = uintptr(unsafe.Pointer(&found))
+	launch.Start.Command.Path = uintptr(unsafe.Pointer(found))
 	launch.Start.Command.Hide = commandLine(args)
 	return launch.Run(&own)
 }

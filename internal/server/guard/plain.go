@@ -25,6 +25,7 @@ type Plain struct {
 	From page.Origin
 	// Reports: there is a journal, so a brain reports the end.
 	Reports bool
+	Program [4096]byte // the path of the file that it executes
 
 	above [pathMost]byte // of the directory that has the group, from the root of the mount
 }
