@@ -28,9 +28,9 @@ const (
 	anyMoment   = 20 * time.Millisecond  // of a state that lasts
 	pairWithin  = 10 * time.Millisecond  // the second kill of a pair comes that soon
 	grace       = 300 * time.Millisecond // each grace period, unless the start is a plain one
-	// brainWithin is how long a kill of the brain waits for there to be one. A guard starts it 100 ms after a
-	// hang-up. A kill without a brain counts as missed, and is judged like the others.
-	brainWithin = 200 * time.Millisecond
+	// brainWithin is how long a kill of the brain waits for there to be one. A guard starts it 250 ms after the
+	// start. A kill without a brain counts as missed, and is judged like the others.
+	brainWithin = 500 * time.Millisecond
 )
 
 var moments = []string{starting, running, eofGrace, termGrace, takingOver, frozenIdle}

@@ -245,20 +245,22 @@ func (g *ControlGroup) Remove() error {
 	if g.IsTree() || g.Managed && g.LeftToManager() {
 		return nil
 	}
-	err := g.RemoveWhole()
+	return g.RemoveWhole()
+}
+
+// RemoveWhole removes the group with all empty directories in it. A process may be dead, and have not ended
+// its exit yet: then it waits, for two seconds at most.
+func (g *ControlGroup) RemoveWhole() error {
+	err := g.Top().Remove("../" + g.Dir)
 	pause := time.Millisecond
 	for errors.Is(err, unix.EBUSY) && !Populated(g.Top()) && pause < time.Second {
-		// A process is dead, and has not ended its exit yet. time.Sleep may need two descriptors, of which a
-		// client can have left us none.
+		// time.Sleep may need two descriptors, of which a client can have left us none
 		_ = unix.Nanosleep(&unix.Timespec{Nsec: int64(pause)}, nil)
 		pause *= 2
-		err = g.RemoveWhole()
+		err = g.Top().Remove("../" + g.Dir)
 	}
 	return err
 }
-
-// RemoveWhole removes the group with all empty directories in it.
-func (g *ControlGroup) RemoveWhole() error { return g.Top().Remove("../" + g.Dir) }
 
 // RemoveLeaves removes a group without further directories.
 func (g *ControlGroup) RemoveLeaves() error {
