@@ -90,7 +90,7 @@ func (k *kill) judgeRemains() {
 		k.sweep()
 		pace.Eventually(escape.Patience, k.clean)
 	}
-	if k.clean() {
+	if pace.Eventually(escape.Patience, k.clean) { // a guard that was not called so yet may exit only now
 		return
 	}
 	if k.groups == "" && mayNeedSweep && k.abandoned() { // a sweep does not find a tree without launcher and guard
