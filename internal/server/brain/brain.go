@@ -77,7 +77,7 @@ func attach(memory, sock int) (*Brain, error) {
 	side := clientOn(p, s.Config.Side)
 	b := &Brain{
 		server: s, loop: l, client: side, settling: settling{server: s}, ending: newEnding(s),
-		looks: looks{server: s, client: side, loop: l},
+		looks: looks{server: s, client: side},
 	}
 	// Caught, not ignored: that would be inherited by a container engine.
 	return b, l.Catch(linux.Ending...)

@@ -5,7 +5,6 @@ package brain
 import (
 	"time"
 
-	"github.com/mcpscope/mcpscope/internal/kernel/loop"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/client"
@@ -20,7 +19,6 @@ import (
 type looks struct {
 	server  *Server
 	client  *client.Side
-	loop    *loop.Loop
 	sleeper *idle.Sleeper // nil for a server that is never frozen
 	timeout *idle.Timeout // nil without --idle-timeout
 }

@@ -50,7 +50,7 @@ func (w *Watched) Begin() error {
 // attend begins to look after a server whose client's side this is.
 func (w *Watched) attend(in *client.Side) {
 	w.stop.client = in
-	w.looks = looks{server: w.Server, client: in, loop: w.Loop}
+	w.looks = looks{server: w.Server, client: in}
 }
 
 // TakeOver goes on with a server of the watcher before: it watches the client's side, or goes on with a stop.
@@ -209,14 +209,6 @@ func (w *Watched) lifetimeEnds() time.Time {
 		return time.Time{}
 	}
 	return time.Unix(0, c.Started).Add(c.Policy.MaxLifetime)
-}
-
-// earlier is the earlier one of two times, where 0 stands for never.
-func earlier(a, b int64) int64 {
-	if a == 0 || b != 0 && b < a {
-		return b
-	}
-	return a
 }
 
 const (

@@ -65,7 +65,7 @@ func (w *watchedStop) facts() decide.Facts {
 	happened := &p.ByGuard.Happened
 	f := decide.Facts{
 		Now:       clock(),
-		HungUpAt:  earlier(happened[page.StdinClosed], happened[page.StdoutClosed]),
+		HungUpAt:  decide.Earlier(happened[page.StdinClosed], happened[page.StdoutClosed]),
 		MainEnded: w.mainEnded && !w.mainWasStarter(),
 		Requested: happened[page.StopRequested]|happened[page.LifetimeOver]|happened[page.IdleTooLong] != 0,
 	}

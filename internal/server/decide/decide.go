@@ -174,3 +174,11 @@ func (s *State) kill(f *Facts) Action {
 	s.enter(Killing, f.Now+killEach)
 	return Kill
 }
+
+// Earlier is the earlier one of two times, where 0 stands for never.
+func Earlier(a, b int64) int64 {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}

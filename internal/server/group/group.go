@@ -105,13 +105,6 @@ func NewTaggedTree(id string) *ControlGroup {
 // IsTree reports whether the group has no cgroup.
 func (g *ControlGroup) IsTree() bool { return g.tree != nil }
 
-// ForgetRoot drops the dead launcher of a tree: its members are found by their tag.
-func (g *ControlGroup) ForgetRoot() {
-	if g.IsTree() {
-		g.tree.Root = nil
-	}
-}
-
 // Leaf opens the directory for guards beside the groups of parent. A kill of the client's cgroup does not
 // reach it, and it does not keep a group from being removed.
 func Leaf(parent *cgroup.Group) (*cgroup.Group, error) {
@@ -344,15 +337,6 @@ func (g *ControlGroup) expelStranger(pid int) {
 		return
 	}
 	_ = g.takeBeside(pid) // a user may not move another user's
-}
-
-// TakeOut moves a process of ours from the members to the guards beside the group. The guards of a scope
-// are in it, and another process there could keep it from being removed.
-func (g *ControlGroup) TakeOut(pid int) error {
-	if g.IsTree() || g.Managed {
-		return proc.Unsupported("no guards beside the group")
-	}
-	return g.takeBeside(pid)
 }
 
 // takeBeside moves a process to the guards beside the group.

@@ -47,7 +47,7 @@ func (c *brainCall) neededAt(on *page.Page) int64 {
 	if on.ByGuard.Tasks != 0 {
 		return 1
 	}
-	at := earlier(on.ByBrain.CallBrainAt, c.askAt)
+	at := decide.Earlier(on.ByBrain.CallBrainAt, c.askAt)
 	if at == 0 {
 		return 0
 	}

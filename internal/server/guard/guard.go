@@ -269,12 +269,12 @@ func lifetimeEnds(on *page.Page) int64 {
 
 // deadline is when react has something to do without an event; 0 for never.
 func (g *serverGuard) deadline() int64 {
-	first := earlier(g.stop.wakesAt(), g.brain.dueBy)
+	first := decide.Earlier(g.stop.wakesAt(), g.brain.dueBy)
 	if g.page.ByGuard.Happened[page.LifetimeOver] == 0 {
-		first = earlier(first, lifetimeEnds(g.page))
+		first = decide.Earlier(first, lifetimeEnds(g.page))
 	}
 	if !g.brain.isRunning() {
-		first = earlier(first, g.brain.neededAt(g.page))
+		first = decide.Earlier(first, g.brain.neededAt(g.page))
 	}
 	return first
 }
@@ -321,10 +321,11 @@ func (g *serverGuard) callBrain() {
 	at := now()
 	tasks := g.page.ByGuard.Tasks
 	c := &g.brain
+	dueBy := at + taskWithin + g.page.Order.EndWithin
 	if c.isRunning() {
 		if tasks&^c.tasks != 0 {
 			c.announce()
-			c.dueBy = at + taskWithin + g.page.Order.EndWithin
+			c.dueBy = dueBy
 		}
 		c.tasks = tasks
 		if tasks == 0 {
@@ -336,7 +337,7 @@ func (g *serverGuard) callBrain() {
 		}
 		return
 	}
-	needed := g.brain.neededAt(g.page)
+	needed := c.neededAt(g.page)
 	if needed == 0 || at < needed {
 		return
 	}
@@ -344,7 +345,7 @@ func (g *serverGuard) callBrain() {
 	c.tasks = tasks
 	c.dueBy = 0
 	if tasks != 0 {
-		c.dueBy = at + taskWithin + g.page.Order.EndWithin
+		c.dueBy = dueBy
 	}
 	if !g.process.startBrain(c) {
 		g.brainDied()

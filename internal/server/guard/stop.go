@@ -96,7 +96,7 @@ func (s *stop) wakesAt() int64 {
 	case state.Phase >= decide.Leaving:
 		return now() + waitEach
 	case exited != 0:
-		return earlier(state.Deadline, exited+endsElsewhere)
+		return decide.Earlier(state.Deadline, exited+endsElsewhere)
 	}
 	return state.Deadline
 }
@@ -147,10 +147,11 @@ func (s *stop) facts(failed page.Tasks) decide.Facts {
 	launcher := &s.page.ByLauncher
 	state := &s.page.ByGuard.Stop.State
 	requested := happened[page.StopRequested] | happened[page.LifetimeOver] | happened[page.IdleTooLong]
+	launcherLives := s.launcherLives()
 	f := decide.Facts{
 		Now:          now(),
-		HungUpAt:     earlier(happened[page.StdinClosed], happened[page.StdoutClosed]),
-		LauncherDead: !s.launcherLives(),
+		HungUpAt:     decide.Earlier(happened[page.StdinClosed], happened[page.StdoutClosed]),
+		LauncherDead: !launcherLives,
 		Requested:    requested != 0 || s.page.ByOthers.Stop,
 		Signalled:    launcher.SignalsGot > 0,
 		Repeated:     s.page.IsRepeated(),
@@ -158,8 +159,8 @@ func (s *stop) facts(failed page.Tasks) decide.Facts {
 		SlowUntil:    s.slowUntil(),
 	}
 	f.Abandoned = happened[page.ClientDied] != 0 && s.isAbandoned(failed)
-	f.MainEnded = s.mainHasEnded(f.Now)
-	if f.MainEnded && state.Phase <= decide.Grace && s.mainWasStarter() {
+	f.MainEnded = s.mainHasEnded(f.Now, launcherLives)
+	if f.MainEnded && state.Phase <= decide.Grace && launcherLives && s.mainWasStarter() {
 		s.page.ByGuard.Stop.Starter = true
 		f.MainEnded = false
 	}
@@ -177,10 +178,10 @@ func (s *stop) facts(failed page.Tasks) decide.Facts {
 
 // mainHasEnded reports whether the main process has, and the rest of the server is to end. The launcher is
 // the first one to look whether there is a rest. It may be stopped.
-func (s *stop) mainHasEnded(at int64) bool {
+func (s *stop) mainHasEnded(at int64, launcherLives bool) bool {
 	exited := s.page.ByGuard.Happened[page.MainExited]
 	isLate := exited != 0 && at >= exited+endsElsewhere
-	isStopping := s.page.ByGuard.Stop.State.Phase >= decide.Terminating || !s.launcherLives()
+	isStopping := s.page.ByGuard.Stop.State.Phase >= decide.Terminating || !launcherLives
 	isSeen := s.page.Exited() || exited != 0
 	return s.page.ByLauncher.EndLeft != page.NotLeft || isLate || isStopping && isSeen
 }
@@ -193,7 +194,7 @@ func (s *stop) mainWasStarter() bool {
 	exited := s.page.ByGuard.Happened[page.MainExited]
 	isSoon := exited != 0 && launcher.StartedAt != 0 && exited-launcher.StartedAt < soon
 	hasEndedWell := s.page.Exited() && s.page.Status() == 0
-	if !isSoon || !hasEndedWell || !s.page.Started.Conveyed || !s.launcherLives() {
+	if !isSoon || !hasEndedWell || !s.page.Started.Conveyed {
 		return false
 	}
 	s.search.procs = s.members.payload
@@ -218,7 +219,6 @@ func (s *stop) isAbandoned(failed page.Tasks) bool {
 
 // slowUntil is until when a server reads its memory back that was reclaimed, or 0.
 func (s *stop) slowUntil() int64 {
-	const reclaimedWithin = 5e9 // policy.ReclaimedWithin
 	if !s.page.ByBrain.Looks.Reclaimed || s.page.ByGuard.Thaw.At == 0 {
 		return 0
 	}
@@ -291,14 +291,6 @@ func (s *stop) killAndWait() {
 	s.members.killAndWait()
 	s.search.procs = s.members.payload
 	s.search.killAll()
-}
-
-// earlier is the earlier one of two times, where 0 stands for never.
-func earlier(a, b int64) int64 {
-	if a == 0 || b != 0 && b < a {
-		return b
-	}
-	return a
 }
 
 // writeLeft has the launcher say that something is left, where no brain can.

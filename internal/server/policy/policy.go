@@ -75,12 +75,9 @@ const (
 
 // Bounds without a setting.
 const (
-	UnreadWait      = 10 * time.Second       // how long unread input may delay the EOF grace
 	AdmitWithin     = 10 * time.Second       // for a start with --min-free: clients give up after 30 to 60 s
 	AdmitEvery      = 100 * time.Millisecond // between two readings of the free memory
-	UnreadEvery     = 50 * time.Millisecond  // between two checks for unread input and output
 	IdleWindow      = 10 * time.Second       // without a client, with stdin held open by another
-	IdleCPU         = 20 * time.Millisecond  // less than this in a window is no work
 	ReclaimedWithin = 5 * time.Second        // added to graces after a reclaim
 	IdleFreezeLeast = 2 * time.Minute        // clients wait up to 60 s for a call
 	KillWithin      = time.Second            // for the kill, and all else of a stop but its graces
