@@ -48,6 +48,10 @@ func (c *brainCall) neededAt(on *page.Page) int64 {
 		return 1
 	}
 	at := decide.Earlier(on.ByBrain.CallBrainAt, c.askAt)
+	hasThawed := on.ByGuard.Thaw.IsNew && on.ByGuard.Stop.State.Phase <= decide.Grace
+	if hasThawed { // a brain that was about to rest has not noticed, and has written a later time
+		at = 1
+	}
 	if at == 0 {
 		return 0
 	}

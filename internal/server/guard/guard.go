@@ -150,7 +150,6 @@ func (g *serverGuard) rouse() {
 	g.thawIdle()
 	g.page.ByGuard.Thaw.IsNew = true
 	g.page.ByGuard.Thaw.At = now()
-	g.page.ByBrain.CallBrainAt = g.page.ByGuard.Thaw.At
 	g.brain.announce()
 }
 

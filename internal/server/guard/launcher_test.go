@@ -301,6 +301,7 @@ func (c *config) idle(on *page.Page) {
 	default:
 		on.ByBrain.ForwardedRead = on.ByLauncher.Forwarded
 		c.log(on, "roused: %t", on.ByGuard.Thaw.IsNew)
+		on.ByGuard.Thaw.IsNew = false
 	}
 }
 
