@@ -134,7 +134,7 @@ func TestWrapUnderRealAgents(t *testing.T) {
 	if !escape.Full() {
 		t.Skip("SKIP: make test-full: the agents take 3.4 GB")
 	}
-	b := openClientBed(t)
+	b := openClientBed(t, "bin")
 	modules := filepath.Join(filepath.Dir(b.node), "agents", "node_modules")
 	bed.Require(t, bed.Feature{Name: "the agents, by test/e2e/clients/setup", Missing: func() error {
 		_, err := os.Stat(modules)

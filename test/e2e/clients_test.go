@@ -75,7 +75,7 @@ func (s *session) end(t *testing.T, how string) {
 
 // A client on an SDK for Go, which takes neither npm nor a network. The others are below.
 func TestServerEndsUnderAGoClient(t *testing.T) {
-	b := openClientBed(t)
+	b := openClientBed(t, "bin")
 	for _, end := range []string{"closed", "killed"} {
 		t.Run(end, func(t *testing.T) {
 			t.Parallel()
@@ -99,7 +99,7 @@ func TestServersWorkAndEndUnderRealClients(t *testing.T) {
 	if escape.Core() {
 		t.Skip("SKIP: clients and servers from npm: make test-full, or TESTS_SLICE=k/n")
 	}
-	b := openClientBed(t)
+	b := openClientBed(t, "bin", "node")
 	offline := unix.SysProcAttr{Unshareflags: unix.CLONE_NEWNET}
 	for _, c := range someCells() {
 		t.Run(c.String(), func(t *testing.T) {
@@ -131,7 +131,7 @@ func TestIdleServersUnderRealClients(t *testing.T) {
 	if escape.Core() {
 		t.Skip("SKIP: clients and servers from npm: make test-full, or TESTS_SLICE=k/n")
 	}
-	b := openClientBed(t)
+	b := openClientBed(t, "bin", "node")
 	offline := unix.SysProcAttr{Unshareflags: unix.CLONE_NEWNET}
 	for i, client := range clientNames {
 		server := serverNames[i%len(serverNames)]
@@ -190,9 +190,10 @@ func someCells() (cells []clientCell) {
 // clientBed is where the set-up has put the clients and the servers.
 type clientBed struct{ bin, node string }
 
-func openClientBed(t *testing.T) clientBed {
+// openClientBed needs these parts of it.
+func openClientBed(t *testing.T, parts ...string) clientBed {
 	t.Helper()
-	dir := escape.Clients(t, "bin")
+	dir := escape.Clients(t, parts...)
 	return clientBed{bin: filepath.Join(dir, "bin"), node: filepath.Join(dir, "node")}
 }
 

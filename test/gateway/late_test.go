@@ -87,8 +87,7 @@ func TestLate(t *testing.T) {
 // lateDir has the programs that are no binaries, and the SDK beside them.
 func lateDir(t *testing.T) string {
 	t.Helper()
-	const modules = "node/node_modules"
-	sdk := filepath.Join(escape.Clients(t, modules), modules)
+	sdk := filepath.Join(escape.Clients(t, "node"), "node", "node_modules")
 	dir := t.TempDir()
 	for _, name := range []string{"client.mjs", "client.py", "server.mjs", "server.py"} {
 		text, err := os.ReadFile(filepath.Join("late", name))
