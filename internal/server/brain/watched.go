@@ -212,7 +212,6 @@ func (w *Watched) lifetimeEnds() time.Time {
 }
 
 const (
-	starterEach     = time.Second
 	emptyCheckFirst = 2 * time.Millisecond
 	emptyCheckMost  = 100 * time.Millisecond // a delayed notification can be lost; no event for a tree
 )
@@ -226,9 +225,6 @@ func (w *Watched) deadline() time.Time {
 		return first(fromMonotonic(state.Deadline), time.Now().Add(w.emptyPause))
 	}
 	due := first(fromMonotonic(state.Deadline), w.looks.deadline())
-	if w.stop.mainEnded { // no event says that the server ends that it has started
-		due = first(due, time.Now().Add(starterEach))
-	}
 	due = first(due, w.stop.askAt)
 	return first(due, w.lifetimeEnds())
 }

@@ -3,7 +3,6 @@
 package brain
 
 import (
-	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -66,7 +65,7 @@ func (w *watchedStop) facts() decide.Facts {
 	f := decide.Facts{
 		Now:       clock(),
 		HungUpAt:  decide.Earlier(happened[page.StdinClosed], happened[page.StdoutClosed]),
-		MainEnded: w.mainEnded && !w.mainWasStarter(),
+		MainEnded: w.mainEnded,
 		Requested: happened[page.StopRequested]|happened[page.LifetimeOver]|happened[page.IdleTooLong] != 0,
 	}
 	if p.ByBrain.Looks.Reclaimed && p.ByGuard.Thaw.At != 0 {
@@ -80,22 +79,6 @@ func (w *watchedStop) facts() decide.Facts {
 		f.Unread = w.client.Unread() || !f.Abandoned && w.client.Blocked()
 	}
 	return f
-}
-
-// mainWasStarter reports whether the main process has ended soon, and another member has the client's pipes:
-// then that is the server. Only the client knows the status.
-func (w *watchedStop) mainWasStarter() bool {
-	const soon = 10 * time.Second
-	s := w.server
-	exited := fromMonotonic(s.Page.ByGuard.Happened[page.MainExited])
-	isSoon := exited.Before(time.Unix(0, s.Config.Started).Add(soon))
-	if !isSoon || !w.client.Conveyed || s.Page.ByGuard.Stop.State.Phase > decide.Grace {
-		return false
-	}
-	pids, _ := s.Group.PIDs() // none, if it was removed
-	isStarter := slices.ContainsFunc(pids, w.client.IsOn)
-	s.Page.ByGuard.Stop.Starter = s.Page.ByGuard.Stop.Starter || isStarter
-	return isStarter
 }
 
 // isAbandoned reports whether nobody can write to stdin after the death of the client. Another process that

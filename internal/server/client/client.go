@@ -239,13 +239,6 @@ func Identify(fd int, link string) (f protocol.File, kind uint32) {
 	return f, uint32(st.Mode) & unix.S_IFMT
 }
 
-// IsOn reports whether a process has the client's pipes as stdin and stdout.
-func (in *Side) IsOn(pid int) bool {
-	stdin, _ := Identify(unix.AT_FDCWD, proc.DescriptorPath(pid, 0))
-	stdout, _ := Identify(unix.AT_FDCWD, proc.DescriptorPath(pid, 1))
-	return stdin == in.File && stdout == in.Output
-}
-
 // Close closes the sets, which another process may have inherited, and no pidfd: a caller may share it.
 func (in *Side) Close() {
 	server := &in.Server

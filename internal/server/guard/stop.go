@@ -160,7 +160,7 @@ func (s *stop) facts(failed page.Tasks) decide.Facts {
 	}
 	f.Abandoned = happened[page.ClientDied] != 0 && s.isAbandoned(failed)
 	f.MainEnded = s.mainHasEnded(f.Now, launcherLives)
-	if f.MainEnded && state.Phase <= decide.Grace && launcherLives && s.mainWasStarter() {
+	if f.MainEnded && state.Phase <= decide.Grace && launcherLives && s.mainWasStarter(f.Now) {
 		s.page.ByGuard.Stop.Starter = true
 		f.MainEnded = false
 	}
@@ -188,11 +188,14 @@ func (s *stop) mainHasEnded(at int64, launcherLives bool) bool {
 
 // mainWasStarter reports whether the main process has ended well and soon, and another member has the
 // client's pipes: then that is the server.
-func (s *stop) mainWasStarter() bool {
+func (s *stop) mainWasStarter(at int64) bool {
 	const soon = 10e9
 	launcher := &s.page.ByLauncher
 	exited := s.page.ByGuard.Happened[page.MainExited]
-	isSoon := exited != 0 && launcher.StartedAt != 0 && exited-launcher.StartedAt < soon
+	if exited == 0 { // the word of the launcher came first
+		exited = at
+	}
+	isSoon := launcher.StartedAt != 0 && exited-launcher.StartedAt < soon
 	hasEndedWell := s.page.Exited() && s.page.Status() == 0
 	if !isSoon || !hasEndedWell || !s.page.Started.Conveyed {
 		return false

@@ -62,7 +62,7 @@ type tagSearch struct {
 	hasCommands bool         // and with their arguments
 	signal      unix.Signal  // 0 sends none
 	isStopped   bool         // only stopped ones get one
-	pipes       [2]page.File // stdin and stdout of the client, for pipesFound; zero for none
+	pipes       [2]page.File // of the client, for pipesFound; zero for none
 	pipesFound  bool         // a process has both
 	main        int32        // the pid of the main process, which is not listed; or 0
 	mainHas     bool         // and gets no signal
@@ -112,7 +112,7 @@ func (s *tagSearch) continueStopped() {
 	s.isStopped = false
 }
 
-// hasPipes reports whether one of them has the client's pipes as stdin and stdout.
+// hasPipes reports whether one of them has both of the client's pipes.
 func (s *tagSearch) hasPipes(of *page.Started) bool {
 	s.pipes[0] = of.Stdin
 	s.pipes[1] = of.Stdout
@@ -287,7 +287,7 @@ func (s *tagSearch) visit(pid int32, pidfd int) {
 		s.add(*(**page.Members)(unsafe.Pointer(&s.list)), pid)
 	}
 	if s.pipes[0].Ino != 0 && !s.pipesFound {
-		s.pipesFound = isFileOf(pid, "/fd/0", &s.pipes[0]) && isFileOf(pid, "/fd/1", &s.pipes[1])
+		s.pipesFound = hasFile(pid, &s.pipes[0]) && hasFile(pid, &s.pipes[1])
 	}
 	hasGot := pid == s.main && s.mainHas
 	if hasGot {
@@ -367,16 +367,24 @@ func openProcess(pid int, name string) int32 {
 	return path.open()
 }
 
-// isFileOf reports whether a link in /proc/PID leads to that file.
-func isFileOf(pid int32, name string, file *page.File) bool {
-	path := procPath{}
-	path.add("/proc/")
-	path.addNumber(int(pid))
-	path.add(name)
-	at := page.File{}
-	here := unix.AT_FDCWD
-	fileAt(uintptr(here), uintptr(unsafe.Pointer(&path.text)), &at)
-	return at.Dev == file.Dev && at.Ino == file.Ino
+// hasFile reports whether a process has that file as one of the descriptors that a shell uses. A shell that
+// has just forked a command may have the file at a greater number still, and puts it at 0 or 1 before it
+// closes that: so the greater ones are looked at first.
+func hasFile(pid int32, file *page.File) bool {
+	for fd := 9; fd >= 0; fd-- {
+		path := procPath{}
+		path.add("/proc/")
+		path.addNumber(int(pid))
+		path.add("/fd/")
+		path.addNumber(fd)
+		at := page.File{}
+		here := unix.AT_FDCWD
+		fileAt(uintptr(here), uintptr(unsafe.Pointer(&path.text)), &at)
+		if at.Ino != 0 && at.Dev == file.Dev && at.Ino == file.Ino {
+			return true
+		}
+	}
+	return false
 }
 
 // procPath is the path of a file, with a 0 behind it.
