@@ -8,18 +8,21 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mcpscope/mcpscope/internal/advice"
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/leaks"
 	"github.com/mcpscope/mcpscope/internal/remedy"
 	"github.com/mcpscope/mcpscope/internal/render"
 	"github.com/mcpscope/mcpscope/internal/selection"
 	"github.com/mcpscope/mcpscope/internal/server/names"
 	"github.com/mcpscope/mcpscope/internal/server/sweep"
+	"github.com/mcpscope/mcpscope/internal/units"
 )
 
 type sweepFlags struct {
@@ -115,11 +118,22 @@ func (f *sweepFlags) run(stdio cli.Stdio) int {
 }
 
 func (f *sweepFlags) ofOrphans() sweep.SweepFilter {
-	filter := sweep.SweepFilter{Unit: f.servers.Unit, AllUsers: f.servers.AllUsers, DryRun: f.dryRun}
+	filter := sweep.SweepFilter{
+		Unit: f.servers.Unit, UnitStop: readUnitStop, AllUsers: f.servers.AllUsers, DryRun: f.dryRun,
+	}
 	if f.servers.OlderThan != nil {
 		filter.OlderThan = *f.servers.OlderThan
 	}
 	return filter
+}
+
+// readUnitStop asks systemctl, since a user may not connect to the system's manager itself.
+func readUnitStop(kind systemd.Kind, unit string) (how sweep.UnitStop) {
+	how.KillMode, _ = units.Systemctl(kind, "show", "--value", "--property=KillMode", unit) // "" if it fails
+	text, _ := units.Systemctl(kind, "show", "--value", "--property=TimeoutStopUSec", unit)
+	text = strings.ReplaceAll(strings.ReplaceAll(text, " ", ""), "min", "m") // such as "1min 30s"
+	how.Timeout, _ = time.ParseDuration(text)                                // 0 for "infinity"
+	return how
 }
 
 func (f *sweepFlags) sweepOrphans(stdio cli.Stdio) int {

@@ -567,6 +567,7 @@ func TestGatewayUnitWithSessions(t *testing.T) {
 			}
 			next := g.session(dir)
 			control(t, host.Root, "stop", g.name)
+			kill := g.killCommand()
 			if !pace.Eventually(escape.Patience, func() bool { return len(g.servers()) == 0 }) {
 				t.Errorf("after the stop there are %q", g.servers())
 			}
@@ -575,7 +576,7 @@ func TestGatewayUnitWithSessions(t *testing.T) {
 					t.Errorf("a session: %v", err)
 				}
 			}
-			g.endLeft()
+			host.Must(t, host.Current(t).Command(g.user, kill...))
 			for _, pidfd := range []int{session, next} {
 				polls := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
 				if _, err := unix.Poll(polls, -1); err != nil {
@@ -586,10 +587,11 @@ func TestGatewayUnitWithSessions(t *testing.T) {
 	}
 }
 
-// endLeft ends the processes of a stopped unit by the command that doctor has for them.
-func (g *gatewayUnit) endLeft() {
+// killCommand is the command that doctor has for the processes of a unit whose gateway has ended. It names them as long
+// as the watcher waits for servers.
+func (g *gatewayUnit) killCommand() []string {
 	g.t.Helper()
-	row := regexp.MustCompile(` of ` + g.name + `\.service: 0 servers; it has ended, and sleep\[\d+\].* on; (systemctl kill .*) ends `)
+	row := regexp.MustCompile(` of ` + g.name + `\.service: \d servers?; it has ended, and sleep\[\d+\].* on; (systemctl kill .*) ends `)
 	var found []string
 	said := ""
 	listed := func() bool { // the watcher may have yet to see the end of the gateway
@@ -600,7 +602,7 @@ func (g *gatewayUnit) endLeft() {
 	if !pace.Eventually(escape.Patience, listed) {
 		g.t.Fatalf("it says %s", said)
 	}
-	host.Must(g.t, host.Current(g.t).Command(g.user, strings.Fields(found[1])...))
+	return strings.Fields(found[1])
 }
 
 // group is the directory of the unit's control group, which systemd forgets at a stop.

@@ -307,12 +307,6 @@ func (m *Manager) Property(unit, of, property string) (text string, err error) {
 	return text, err
 }
 
-// Number is Property for a number, such as a time in microseconds.
-func (m *Manager) Number(unit, of, property string) (number uint64, err error) {
-	err = m.read(unit, of, property, &number)
-	return number, err
-}
-
 func (m *Manager) read(unit, of, property string, value any) error {
 	path := godbus.ObjectPath("/org/freedesktop/systemd1/unit/" + dbus.PathBusEscape(unit))
 	call := m.conn.Object(m.object.Destination(), path).Call(

@@ -40,9 +40,10 @@ type Swept struct {
 
 // SweepFilter selects orphans; the zero value selects all.
 type SweepFilter struct {
-	Unit     string // the unit that the client was in
-	AllUsers bool   // root only
-	DryRun   bool   // they are listed, and not stopped
+	Unit     string                              // the unit that the client was in
+	UnitStop func(systemd.Kind, string) UnitStop // how that unit is stopped
+	AllUsers bool                                // root only
+	DryRun   bool                                // they are listed, and not stopped
 	// OlderThan leaves out servers that started later, or at a time that is not known. 0 leaves out none.
 	OlderThan time.Duration
 }
@@ -74,7 +75,7 @@ func Sweep(f SweepFilter) ([]Swept, error) {
 	s := sweeper{filter: f, until: time.Now().Add(aloneWithin)}
 	users := group.CallingUser()
 	if f.Unit != "" && !f.DryRun {
-		if stop := findUnitStop(f.Unit); stop != nil {
+		if stop := f.findUnitStop(); stop != nil {
 			s.errs = append(s.errs, stop.await(&s, users))
 		}
 	}

@@ -3,7 +3,6 @@
 package sweep
 
 import (
-	"math"
 	"os"
 	"strings"
 	"sync"
@@ -28,13 +27,17 @@ type unitStop struct {
 	kills  bool      // all processes of the unit: a server without a request is killed
 }
 
-const (
-	unitKillWithin = time.Minute // for a unit without a timeout, or with a long one
-	unitAskWithin  = 2 * time.Second
-)
+// UnitStop is how a manager stops a service.
+type UnitStop struct {
+	KillMode string        // KillMode=, or "" if it is not known
+	Timeout  time.Duration // TimeoutStopSec=, or 0 for none, or one that is not known
+}
+
+const unitKillWithin = time.Minute // for a unit without a timeout, or with a long one
 
 // findUnitStop returns nil in a process that is not in the unit, or if the unit's processes outlive its stop.
-func findUnitStop(unit string) *unitStop {
+func (f SweepFilter) findUnitStop() *unitStop {
+	unit := f.Unit
 	root, path, err := group.Position(0)
 	if err != nil {
 		return nil // there are no groups
@@ -46,29 +49,21 @@ func findUnitStop(unit string) *unitStop {
 		return nil
 	}
 	s := &unitStop{unit: unit, inside: before + "/" + unit + "/"}
-	mode, timeout := readStop(kind, unit)
-	if mode == "process" || mode == "none" {
+	how := UnitStop{}
+	if f.UnitStop != nil {
+		how = f.UnitStop(kind, unit)
+	}
+	if how.KillMode == "process" || how.KillMode == "none" {
 		return nil
 	}
-	s.kills = mode != ""
+	s.kills = how.KillMode != ""
+	timeout := unitKillWithin
+	if how.Timeout > 0 {
+		timeout = min(how.Timeout, unitKillWithin)
+	}
 	s.asks = time.Now().Add(timeout / 2)
 	s.ends = time.Now().Add(timeout * 3 / 4)
 	return s
-}
-
-// readStop reads how a manager stops a service. mode is "" if it does not say so.
-func readStop(kind systemd.Kind, unit string) (mode string, timeout time.Duration) {
-	conn, err := systemd.Dial(kind, unitAskWithin)
-	if err != nil {
-		return "", unitKillWithin
-	}
-	defer conn.Close()
-	mode, _ = conn.Property(unit, "Service", "KillMode")
-	micros, err := conn.Number(unit, "Service", "TimeoutStopUSec")
-	if err != nil || micros > math.MaxInt64/1000 {
-		return mode, unitKillWithin
-	}
-	return mode, min(time.Duration(micros)*time.Microsecond, unitKillWithin)
 }
 
 // await waits until servers in the unit whose client is dead have ended: those of that choice of users.
