@@ -4,7 +4,6 @@ package launcher
 
 import (
 	"fmt"
-	"os"
 
 	"golang.org/x/sys/unix"
 
@@ -41,7 +40,7 @@ func makeScope(on *page.Page, guard freeze.Root, main int) (payload string, err 
 	if err != nil {
 		return "", fmt.Errorf("read the plan: %w", err)
 	}
-	root, path, err := group.Position(os.Getppid())
+	root, path, err := group.Position(0) // the launcher's, too: with hidepid=2 this could not read that
 	if err != nil {
 		return "", err
 	}
