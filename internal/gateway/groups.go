@@ -149,7 +149,9 @@ func (g *groups) prepareBeside(pid int, s *Server, p *program) (*launcher.TakenS
 		return nil, fmt.Errorf("copy a pidfd: %w", err)
 	}
 	s.Beside = pid
-	return s.Prepare(client.Child{PID: p.pid, PIDFD: pidfd, ClientPIDFD: p.client.pidfd})
+	return s.Prepare(client.Child{
+		PID: p.pid, PIDFD: pidfd, ClientPIDFD: p.client.pidfd, Inherited: g.starters.haveStdin(p.stdin),
+	})
 }
 
 // moveDescendants moves the processes that a member has started. Their later children are born in the group.

@@ -95,6 +95,7 @@ func TestConfigured(t *testing.T) {
 	}
 	g := w.start(append([]string{"env", "HOME=" + home}, w.line([]string{binaries.like})...))
 	listening := g.Tool("listen /bin/sleep 1000")
+	inheriting := g.Tool("inherit /bin/sleep 1000")
 	other := g.Tool("listen /bin/sleep 1001")
 	if path := mustPath(t, listening.PID); !strings.Contains(path, "/mcp-web-") {
 		t.Errorf("what is configured and listens is in %s", path)
@@ -116,7 +117,7 @@ func TestConfigured(t *testing.T) {
 	}
 	g.Own.Signal(unix.SIGKILL)
 	s.Gone(t)
-	escape.WantEnded(t, listening)
+	escape.WantEnded(t, listening, inheriting)
 	w.clean()
 	Lives(t, "what is not configured", other)
 	if len(two.Running()) == 0 {

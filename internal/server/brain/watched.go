@@ -12,6 +12,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/client"
 	"github.com/mcpscope/mcpscope/internal/server/decide"
 	"github.com/mcpscope/mcpscope/internal/server/page"
+	"github.com/mcpscope/mcpscope/internal/server/policy"
 )
 
 // Watched is a server of a gateway, as its watcher looks after it: the watcher is its guard, too.
@@ -132,7 +133,7 @@ func (w *Watched) handle(t loop.Token) {
 	case loop.TokenStdout:
 		w.happened(page.StdoutClosed)
 	case loop.TokenClient:
-		if w.stop.client.Matters(w.Server.Config.Policy.OnClientDeath) {
+		if w.Server.Config.Policy.OnClientDeath != policy.IgnoreClientDeath { // also of one without pipes
 			w.happened(page.ClientDied)
 		}
 	case loop.TokenInput:

@@ -96,6 +96,7 @@ type Child struct {
 	PID         int
 	PIDFD       int
 	ClientPIDFD int
+	Inherited   bool // its stdin is the client's own: who holds the other end is not its client
 	Idle        bool // an event for input is wanted
 }
 
@@ -113,7 +114,9 @@ func WatchChild(r Child) (in *Side, held int, err error) {
 	// not opened once more: another writer would keep the client from seeing the end of stdout
 	stdout, _ := unix.PidfdGetfd(r.PIDFD, 1, 0)
 	defer unix.Close(stdout) // EBADF for -1
-	if err = in.watchEnds(stdin, stdout); err == nil && r.Idle && in.Conveyed {
+	err = in.watchEnds(stdin, stdout)
+	in.Conveyed = in.Conveyed && !r.Inherited
+	if err == nil && r.Idle && in.Conveyed {
 		in.Server.Input, err = newWatch(stdin, input)
 	}
 	return in, held, err

@@ -90,10 +90,13 @@ func do(words []string) {
 		_ = servers[words[1]].in.Close()
 	case "session": // a program that outlives us, with files as its stdin and stdout
 		fmt.Println("session", session(words[1], words[2], words[3:]))
-	case "listen": // a server without stdin
+	case "listen", "inherit": // a server without stdin, or with ours
 		cmd := exec.Command(words[1], words[2:]...)
+		if words[0] == "inherit" {
+			cmd.Stdin = os.Stdin
+		}
 		err := cmd.Start()
-		fmt.Println("listen", cmd.Process.Pid, err)
+		fmt.Println(words[0], cmd.Process.Pid, err)
 	case "sockets": // as clients on Node have them, from now on
 		sockets = true
 		fmt.Println("sockets", sockets)
