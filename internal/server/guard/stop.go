@@ -270,10 +270,13 @@ func (s *stop) kill() {
 	if !s.members.kill() {
 		s.members.freeze()
 	}
+	s.search.procs = s.members.payload
+	if isFirst && s.members.payload < 0 { // no member is to see the death of another
+		s.search.signalEach(unix.SIGSTOP)
+	}
 	if s.launcherLives() {
 		sendWord(s.launcher, page.WordKill)
 	}
-	s.search.procs = s.members.payload
 	s.search.signalEach(unix.SIGKILL)
 }
 
