@@ -64,19 +64,6 @@ func TestExitOfAServerThatMadeAGroup(t *testing.T) {
 	w.clean()
 }
 
-// A server that moves its launcher into its own group does not have it killed with the group.
-func TestExitOfAServerThatPullsTheLauncher(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	const script = `echo $PPID >"$1$(sed -n 's/^0:://p' /proc/self/cgroup)/cgroup.procs" && { sleep 1d & exit 7; }`
-	cmd := w.Command(binaries.mcpscope, "run", "--name", "puller", "--", "sh", "-c", script, "-", w.Seen(w.Dir))
-	o, err := escape.Finish(w.Dir, cmd)
-	if err != nil || o.Status.ExitStatus() != 7 {
-		t.Errorf("status %v, want exit 7: %v: %s", o.Status, err, o.Stderr)
-	}
-	w.clean()
-}
-
 // zombies counts the children of pid that are dead and unreaped.
 func zombies(pid int) int {
 	n := 0
