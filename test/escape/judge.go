@@ -26,7 +26,8 @@ func (c *Cell) judge() {
 		c.deadline = pace.Now().Add(2 * time.Second) // some are known to stay
 	}
 	endsWatcher := c.end.KillsLauncher || c.end.KillsGuard || c.end.AsksLauncher
-	mayNeedSweep := (c.mode.KeepsStopping || c.mode.PullsParent || c.killsBoth()) && endsWatcher && !c.exempt()
+	mayNeedSweep := (c.mode.KeepsStopping || c.mode.PullsParent || c.killsBoth()) && endsWatcher
+	mayNeedSweep = (mayNeedSweep || c.mode.StopsGuard) && !c.exempt()
 	if mayNeedSweep {
 		c.deadline = pace.Now().Add(3 * time.Second) // some may
 	}

@@ -23,8 +23,10 @@ type Mode struct {
 	PullsParent bool
 	// KeepsStopping marks modes whose launcher or guard may need a sweep to be continued.
 	KeepsStopping bool
-	weight        int  // against Slots
-	storm         bool // its members fork without end
+	// StopsGuard marks the mode that stops its guard: until a sweep nobody acts, whatever the end.
+	StopsGuard bool
+	weight     int  // against Slots
+	storm      bool // its members fork without end
 }
 
 // remarkable are the modes that are not like the others.
@@ -36,7 +38,7 @@ var remarkable = map[string]Mode{
 	"move-main":         {MovesAway: true},
 	"pull-parent":       {PullsParent: true},
 	"pull-guard":        {PullsParent: true},
-	"stop-guard":        {KeepsStopping: true},
+	"stop-guard":        {KeepsStopping: true, StopsGuard: true},
 	"stop-parent":       {KeepsStopping: true},
 	"stop-parent-first": {KeepsStopping: true},
 	"stop-parent-late":  {KeepsStopping: true},

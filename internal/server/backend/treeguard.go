@@ -247,15 +247,15 @@ func RequestStop(guard int) error {
 	return nil
 }
 
-// LauncherLives reports whether a tree has a launcher, which looks after the guard.
+// LauncherLives reports whether a tree has a launcher, which would start another guard.
 func (t *TreeGuard) LauncherLives() bool {
 	id := t.Config.Launcher
 	elsewhere := id.Namespace != group.PIDNamespace()
 	return id.PID > 0 && group.Alive(id) && (elsewhere || !group.TagOf(t.Config.Group.ID).On(id.PID))
 }
 
-// Abandoned reports whether the guard is stopped, and there is no launcher that would continue it. A sweep
-// stops such a tree. A watcher that is stopped is continued by its guard.
+// Abandoned reports whether the guard is stopped, and there is no launcher. A sweep stops such a tree. A
+// watcher that is stopped is continued by its guard.
 func (t *TreeGuard) Abandoned() bool {
 	if t.IsWatcher {
 		return false

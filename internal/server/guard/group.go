@@ -23,24 +23,6 @@ type serverGroup struct {
 
 func (g *serverGroup) populated() bool { return g.payload >= 0 && populated(g.payload, &g.buf) }
 
-// thawAlone does what members.thawAlone does, without a descriptor of the file.
-func (g *serverGroup) thawAlone() {
-	if g.payload >= 0 {
-		writeFile(g.payload, freezeFile, '0')
-	}
-}
-
-// thawGuard thaws all that the guard may be in.
-func (g *serverGroup) thawGuard() {
-	if g.page.Order.Managed {
-		writeFile(g.payload, scopeFreeze, '0')
-		writeFile(g.payload, scopeLeafFreeze, '0')
-	}
-	if g.page.FD.Leaf >= 0 {
-		writeFile(g.page.FD.Leaf, freezeFile, '0')
-	}
-}
-
 func (g *serverGroup) openKill() {
 	if g.payload >= 0 {
 		g.kills, _ = openAt(g.payload, killFile, unix.O_WRONLY)

@@ -32,7 +32,6 @@ type serverGuard struct {
 	events  guardEvents
 	brain   brainCall
 	stop    stop
-	heard   uint32 // page.Launched.News at the last word of the launcher
 }
 
 // guardMain is the whole life of the guard of a server.
@@ -46,7 +45,6 @@ func (g *serverGuard) guardMain() {
 	} else {
 		g.awaitGroup()
 	}
-	g.heard = g.page.ByGuard.NewsRead
 	for {
 		g.watch()
 	}
@@ -168,7 +166,6 @@ func (g *serverGuard) receiveLauncher() {
 	case word == page.WordDone:
 		g.finish()
 	case word == page.WordLook:
-		g.heard = g.page.ByLauncher.News
 		g.rouse() // a signal may have come
 	}
 }
@@ -242,7 +239,6 @@ func (g *serverGuard) react() {
 	if g.page.ByBrain.Frozen && (g.page.ByGuard.Stop.State.Phase != decide.Running || g.page.MissedSignal()) {
 		g.rouse()
 	}
-	g.page.ByGuard.NewsRead = g.heard
 }
 
 // seeTime writes the events that time and a brain bring.

@@ -304,10 +304,12 @@ func TestEnds(t *testing.T) {
 			r.signal(r.Process, unix.SIGKILL)
 			r.signal(r.guard(), unix.SIGCONT) // as a sweep does
 		}, gone, "brain 1: launcher-gone"},
-		"stopped guard, stdin": {sleeper, nil, func(r *run) {
+		"stopped guard, TERM": {sleeper, nil, func(r *run) {
 			r.signal(r.guard(), unix.SIGSTOP)
-			_ = r.stdin.Close() // the launcher continues it
-		}, 143, "brain 1: stdin-closed"},
+			r.signal(r.Process, unix.SIGTERM) // the launcher continues it
+		}, 143, "nothing left, 0 guards replaced"},
+		"no other guard": {"prlimit --pid $PPID --nproc=1:1; setsid sleep 1000 & " + sleeper, func(c *config) { c.UID = 4001 },
+			func(r *run) { r.signal(r.guard(), unix.SIGKILL) }, gone, ""},
 		"managed":        {sleeper, func(c *config) { c.Managed = true }, func(r *run) { _ = r.stdin.Close() }, 143, "brain 1: stdin-closed"},
 		"tree":           {sleeper, func(c *config) { c.Parent = "" }, func(r *run) { _ = r.stdin.Close() }, 137, "brain 1: stdin-closed"},
 		"tree, launcher": {sleeper, func(c *config) { c.Parent = "" }, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone, "brain 1: launcher-gone"},

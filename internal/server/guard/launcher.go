@@ -14,7 +14,7 @@ import (
 )
 
 // Launcher is the launcher from the birth of the server to its end: the parent of the main process. Its loop
-// is system calls alone. It decides nothing but whether the guard reacts, and whether anything is left.
+// is system calls alone. It decides nothing but whether the guard lives, and whether anything is left.
 type Launcher struct {
 	page     *page.Page
 	keeper   guardKeeper
@@ -22,13 +22,11 @@ type Launcher struct {
 	children children
 	Signals  Signals
 	events   launcherEvents
-	alone    decide.State // without a guard
 
 	end    End
 	failed *page.Page // see Failed
 	over   bool       // main has to report the end
 	leaves bool       // a brain ends the server: this process could not remove the group
-	client clientEnds
 }
 
 // End is why the launcher does not wait any more.
@@ -79,7 +77,7 @@ func (l *Launcher) begin(main int32, e syscall.Errno) {
 	l.page.ByLauncher.StartedAt = now()
 	l.children.main = main
 	l.children.tag = l.keeper.lasting.tag()
-	l.events.watch(l.page, int32(l.keeper.guard.Sock), l.Signals.fd)
+	l.events.watch(int32(l.keeper.guard.Sock), l.Signals.fd)
 	l.keeper.announce()
 }
 
@@ -90,8 +88,11 @@ func (l *Launcher) waits() bool {
 
 // pollArguments prepares the next ppoll(2) of the launcher, and returns its arguments.
 func (l *Launcher) pollArguments() (polls, count, timeout uintptr) {
-	l.events.watchInput(l.page, l.keeper.reactBy != 0)
-	return l.events.arguments(l.keeper.deadline())
+	const killEach = 100e6
+	if l.keeper.isMissing {
+		return l.events.arguments(killEach)
+	}
+	return l.events.arguments(0)
 }
 
 // react reacts to the events of a ppoll(2), which has returned an error or 0.
@@ -100,25 +101,11 @@ func (l *Launcher) react(e syscall.Errno) {
 	if l.events.has(fromSignals) {
 		l.receiveSignals()
 	}
-	if l.events.has(fromGuard) {
-		l.receiveGuard()
-	}
-	if l.events.has(fromInput) {
-		l.keeper.announce()
-	}
-	for i := fromClient; i < fromInput; i++ {
-		if l.events.has(i) {
-			l.events.polls[i].Fd = -1
-			l.client.isDead = l.client.isDead || i == fromClientItself
-			if i != fromClientItself && l.client.hungUpAt == 0 {
-				l.client.hungUpAt = now()
-			}
-			l.keeper.announce()
-		}
-	}
-	l.keeper.check(&l.group)
-	if l.keeper.retries() {
+	switch {
+	case l.keeper.isMissing:
 		l.replaceGuard()
+	case l.events.has(fromGuard):
+		l.receiveGuard()
 	}
 	l.stopToo()
 }
@@ -196,7 +183,7 @@ func (l *Launcher) mainEnded() {
 	for try := int64(0); try < 16; try++ {
 		if l.nothingIsLeft() {
 			hasClaim := page.ClaimForLauncher(l.page) // unless the guard ends the server
-			if hasClaim || l.keeper.isMissing() {
+			if hasClaim || l.keeper.isMissing {
 				l.end = NothingLeft
 			} else {
 				l.keeper.announce()
@@ -224,7 +211,7 @@ func (l *Launcher) nothingIsLeft() bool {
 	case !l.group.populated():
 		return true
 	}
-	return l.keeper.isMissing() && l.group.remove()
+	return l.keeper.isMissing && l.group.remove()
 }
 
 func (l *Launcher) receiveGuard() {
@@ -244,12 +231,16 @@ func (l *Launcher) receiveGuard() {
 	}
 }
 
+// replaceGuard forks another guard. Where no process can be forked nothing could end the server later: so it
+// is killed.
 func (l *Launcher) replaceGuard() {
 	l.page.ByGuard.Payload = l.group.payload
 	if l.keeper.replace() {
 		l.keeper.announce()
 	} else {
-		l.endAlone()
+		l.group.kill()
+		l.children.killAll()
+		l.reap()
 	}
 	l.events.polls[fromGuard].Fd = int32(l.keeper.guard.Sock) // or -1
 }

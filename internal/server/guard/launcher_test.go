@@ -30,8 +30,6 @@ func TestMain(m *testing.M) {
 	switch text := os.Getenv(launcherEnv); {
 	case len(os.Args) == 4 && os.Args[1] == "supervise":
 		os.Exit(supervise(os.Args[2], os.Args[3]))
-	case os.Getenv(limitedEnv) != "":
-		os.Exit(endLimited(os.Getenv(limitedEnv)))
 	case text != "":
 		var c config
 		check(json.Unmarshal([]byte(text), &c))

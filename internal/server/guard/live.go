@@ -64,7 +64,7 @@ func (l *Launcher) exitAfterBrain() afterWait {
 // plainEnd chooses the end of a server of which nothing is left: as ordered, as far as there can be a brain.
 func (l *Launcher) plainEnd() page.PlainEnd {
 	ordered := l.page.Order.PlainEnd
-	if l.keeper.isMissing() { // and none can be forked: there is no brain either
+	if l.keeper.isMissing { // and none can be forked: there is no brain either
 		if ordered == page.BrainEndsFirst {
 			return page.MainEnds
 		}
@@ -90,11 +90,14 @@ func (l *Launcher) exitWithoutBrain() afterWait {
 		return waitAgain
 	case page.BrainEndsLater:
 		l.leaveToBrain(page.LeftReturned)
-		l.group.thawGuard() // a member may have frozen it
 		exitAs(l.page)
 		return waitAgain
 	}
-	if l.group.remove() || l.keeper.isMissing() { // then a sweep removes the group
+	if l.group.remove() || l.keeper.isMissing { // then a sweep removes the group
+		if l.keeper.isMissing {
+			const why = "mcpscope: the guard was killed, and no process can be forked in its place\n"
+			write(2, address(why), uintptr(len(why)))
+		}
 		l.keeper.dismiss(page.WordDone, startWithin)
 		exitAs(l.page)
 		return toMain
@@ -144,9 +147,13 @@ func printNotes(on *page.Page) {
 	for size < uintptr(len(on.ByBrain.EndNotes)) && on.ByBrain.EndNotes[size] != 0 {
 		size++
 	}
-	addr := uintptr(unsafe.Pointer(&on.ByBrain.EndNotes))
+	write(2, uintptr(unsafe.Pointer(&on.ByBrain.EndNotes)), size)
+}
+
+// write writes all of a text, unless that fails.
+func write(fd int32, addr, size uintptr) {
 	for size > 0 {
-		n, e := sys(unix.SYS_WRITE, 2, addr, size, 0, 0)
+		n, e := sys(unix.SYS_WRITE, uintptr(fd), addr, size, 0, 0)
 		if e != 0 {
 			return
 		}

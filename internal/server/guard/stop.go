@@ -260,6 +260,14 @@ func (s *stop) ask() {
 	s.page.ByGuard.Stop.Asked = true
 }
 
+// signalOfStop is the client's signal, which the main process has got, or SIGTERM.
+func signalOfStop(on *page.Page) (sig unix.Signal, isClients bool) {
+	if launcher := &on.ByLauncher; launcher.SignalsGot > 0 {
+		return unix.Signal(launcher.Signals[0].Number), true
+	}
+	return unix.SIGTERM, false
+}
+
 // kill kills those in the group, those that descend from the launcher, and those with the tag. Before Linux
 // 5.14 the members are frozen, and killed one by one.
 func (s *stop) kill() {

@@ -31,8 +31,8 @@ const (
 	// Unclear: it has members, no guard, and a launcher in another pid namespace. It may be starting. One
 	// that stays unclear is an orphan.
 	Unclear
-	// LauncherAlone: no guard acts, and the launcher lives. If the launcher runs it forks another guard, or
-	// continues the one that it has. A member may have stopped the launcher.
+	// LauncherAlone: no guard acts, and the launcher lives. One that runs forks another guard in the place of
+	// a dead one. Somebody may have stopped either.
 	LauncherAlone
 	// Suspect: it is an orphan, unless the locks of the host show a keeper. The census has no locks.
 	Suspect
@@ -99,8 +99,8 @@ func Judge(g *group.ControlGroup, parent *cgroup.Group, seen *Census, why Purpos
 	return InUse, nil
 }
 
-// isHalted reports whether a guard is stopped, or frozen in its scope. A freeze further up belongs to a
-// container that is paused.
+// isHalted reports whether a guard is stopped, or frozen with its server or scope. A freeze further up
+// belongs to a container that is paused.
 func isHalted(g *group.ControlGroup, parent *cgroup.Group, guard int) bool {
 	st, _ := proc.ReadStat(guard) // zero, if it has exited
 	if st.Stopped() {
@@ -111,7 +111,8 @@ func isHalted(g *group.ControlGroup, parent *cgroup.Group, guard int) bool {
 		frozen = frozen || group.Frozen(leaf)
 		_ = leaf.Close() // a directory
 	}
-	return g.Managed && frozen && !group.Frozen(parent)
+	isInside := g.Managed || isMember(g, guard)
+	return isInside && frozen && !group.Frozen(parent)
 }
 
 // GuardsIn opens the leaf of guards in a scope. It is nil for any other group.

@@ -55,7 +55,7 @@ type Page struct {
 
 // LayoutNow is raised with each change of a page: after an upgrade, a command meets the pages of servers that
 // the program before has started. Launcher, guard and brains of a server are always one program.
-const LayoutNow = 7
+const LayoutNow = 8
 
 // ErrLayout: the page is another version's.
 var ErrLayout = errors.New("another version of mcpscope has started this server: restart its client")
@@ -117,7 +117,6 @@ type Launched struct {
 	Forwarded  uint32 // counts the other signals, which the launcher has sent to the main process
 	Signals    [SignalsMost]Signal
 	SignalsGot uint32 // how many signals there were: signal n is Signals[n%SignalsMost]
-	News       uint32 // counts the words to the guard
 	Guards     uint32 // counts the guards that were killed, and have been replaced
 	StartedAt  int64  // when the main process was forked
 	ends       uint32 // see ClaimForLauncher
@@ -147,7 +146,6 @@ type Seen struct {
 	GuardPID   int32
 	Payload    int32  // directory of the group, in guard and brains; the lock on it is the guard's too
 	Generation uint32 // of brains, guards and watchers
-	NewsRead   uint32 // set to Launched.News
 	Continues  uint32 // counts the SIGCONT to the launcher, which the main process does not get
 	// Happened has a time for each event.
 	Happened [EventsRoom]int64
@@ -599,9 +597,6 @@ func (p *Page) IsRepeated() bool {
 	}
 	return false
 }
-
-// Unsettled reports whether no brain has been called yet, for the tasks that a start leaves.
-func (p *Page) Unsettled() bool { return p.ByBrain.CallBrainAt != 0 && p.ByGuard.Generation == 0 }
 
 // MissedSignal reports whether an idle server has got a signal that no brain has seen. Its members have to
 // run to react to that.

@@ -114,7 +114,8 @@ func openGroup(parent *cgroup.Group, dir string) (*group.ControlGroup, error) {
 }
 
 // classifyAndTend classifies a group. Unless the sweep is a dry run, it removes one that was never armed, and
-// wakes a launcher that is alone and stopped: until that has forked a guard the group is unclear.
+// continues a guard that is stopped, and a launcher that is alone and stopped: until that has forked a guard
+// the group is unclear.
 func (s *sweeper) classifyAndTend(
 	g *group.ControlGroup, parent *cgroup.Group, seen *orphan.Census,
 ) (condition, error) {
@@ -129,11 +130,22 @@ func (s *sweeper) classifyAndTend(
 	case neverArmed:
 		return found, removeNeverArmed(g)
 	case launcherAlone:
+		continueGuard(g)
 		if wakeLauncher(g.Facts().Launcher, g.Owner()) {
 			return unclear, nil
 		}
 	}
 	return found, nil
+}
+
+// continueGuard continues a guard that somebody has stopped.
+func continueGuard(g *group.ControlGroup) {
+	guard := g.OpenGuard()
+	if guard < 0 { // it has none
+		return
+	}
+	_ = unix.PidfdSendSignal(guard, unix.SIGCONT, nil, 0) // it has ended
+	_ = unix.Close(guard)
 }
 
 // mayBeOrphan is a first look. The census may be out of date, and an unclear group may become clear: only

@@ -499,6 +499,9 @@ func (s *sweeper) sweepTrees(users group.Users) {
 		if abandoned && others {
 			left++
 		}
+		if !abandoned && !s.filter.DryRun { // somebody may have stopped its guard
+			_ = unix.PidfdSendSignal(t.PIDFD, unix.SIGCONT, nil, 0) // ESRCH: it has exited
+		}
 		if !abandoned || others {
 			t.Close()
 			return
