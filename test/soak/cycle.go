@@ -132,7 +132,8 @@ func (p *Plan) ends(t *testing.T) []end {
 	}
 	sweep := func(c *cycle) { c.plan.mcpscope(c.t, c.group, "sweep", "--quiet") }
 	start := func(c *cycle) { // the next server finds the orphan
-		c.plan.mcpscope(c.t, c.group, "run", "--backend", c.plan.Backend.Name, "--name", c.name, "--", "true")
+		// a server that has ended before it is settled sweeps nothing
+		c.plan.mcpscope(c.t, c.group, "run", "--backend", c.plan.Backend.Name, "--name", c.name, "--", "sleep", "1")
 	}
 	return append(all, end{name: "guards+sweep", do: orphan, after: sweep},
 		end{name: "guards+start", do: orphan, after: start})
