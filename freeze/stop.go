@@ -138,14 +138,25 @@ func (s Stop) Run() ([]Stuck, error) {
 	return left, err
 }
 
-// Ask sends every member a signal once, and SIGCONT after it so that a stopped member can react. It sends
-// nothing to the members of except, which have got the signal already.
+// Ask sends every member a signal once, and SIGCONT after it so that a stopped member can react, until there
+// is no new one. It sends nothing to the members of except, which have got the signal already.
 func Ask(g Target, sig unix.Signal, except ...int) {
 	if frozen, is := g.(*cgroup.Group); is { // a frozen member would be killed without a chance to react
 		_ = frozen.Thaw()
 	}
-	_ = signalExcept(except, g, sig, unix.SIGCONT) // a member that it does not reach is killed
+	got := slices.Clone(except)
+	for range askRounds {
+		pids, _ := g.Members() // a partial list is better than none
+		pids = slices.DeleteFunc(pids, func(pid int) bool { return slices.Contains(got, pid) })
+		if len(pids) == 0 {
+			return
+		}
+		got = append(got, pids...)
+		_ = signalMembers(pids, g, sig, unix.SIGCONT) // a member that it does not reach is killed
+	}
 }
+
+const askRounds = 50 // of a fork bomb
 
 // Stuck is a member that SIGKILL did not end in time. As a rule it is in uninterruptible sleep, e.g. on a
 // dead NFS server, and Text has the function of the kernel.
@@ -236,11 +247,8 @@ func batch() int {
 
 // Signal sends the signals, in this order, to every member once. It ignores members that are forked
 // meanwhile: a server may start commands to clean up.
-func Signal(g Target, sigs ...unix.Signal) error { return signalExcept(nil, g, sigs...) }
-
-func signalExcept(except []int, g Target, sigs ...unix.Signal) error {
+func Signal(g Target, sigs ...unix.Signal) error {
 	pids, err := g.Members()
-	pids = slices.DeleteFunc(pids, func(pid int) bool { return slices.Contains(except, pid) })
 	return errors.Join(err, signalMembers(pids, g, sigs...))
 }
 

@@ -99,7 +99,7 @@ var protecting = []mechanism{
 	without("cgroup.kill", one("freeze/stop.go", "if g.Kill() == nil {", "if false {"),
 		tests("freeze", "KillReachesAnotherUsersMember")),
 	without("the thaw and SIGCONT for the asking",
-		both(one("freeze/stop.go", "_ = frozen.Thaw()", "_ = frozen"), one("freeze/stop.go", "signalExcept(except, g, sig, unix.SIGCONT)", "signalExcept(except, g, sig)")),
+		both(one("freeze/stop.go", "_ = frozen.Thaw()", "_ = frozen"), one("freeze/stop.go", "signalMembers(pids, g, sig, unix.SIGCONT)", "signalMembers(pids, g, sig)")),
 		tests("freeze", "AskReachesWhoIsFrozenOrStopped")),
 	without("the guard's own kill",
 		both(one(guard+"stop.go", "if !s.members.kill() {", "if false {"), one(guard+"stop.go", "\ts.members.killAndWait()\n", "")),
