@@ -208,7 +208,8 @@ func (w *watcher) settle() error {
 	if w.page.Gateway.HasTrees { // before it moves out, where it would pass for one that contains nothing
 		showTrees()
 	}
-	if !w.page.Gateway.MovedOut {
+	isFirst := !w.page.Gateway.MovedOut
+	if isFirst {
 		s := w.groups.newServer("", w.starters.gateway)
 		// We are where the gateway is, or was.
 		if err := s.MoveOut(os.Getpid(), int(w.page.ByGuard.GuardPID)); err != nil {
@@ -222,7 +223,7 @@ func (w *watcher) settle() error {
 		return nil
 	}
 	err = fmt.Errorf("cannot read configurations: %w", err)
-	if len(w.config.Configs) > 0 {
+	if len(w.config.Configs) > 0 && isFirst {
 		return err
 	}
 	w.reporter.reportNote(err.Error())

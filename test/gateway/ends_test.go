@@ -89,6 +89,28 @@ func TestEndIsSeen(t *testing.T) {
 	}
 }
 
+// A watcher that cannot read the configurations any more looks after the servers of the one before.
+func TestWatcherWithoutItsConfiguration(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	file := filepath.Join(t.TempDir(), "mcp.json")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(`{"mcpServers":{}}`)
+	g := w.gateway("--match", "zoo", "--config", file, "--term-grace", "200ms")
+	s := g.Server(binaries.Programs, "a", "ignore-both")
+	write("{")
+	w.kill(w.watchers)
+	w.await(w.watchers)
+	g.Own.Signal(unix.SIGKILL)
+	s.Gone(t)
+	w.clean()
+}
+
 // A tool that holds the server's stdin, and outlives the gateway, is the client then.
 func TestToolThatHoldsTheEndsOfAServer(t *testing.T) {
 	t.Parallel()

@@ -51,7 +51,7 @@ type gateGuard struct {
 
 	gatewayNotStarted bool  // only the process that has forked the guard has the filter
 	ready             bool  // a watcher answers
-	over              bool  // no watcher is needed any more
+	over              bool  // the watcher has nothing to do any more, so this answers
 	resolved          bool  // Page.Gateway.Held is answered
 	servers           int   // that are kept
 	startAt           int64 // of the next watcher, or 0
@@ -152,6 +152,7 @@ func (g *gateGuard) receiveFromWatcher() {
 		g.receiveServer(word)
 	case word == page.WordReady:
 		g.ready = true
+		g.over = false
 		g.resolved = false
 		g.page.Gateway.AnswerAt = 0
 		g.watcher.deaths = 0
@@ -167,7 +168,9 @@ func (g *gateGuard) receiveFromWatcher() {
 // watcherDied has the next watcher started, if one is needed.
 func (g *gateGuard) watcherDied() {
 	switch {
-	case g.over || g.polls[gateListener].Fd < 0 && g.servers == 0:
+	case (g.over || g.polls[gateListener].Fd < 0) && g.servers == 0:
+	case g.over: // it has left servers that it could not watch
+		g.startAt = now() + restartPause
 	case g.gatewayNotStarted: // it executes the gateway
 		g.startAt = now()
 		g.waitWithin(firstWithin)
@@ -296,7 +299,8 @@ func passServers(on *page.Page) {
 	}
 }
 
-// giveUp kills all servers if the gateway has ended and no watcher can start, perhaps for lack of processes.
+// giveUp kills all proven servers if the gateway has ended and no watcher can start, perhaps for lack of
+// processes.
 func (g *gateGuard) giveUp() {
 	client := unix.PollFd{Fd: g.page.FD.Client, Events: unix.POLLIN}
 	none := unix.Timespec{}
@@ -311,7 +315,7 @@ func (g *gateGuard) giveUp() {
 			break
 		}
 		switch {
-		case kept.Memory == 0:
+		case kept.Memory == 0 || isUnproven(kept.Memory):
 		case kept.Payload >= 0:
 			writeFile(kept.Payload, killFile, '1')
 		default:
@@ -321,6 +325,14 @@ func (g *gateGuard) giveUp() {
 	if g.polls[gateListener].Fd < 0 { // no process is left
 		exit(1)
 	}
+}
+
+// isUnproven reads a server's page: only its name says that it is one, so nothing stops it.
+func isUnproven(memory int32) (flag bool) {
+	const offset = unsafe.Offsetof(page.Page{}.ByWatcher) + unsafe.Offsetof(page.Page{}.ByWatcher.Unproven)
+	addr := uintptr(unsafe.Pointer(&flag))
+	sys(unix.SYS_PREAD64, uintptr(memory), addr, unsafe.Sizeof(flag), offset, 0)
+	return flag
 }
 
 // killTree kills a server that has no group, by its tag.
