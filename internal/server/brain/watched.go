@@ -41,6 +41,9 @@ func NewWatched(s *Server, l *loop.Loop) *Watched {
 func (w *Watched) Begin() error {
 	s := w.Server
 	w.stop.generation = s.Page.ByGuard.Generation
+	if s.Page.ByLauncher.StartedAt == 0 { // otherwise it is a server of the watcher before
+		s.Page.ByLauncher.StartedAt = clock()
+	}
 	if s.Group.InSession { // kills from now on count
 		w.stop.ending.record.measure()
 	}
@@ -98,12 +101,12 @@ func (w *Watched) AwaitSettled() { w.settling.tasks.Wait() }
 func (w *Watched) Live() {
 	w.lookForRequest() // one that was made before the loop had the events of the group
 	for !w.stop.isLeft() {
+		w.looks.lookIfDue()
 		w.seeTime()
 		if w.stop.step() {
 			w.end()
 			return
 		}
-		w.looks.lookIfDue()
 		w.watchInput()
 		w.handle(w.Loop.Next(w.deadline()))
 	}
@@ -205,11 +208,11 @@ func (w *Watched) seeTime() {
 
 // lifetimeEnds is the zero time for never.
 func (w *Watched) lifetimeEnds() time.Time {
-	c := w.Server.Config
-	if c.Policy.MaxLifetime == 0 {
+	most := w.Server.Config.Policy.MaxLifetime
+	if most == 0 {
 		return time.Time{}
 	}
-	return time.Unix(0, c.Started).Add(c.Policy.MaxLifetime)
+	return fromMonotonic(w.Server.Page.ByLauncher.StartedAt).Add(most)
 }
 
 const (

@@ -85,15 +85,20 @@ func (w *watchedStop) facts() decide.Facts {
 // can is the client from then on.
 func (w *watchedStop) isAbandoned() bool {
 	s := w.server
-	switch {
-	case s.Page.ByGuard.Happened[page.StdinClosed] != 0 || !w.client.Conveyed:
-		return true
-	case s.isStopping() || time.Now().Before(w.askAt):
+	phase := s.Page.ByGuard.Stop.State.Phase
+	isEndless := phase == decide.Grace && s.Config.Policy.EOFGrace < 0
+	isHungUp := s.Page.ByGuard.Happened[page.StdinClosed] != 0
+	if isHungUp || !w.client.Conveyed || phase != decide.Running && !isEndless {
+		w.askAt = time.Time{}
+		return isHungUp || !w.client.Conveyed
+	}
+	if time.Now().Before(w.askAt) {
 		return false
 	}
 	pid, found := w.client.FindHolder(s.Group.Members(), freeze.TagOn(s.Config.Launcher.PID), nil)
 	if found == page.LivingHolder && w.watchHolder(pid) {
 		s.Page.ByGuard.Happened[page.ClientDied] = 0
+		w.askAt = time.Time{}
 		return false
 	}
 	w.askAt = time.Now().Add(policy.IdleWindow) // no event says that an unknown one has closed it
