@@ -262,10 +262,11 @@ func (m *making) dismissGuard() {
 // dismissGuard ends the guard of a server that is taken over, before or after that has begun. A server of the
 // watcher before has no such guard.
 func dismissGuard(g *page.Guard) {
-	if g.Sock < 0 {
+	if g == nil || g.Sock < 0 {
 		return
 	}
 	_ = unix.Close(g.Sock) // a socket, whose end has the guard exit
 	linux.AwaitWithin(g.PIDFD, unix.POLLIN, policy.ReactWithin)
+	reapGuard(g.Page)
 	_ = unix.Close(g.PIDFD) // a pidfd
 }

@@ -5,7 +5,6 @@ package launcher
 import (
 	"errors"
 	"slices"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -19,7 +18,6 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/names"
 	"github.com/mcpscope/mcpscope/internal/server/page"
-	"github.com/mcpscope/mcpscope/internal/server/policy"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/text"
 )
@@ -251,12 +249,7 @@ func (t *TakenServer) endStartGuard() {
 	if t.startGuard == nil {
 		return
 	}
-	_ = unix.Shutdown(t.startGuard.Sock, unix.SHUT_RDWR) // it exits
-	if !linux.AwaitWithin(t.startGuard.PIDFD, unix.POLLIN, policy.ReactWithin) {
-		return // it is stopped
-	}
-	reapGuard(t.server.Page)
-	closeGuard(t.startGuard)
+	dismissGuard(t.startGuard)
 	t.startGuard = nil
 	fds := &t.server.Page.FD
 	_ = unix.Close(int(fds.Program))  // a file that is not open for writing
@@ -269,15 +262,6 @@ func (t *TakenServer) endStartGuard() {
 // zombie as long as this watcher lives. A guard sends no signal at its end, so wait4(2) needs __WALL.
 func reapGuard(of *page.Page) {
 	_, _ = unix.Wait4(int(of.ByGuard.GuardPID), nil, unix.WNOHANG|unix.WALL, nil) // ECHILD: it is an orphan
-}
-
-// closeGuard closes the descriptors of a guard, which exits with its socket.
-func closeGuard(g *page.Guard) {
-	if g == nil {
-		return
-	}
-	_ = unix.Close(g.Sock)  // a socket, or -1
-	_ = unix.Close(g.PIDFD) // a pidfd, or -1
 }
 
 // ID is the id of the server's group.
@@ -301,21 +285,9 @@ func (t *TakenServer) Release() {
 			dismissGuard(s.Guard)
 			s.Guard = nil
 		}
-		_ = removeSoon(s.Group) // a sweep removes a group with members that can't be moved
+		_ = s.Group.Remove() // a sweep removes a group with members that can't be moved
 	}
 	t.Close()
-}
-
-// removeSoon tries again while the kernel counts a process as a member that has ended, or was moved.
-func removeSoon(g *group.ControlGroup) error {
-	const longest = 100 * time.Millisecond
-	for pause := time.Millisecond; ; pause *= 2 {
-		err := g.Remove()
-		if !errors.Is(err, unix.EBUSY) || pause > longest {
-			return err
-		}
-		time.Sleep(pause)
-	}
 }
 
 // GiveBack moves what is in the group to where its client is, so that the end of the client's unit reaches it
@@ -376,8 +348,8 @@ func (t *TakenServer) Close() {
 	if g := t.server.Group; g != nil {
 		g.Close()
 	}
-	closeGuard(t.server.Guard)
-	closeGuard(t.startGuard)
+	dismissGuard(t.server.Guard)
+	dismissGuard(t.startGuard)
 	closeWatched(t)
 	if t.client != nil {
 		t.client.Close()
