@@ -45,7 +45,7 @@ func (c *brainCall) announce() {
 // neededAt is when a brain is needed; 0 for never.
 func (c *brainCall) neededAt(on *page.Page) int64 {
 	if on.ByGuard.Tasks != 0 {
-		return 1
+		return max(1, c.retryAt)
 	}
 	at := decide.Earlier(on.ByBrain.CallBrainAt, c.askAt)
 	hasThawed := on.ByGuard.Thaw.IsNew && on.ByGuard.Stop.State.Phase <= decide.Grace
@@ -67,6 +67,8 @@ func (c *brainCall) setTasks(s *stop, events *guardEvents) {
 	}
 	if mayHaveHolder(on) {
 		tasks |= c.findHolder(on, events)
+	} else {
+		c.askAt = 0
 	}
 	on.ByGuard.Tasks = tasks &^ c.failed
 }
@@ -75,8 +77,10 @@ func (c *brainCall) setTasks(s *stop, events *guardEvents) {
 func mayHaveHolder(on *page.Page) bool {
 	happened := &on.ByGuard.Happened
 	isInDoubt := happened[page.ClientDied] != 0 && happened[page.StdinClosed] == 0 && on.Started.Conveyed
-	isRunning := on.ByGuard.Stop.State.Phase == decide.Running
-	return isInDoubt && isRunning && on.ByBrain.Holder != page.NoHolder
+	phase := on.ByGuard.Stop.State.Phase
+	isEndless := phase == decide.Grace && on.Order.EOFGrace < 0
+	mayRun := phase == decide.Running || isEndless
+	return isInDoubt && mayRun && on.ByBrain.Holder != page.NoHolder
 }
 
 // findHolder goes on as a brain has answered, and returns the task if one has to look. Another process that
@@ -108,6 +112,7 @@ func (c *brainCall) forget() {
 	c.kill(forgottenWithin)
 	closeFD(c.sock)
 	c.sock = -1
+	c.dueBy = 0
 }
 
 const (

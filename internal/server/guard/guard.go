@@ -356,9 +356,6 @@ func (g *serverGuard) receiveBrain() {
 	case word == page.WordRest:
 		g.brain.forget()
 		g.brain.deaths = 0
-		if g.page.ByBrain.Frozen {
-			sendWord(g.process.launcherSock, page.WordLook) // it polls the input as well
-		}
 	case dead:
 		g.brain.forget()
 		g.brainDied()
@@ -367,8 +364,10 @@ func (g *serverGuard) receiveBrain() {
 	}
 }
 
-// quietAfterDeaths is until the next try, if there is no task: memory may be free then.
-const quietAfterDeaths = 5e9
+const (
+	nextBrainAfter   = 100e6
+	quietAfterDeaths = 5e9 // without a task: memory may be free then
+)
 
 // brainDied has another brain start. One after another may die for the same reason: then the guard does
 // without what they should have done.
@@ -379,6 +378,7 @@ func (g *serverGuard) brainDied() {
 	g.brain.deaths++
 	isNext := g.page.ByGuard.Tasks != 0 && g.brain.deaths < deathsMost
 	if isNext {
+		g.brain.retryAt = now() + nextBrainAfter // it may have been the lack of a process for a moment
 		return
 	}
 	g.brain.deaths = 0

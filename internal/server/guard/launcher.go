@@ -177,7 +177,7 @@ func (l *Launcher) stopToo() {
 
 // mainEnded ends the wait if nothing else is left. Members that notice the end of the main process get 3 ms.
 func (l *Launcher) mainEnded() {
-	if l.leaves {
+	if l.leaves && !l.keeper.isMissing {
 		return
 	}
 	for try := int64(0); try < 16; try++ {

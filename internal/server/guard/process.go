@@ -156,7 +156,7 @@ func (l *lasting) forkOnce(on *page.Page, gate *Gate, replaces bool) (g page.Gua
 		}
 		signals := p.signals // the guard changes p
 		e = p.forkGuard()
-		if e != 0 && p.child.cgroup >= 0 { // a member may have removed the leaf
+		if e != 0 && e != syscall.EINTR && p.child.cgroup >= 0 { // a member may have removed the leaf
 			p.child.cgroup = -1
 			reapLeader(p.child.between)
 			p.child.between = 0

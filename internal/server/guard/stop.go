@@ -151,7 +151,7 @@ func (s *stop) facts(failed page.Tasks) decide.Facts {
 	f := decide.Facts{
 		Now:          now(),
 		HungUpAt:     decide.Earlier(happened[page.StdinClosed], happened[page.StdoutClosed]),
-		LauncherDead: !launcherLives,
+		LauncherDead: s.launcher < 0,
 		Requested:    requested != 0 || s.page.ByOthers.Stop,
 		Signalled:    launcher.SignalsGot > 0,
 		Repeated:     s.page.IsRepeated(),
@@ -180,7 +180,11 @@ func (s *stop) facts(failed page.Tasks) decide.Facts {
 // the first one to look whether there is a rest. It may be stopped.
 func (s *stop) mainHasEnded(at int64, launcherLives bool) bool {
 	exited := s.page.ByGuard.Happened[page.MainExited]
-	isLate := exited != 0 && at >= exited+endsElsewhere
+	within := int64(endsElsewhere)
+	if !s.page.Exited() {
+		within = silentFor
+	}
+	isLate := exited != 0 && at >= exited+within
 	isStopping := s.page.ByGuard.Stop.State.Phase >= decide.Terminating || !launcherLives
 	isSeen := s.page.Exited() || exited != 0
 	return s.page.ByLauncher.EndLeft != page.NotLeft || isLate || isStopping && isSeen
@@ -195,7 +199,7 @@ func (s *stop) mainWasStarter(at int64) bool {
 	if exited == 0 { // the word of the launcher came first
 		exited = at
 	}
-	isSoon := launcher.StartedAt != 0 && exited-launcher.StartedAt < soon
+	isSoon := s.page.ByGuard.Stop.Starter || launcher.StartedAt != 0 && exited-launcher.StartedAt < soon
 	hasEndedWell := s.page.Exited() && s.page.Status() == 0
 	if !isSoon || !hasEndedWell || !s.page.Started.Conveyed {
 		return false
@@ -204,10 +208,12 @@ func (s *stop) mainWasStarter(at int64) bool {
 	return s.search.hasPipes(&s.page.Started)
 }
 
+// silentFor is the time for the launcher to reap the main process.
+const silentFor = 1e9
+
 // launcherIsSilent reports whether the launcher has not reaped the main process, as it is frozen or stopped:
 // then it can't tell whether it has children.
 func (s *stop) launcherIsSilent(at int64) bool {
-	const silentFor = 1e9
 	exited := s.page.ByGuard.Happened[page.MainExited]
 	return exited != 0 && !s.page.Exited() && at >= exited+silentFor
 }
@@ -246,24 +252,25 @@ func (s *stop) thaw() {
 	s.search.continueStopped()
 }
 
-// ask sends all members the signal of the stop. The main process has got a signal of the client already.
+// ask sends all members the signal of the stop.
 func (s *stop) ask() {
 	s.members.thaw()
-	sig, isClients := signalOfStop(s.page)
+	sig, mainHas := signalOfStop(s.page)
 	main := s.page.ByLauncher.MainPID
 	s.search.procs = s.members.payload
 	s.page.Found.Stopped.Total = 0
 	s.search.listIn(&s.page.Found.Stopped)
 	s.search.main = main
-	s.search.ask(sig, isClients)
+	s.search.ask(sig, mainHas)
 	s.search.list = 0
 	s.page.ByGuard.Stop.Asked = true
 }
 
-// signalOfStop is the client's signal, which the main process has got, or SIGTERM.
-func signalOfStop(on *page.Page) (sig unix.Signal, isClients bool) {
+// signalOfStop is the client's signal, or SIGTERM. mainHas: the main process has got it.
+func signalOfStop(on *page.Page) (sig unix.Signal, mainHas bool) {
 	if launcher := &on.ByLauncher; launcher.SignalsGot > 0 {
-		return unix.Signal(launcher.Signals[0].Number), true
+		first := &launcher.Signals[0]
+		return unix.Signal(first.Number), first.ToMain
 	}
 	return unix.SIGTERM, false
 }

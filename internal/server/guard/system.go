@@ -57,15 +57,13 @@ const vforkFlags = unix.CLONE_VM | unix.CLONE_VFORK
 
 // names of files, in read-only memory
 const (
-	procsFile       = "cgroup.procs\x00"
-	freezeFile      = "cgroup.freeze\x00"
-	killFile        = "cgroup.kill\x00"
-	childrenFile    = "/proc/thread-self/children\x00"
-	eventsFile      = "cgroup.events\x00"
-	scopeFreeze     = "../cgroup.freeze\x00"
-	scopeLeafFreeze = "../guards/cgroup.freeze\x00" // below guardsName
-	scopeLeaf       = "../" + guardsName
-	ownProgram      = "/proc/self/exe\x00"
+	procsFile    = "cgroup.procs\x00"
+	freezeFile   = "cgroup.freeze\x00"
+	killFile     = "cgroup.kill\x00"
+	childrenFile = "/proc/thread-self/children\x00"
+	eventsFile   = "cgroup.events\x00"
+	scopeLeaf    = "../" + guardsName
+	ownProgram   = "/proc/self/exe\x00"
 )
 
 //go:nosplit

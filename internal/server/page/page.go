@@ -185,10 +185,9 @@ const (
 	StopRequested
 	LifetimeOver
 	IdleTooLong
-	Events
 )
 
-// EventsRoom is a power of two from Events on, so that a mask bounds an index: raw code can't panic.
+// EventsRoom is a power of two, so that a mask bounds an index: raw code can't panic.
 const EventsRoom = 8
 
 // Cause is the number of a causes.Cause; 0 is none.
@@ -341,7 +340,7 @@ type IdleUsage struct {
 	Marks         Marks
 }
 
-// IdleCheck is a lifecycle.IdleProgress.
+// IdleCheck is what an idle timeout goes by.
 type IdleCheck struct {
 	NextCheck, CallSince int64
 	CPU                  int64 // nanoseconds
@@ -497,8 +496,8 @@ const GatewayGuard = "mcpscope-guard"
 const FileName = "mcpscope"
 
 // RequestStop writes a request of a stop to the page of a tree, from another process of its user. The
-// watcher of a gateway reads it when it gets names.StopSignal. The brain of another server reads it if
-// that has lost its guard with the signal.
+// watcher of a gateway reads it when it gets names.StopSignal. The next guard of another server
+// reads it if the one before was killed with the signal.
 func RequestStop(fd int) error {
 	layout := uint32(0)
 	head := unsafe.Slice((*byte)(unsafe.Pointer(&layout)), unsafe.Sizeof(layout))
