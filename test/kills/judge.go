@@ -88,7 +88,9 @@ func (k *kill) judgeRemains() {
 		escape.SweepUntil(k.clean, k.sweep)
 	default:
 		k.sweep()
-		pace.Eventually(escape.Patience, k.clean)
+		if !pace.Eventually(escape.Patience, k.clean) { // a process on its way out may have held the lock until then
+			k.sweep()
+		}
 	}
 	if pace.Eventually(escape.Patience, k.clean) { // a guard that was not called so yet may exit only now
 		return
