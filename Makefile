@@ -135,7 +135,7 @@ test-soak: deps ## ten thousand servers with ends drawn at random, a thousand at
 		-run 'TestSoak|TestMany|TestStopOfAHuge|TestKilledWhileItStarts|TestKillTable' ./test/soak ./test/kills ./test/systemd ./test/e2e || status=$$?; \
 	cat .cache/soak 2>/dev/null; exit $$status
 
-bench: deps ## start, kill and idle cost beside bwrap and systemd-run; published servers that are frozen, here and in a VM with memory.reclaim: about 35 minutes
+bench: deps ## start, kill and idle cost beside bwrap and systemd-run; published servers that are frozen, here and in a VM with memory.reclaim: some 10 minutes
 	@.ci/deps-bench
 	@LAYERS=disk test/installed/run deb $(GO) test -run '^$$' -bench . -benchtime 1x -timeout 30m ./tools/bench
 	@mkdir -p .cache/idle && cp test/idle/package.json .cache/idle
