@@ -199,7 +199,10 @@ func TestEndOfAFrozenScope(t *testing.T) {
 		{"by mcpscope, unit stopped", false, func(t *testing.T, u host.User, c *contained) {
 			host.Must(t, h.Manage(u, "systemctl", "stop", c.unit()))
 		}},
-		{"by systemd, stdin closed", true, func(_ *testing.T, _ host.User, c *contained) { c.client.Tell("close") }},
+		{"by systemd, stdin closed and thawed", true, func(t *testing.T, u host.User, c *contained) {
+			c.client.Tell("close")
+			host.Must(t, h.Manage(u, "systemctl", "thaw", c.unit()))
+		}},
 		{"by systemd, signalled", true, func(_ *testing.T, _ host.User, c *contained) {
 			c.client.Server.Signal(unix.SIGTERM)
 		}},

@@ -23,6 +23,13 @@ type serverGroup struct {
 
 func (g *serverGroup) populated() bool { return g.payload >= 0 && populated(g.payload, &g.buf) }
 
+// thawScope thaws the scope, with the guard in it: a person may have frozen that (systemctl(1), freeze).
+func (g *serverGroup) thawScope() {
+	if g.page.Order.Managed {
+		writeFile(g.payload, scopeFreeze, '0')
+	}
+}
+
 func (g *serverGroup) openKill() {
 	if g.payload >= 0 {
 		g.kills, _ = openAt(g.payload, killFile, unix.O_WRONLY)

@@ -110,6 +110,12 @@ func (l *Launcher) react(e syscall.Errno) {
 	l.stopToo()
 }
 
+// announce has the guard read the page, also one that is stopped, or frozen with its scope.
+func (l *Launcher) announce() {
+	l.group.thawScope()
+	l.keeper.announce()
+}
+
 // receiveSignals passes signals on. Those by which a client ends a server go to the page as well.
 func (l *Launcher) receiveSignals() {
 	buf := &l.group.buf
@@ -157,7 +163,7 @@ func (l *Launcher) passSignal(sig unix.Signal, byKernel bool) {
 		l.children.signalMain(sig)
 		l.page.ByLauncher.Forwarded++
 	}
-	l.keeper.announce()
+	l.announce()
 }
 
 // The shell of a terminal knows the launcher alone. If ^Z stopped the launcher at once, the shell would take
@@ -186,20 +192,20 @@ func (l *Launcher) mainEnded() {
 			if hasClaim || l.keeper.isMissing {
 				l.end = NothingLeft
 			} else {
-				l.keeper.announce()
+				l.announce()
 			}
 			return
 		}
 		isLeftToGuard := l.page.ByLauncher.EndLeft != page.NotLeft
 		if isLeftToGuard {
-			l.keeper.announce() // another one has ended
+			l.announce() // another one has ended
 			return
 		}
 		sleep(20e3 * (try + 1))
 		l.children.reap()
 	}
 	l.page.ByLauncher.EndLeft = page.LeftWaiting
-	l.keeper.announce()
+	l.announce()
 }
 
 // nothingIsLeft reports whether all members have ended. Without a guard there may be no descriptor that shows

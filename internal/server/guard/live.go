@@ -112,7 +112,7 @@ func (l *Launcher) leaveToBrain(how page.EndLeft) {
 	l.leaves = true
 	l.page.ByLauncher.EndLeft = how
 	page.LeaveToGuard(l.page)
-	l.keeper.announce()
+	l.announce()
 }
 
 // leaveClient closes the descriptors that are the server's own, but stderr.

@@ -62,6 +62,7 @@ const (
 	killFile     = "cgroup.kill\x00"
 	childrenFile = "/proc/thread-self/children\x00"
 	eventsFile   = "cgroup.events\x00"
+	scopeFreeze  = "../cgroup.freeze\x00"
 	scopeLeaf    = "../" + guardsName
 	ownProgram   = "/proc/self/exe\x00"
 )
