@@ -87,10 +87,11 @@ func (w *watchedStop) isAbandoned() bool {
 	s := w.server
 	phase := s.Page.ByGuard.Stop.State.Phase
 	isEndless := phase == decide.Grace && s.Config.Policy.EOFGrace < 0
-	isHungUp := s.Page.ByGuard.Happened[page.StdinClosed] != 0
-	if isHungUp || !w.client.Conveyed || phase != decide.Running && !isEndless {
+	isSure := s.Page.ByGuard.Happened[page.StdinClosed] != 0 || !w.client.Conveyed
+	mayRun := phase == decide.Running || isEndless
+	if isSure || !mayRun {
 		w.askAt = time.Time{}
-		return isHungUp || !w.client.Conveyed
+		return isSure
 	}
 	if time.Now().Before(w.askAt) {
 		return false

@@ -265,7 +265,8 @@ func dismissGuard(g *page.Guard) {
 	if g == nil || g.Sock < 0 {
 		return
 	}
-	_ = unix.Close(g.Sock) // a socket, whose end has the guard exit
+	_ = unix.Shutdown(g.Sock, unix.SHUT_RDWR) // the guard exits, also while a process being forked has a copy
+	_ = unix.Close(g.Sock)                    // a socket
 	linux.AwaitWithin(g.PIDFD, unix.POLLIN, policy.ReactWithin)
 	reapGuard(g.Page)
 	_ = unix.Close(g.PIDFD) // a pidfd
