@@ -112,7 +112,7 @@ func TestConfigured(t *testing.T) {
 	s := &Server{Members: one, Name: "one"}
 	s.Main, _ = one.Main()
 	w.contained(s)
-	if out := w.run("ls", "--json"); strings.Count(out, `"name": "my own"`) != 1 || strings.Contains(out, "zoo") {
+	if out := w.run("ls", "--json", "--client", fmt.Sprint(g.PID)); strings.Count(out, `"name": "my own"`) != 1 || strings.Contains(out, "zoo") {
 		t.Errorf("ls says %q", out)
 	}
 	g.Own.Signal(unix.SIGKILL)
