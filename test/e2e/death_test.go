@@ -139,18 +139,6 @@ func TestGuardWithoutDescriptors(t *testing.T) {
 	s.world.clean()
 }
 
-// Nor does such a guard forget the server when its launcher dies.
-func TestGuardWithoutDescriptorsOrLauncher(t *testing.T) {
-	t.Parallel()
-	s := startServer(newWorld(t), []string{"--group"}, []string{"--term-grace", soon}, binaries.Zoo, "ignore-both")
-	escape.AwaitSettled(s.guard)
-	if err := unix.Prlimit(s.guard.PID, unix.RLIMIT_NOFILE, &unix.Rlimit{}, nil); err != nil {
-		t.Fatal(err)
-	}
-	s.Server.Signal(unix.SIGKILL)
-	s.members.WantDead(t)
-}
-
 // A server whose stdin another process holds runs on without its client. People learn which process that is.
 func TestHolderOfStdinIsNamed(t *testing.T) {
 	t.Parallel()
@@ -307,35 +295,6 @@ func waits(t *testing.T, p *escape.Process) int {
 	return n
 }
 
-// The same for the launcher: it polls what it can, and ends the server without a guard.
-func TestLauncherWithoutDescriptors(t *testing.T) {
-	t.Parallel()
-	ends := map[string]func(*server){
-		"stdin": func(s *server) { s.Tell("close") },
-		"TERM":  func(s *server) { s.Tell("signal %d", unix.SIGTERM) },
-	}
-	for _, both := range []bool{false, true} {
-		for name, end := range ends {
-			t.Run(fmt.Sprint(name, "/both=", both), func(t *testing.T) {
-				t.Parallel()
-				s := startServer(newWorld(t), []string{"--group"}, []string{"--eof-grace", soon, "--term-grace", soon}, binaries.Zoo, "ignore-both")
-				limited := []int{s.Server.PID}
-				if both {
-					limited = append(limited, s.guard.PID)
-				}
-				for _, pid := range limited {
-					if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{}, nil); err != nil {
-						t.Fatal(err)
-					}
-				}
-				end(s)
-				s.members.WantDead(t)
-				escape.WantEnded(t, s.Server)
-			})
-		}
-	}
-}
-
 // A launcher that can fork no other guard ends the server when the client wants that.
 func TestGuardThatCannotBeReplaced(t *testing.T) {
 	t.Parallel()
@@ -382,13 +341,25 @@ func TestOrphansWhileGuardsAreReplaced(t *testing.T) {
 // guard continues it.
 func TestStoppedLauncher(t *testing.T) {
 	t.Parallel()
-	s := startProbe(t, []string{"--eof-grace", soon, "--term-grace", soon}, "--members", "2")
-	s.Server.Signal(unix.SIGSTOP)
-	if !s.Lives("hello") {
-		t.Error("the server does not answer while its launcher is stopped")
+	ends := map[string]func(*server){
+		"stdin": func(s *server) { s.Tell("close") },
+		"main": func(s *server) {
+			main, _ := s.members.Main()
+			main.Signal(unix.SIGKILL)
+		},
 	}
-	s.Tell("close")
-	s.dead()
+	for name, end := range ends {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := startProbe(t, []string{"--eof-grace", soon, "--term-grace", soon}, "--members", "2")
+			s.Server.Signal(unix.SIGSTOP)
+			if !s.Lives("hello") {
+				t.Error("the server does not answer while its launcher is stopped")
+			}
+			end(s)
+			s.dead()
+		})
+	}
 }
 
 // A guard can be killed between a request of a stop and its reaction. The guard after it has the request: the

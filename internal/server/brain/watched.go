@@ -143,8 +143,7 @@ func (w *Watched) handle(t loop.Token) {
 		w.rouse(true)
 	case loop.TokenMain:
 		w.CloseHeld()
-		w.stop.mainEnded = true
-		w.happened(page.MainExited)
+		w.mainExited()
 	case loop.TokenEvents:
 		w.handleGroupEvent()
 	case loop.TokenMemory: // a manager removes the group of a server that was killed
@@ -176,6 +175,15 @@ func (w *Watched) lookForRequest() {
 // happened writes the time of an event to the page, and wakes an idle server, which has to react.
 func (w *Watched) happened(event int) {
 	at := &w.Server.Page.ByGuard.Happened[event]
+	if *at == 0 {
+		*at = clock()
+	}
+	w.rouse(false)
+}
+
+// mainExited writes the time to the page, where a launcher would.
+func (w *Watched) mainExited() {
+	at := &w.Server.Page.ByLauncher.ExitedAt
 	if *at == 0 {
 		*at = clock()
 	}

@@ -23,8 +23,7 @@ type watchedStop struct {
 	loop       *loop.Loop
 	client     *client.Side
 	ending     ending
-	generation uint32 // the page's, when this watcher began
-	mainEnded  bool
+	generation uint32    // the page's, when this watcher began
 	askAt      time.Time // when the holder of stdin is looked for again
 }
 
@@ -65,7 +64,7 @@ func (w *watchedStop) facts() decide.Facts {
 	f := decide.Facts{
 		Now:       clock(),
 		HungUpAt:  decide.Earlier(happened[page.StdinClosed], happened[page.StdoutClosed]),
-		MainEnded: w.mainEnded,
+		MainEnded: p.ByLauncher.ExitedAt != 0,
 		Requested: happened[page.StopRequested]|happened[page.LifetimeOver]|happened[page.IdleTooLong] != 0,
 	}
 	if p.ByBrain.Looks.Reclaimed && p.ByGuard.Thaw.At != 0 {

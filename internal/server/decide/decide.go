@@ -126,8 +126,16 @@ func Step(s *State, f *Facts, t *Times) Action {
 	return s.stayInGrace(f, t)
 }
 
+// KillingFor is how long ago the kill has begun, in nanoseconds, or 0.
+func (s *State) KillingFor(now int64) int64 {
+	if s.Phase != Killing {
+		return 0
+	}
+	return now - s.killedAt
+}
+
 // IsStuck reports whether SIGKILL has not ended a member for long: it is in uninterruptible sleep.
-func (s *State) IsStuck(now int64) bool { return s.Phase == Killing && now >= s.killedAt+killMost }
+func (s *State) IsStuck(now int64) bool { return s.KillingFor(now) >= killMost }
 
 // stayInGrace begins the EOF grace again while something is unread. No event reports an emptied pipe.
 func (s *State) stayInGrace(f *Facts, t *Times) Action {

@@ -48,6 +48,7 @@ func (c *children) reap() {
 		case status&0xff == 0x7f:
 			c.stopped = unix.Signal(status >> 8)
 		default:
+			c.page.ByLauncher.ExitedAt = now()
 			c.page.SetStatus(status)
 		}
 	}
@@ -103,7 +104,8 @@ func (c *children) isOfServer(pid int32) bool {
 // killAll kills all descendants, for a guard that can start no brain: an orphan becomes a child of this
 // process as soon as its parents are dead.
 func (c *children) killAll() {
-	for round := int64(1); round < killRounds; round++ {
+	const rounds = 5000 // ten seconds: a child in uninterruptible sleep stays
+	for round := int64(1); round < rounds; round++ {
 		c.reap()
 		if c.page.ByLauncher.Childless {
 			return

@@ -17,7 +17,7 @@ import (
 type serverGroup struct {
 	page    *page.Page
 	payload int32 // its directory, or -1 in a tree
-	kills   int32 // cgroup.kill, or -1 in a tree and before Linux 5.14
+	kills   int32 // cgroup.kill, or -1 in a tree
 	buf     [512]byte
 }
 

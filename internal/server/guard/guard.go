@@ -92,8 +92,8 @@ func (g *serverGuard) watch() {
 		g.events.polls[pollInput].Fd = g.page.FD.Input
 	}
 	e := g.events.wait(g.deadline())
-	if e == syscall.EINVAL { // ppoll(2): there are more than RLIMIT_NOFILE, which a member has lowered
-		g.leaveOrEnd()
+	if e == syscall.EINVAL { // RLIMIT_NOFILE is too low for it to see anything
+		exit(1) // the launcher forks another one, or a sweep stops the server
 	}
 	if e != 0 { // EINTR, after it was stopped
 		return
@@ -112,7 +112,7 @@ func (g *serverGuard) watch() {
 	main := g.events.polls[pollMain].Fd
 	if g.events.takeEnd(pollMain) {
 		closeFD(main)
-		g.happened(page.MainExited)
+		g.events.mainEndedAt = now()
 	}
 	if g.events.has(pollInput) {
 		g.page.ByGuard.Thaw.ForInput = true
@@ -122,16 +122,6 @@ func (g *serverGuard) watch() {
 		g.receiveBrain()
 	}
 	g.react()
-}
-
-// leaveOrEnd exits if the launcher lives, which replaces the guard. Otherwise it ends the server.
-func (g *serverGuard) leaveOrEnd() {
-	if g.stop.launcherLives() {
-		exit(1)
-	}
-	g.stop.killAndWait()
-	removeDirectories(g.page)
-	g.finish()
 }
 
 // happened writes the time of an event to the page.
@@ -179,10 +169,7 @@ func (g *serverGuard) launcherDied() {
 	if g.page.ByLauncher.EndLeft == page.LeftReturned { // it has returned, and nothing was left
 		return
 	}
-	if !g.stop.hasContainers() {
-		g.stop.killAndWait()
-	}
-	g.happened(page.LauncherDied)
+	g.page.ByGuard.Happened[page.LauncherDied] = now() // idle members stay frozen until they are killed
 }
 
 // deadWithin is the time for the pidfd of a launcher that is dead: a tracer may hold it for ever.
@@ -229,6 +216,7 @@ func (g *serverGuard) react() {
 		g.launcherDied()
 	}
 	g.events.watchMain(g.page)
+	g.events.awaitReaped(&g.stop)
 	g.seeTime()
 	if g.stop.step(g.brain.failed) {
 		g.end()
@@ -265,6 +253,7 @@ func lifetimeEnds(on *page.Page) int64 {
 // deadline is when react has something to do without an event; 0 for never.
 func (g *serverGuard) deadline() int64 {
 	first := decide.Earlier(g.stop.wakesAt(), g.brain.dueBy)
+	first = decide.Earlier(first, g.events.reapDueAt(&g.stop))
 	if g.page.ByGuard.Happened[page.LifetimeOver] == 0 {
 		first = decide.Earlier(first, lifetimeEnds(g.page))
 	}

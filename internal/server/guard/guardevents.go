@@ -27,7 +27,10 @@ const (
 )
 
 // guardEvents are the descriptors that the guard of a server polls, -1 for none.
-type guardEvents struct{ polls [pollCount]unix.PollFd }
+type guardEvents struct {
+	polls       [pollCount]unix.PollFd
+	mainEndedAt int64 // when the main process was seen to have ended, or 0
+}
 
 // watchClient has all descriptors polled but those that come later.
 func (v *guardEvents) watchClient(on *page.Page, launcher, signals int32) {
@@ -48,15 +51,35 @@ func (v *guardEvents) watchEnd(on *page.Page, event int, fd int32) {
 	}
 }
 
-// watchMain polls the main process: a launcher that a member has stopped does not see its end.
+// watchMain polls the main process: a launcher that was stopped does not see its end.
 func (v *guardEvents) watchMain(on *page.Page) {
-	watched := v.polls[pollMain].Fd >= 0 || on.ByGuard.Happened[page.MainExited] != 0
-	if watched || on.ByLauncher.MainPID <= 0 || on.Exited() {
+	isSeen := v.polls[pollMain].Fd >= 0 || v.mainEndedAt != 0
+	if isSeen || on.ByLauncher.MainPID <= 0 || on.Exited() {
 		return
 	}
 	fd, e := sys(unix.SYS_PIDFD_OPEN, uintptr(on.ByLauncher.MainPID), 0, 0, 0, 0)
 	if e == 0 { // only polled: it may be another process's by now
 		v.polls[pollMain].Fd = int32(fd)
+	}
+}
+
+// reapWithin is the time for the launcher to reap the main process.
+const reapWithin = 100e6
+
+// reapDueAt is when the launcher is late, or 0.
+func (v *guardEvents) reapDueAt(s *stop) int64 {
+	if v.mainEndedAt == 0 || s.page.Exited() || !s.launcherLives() {
+		return 0
+	}
+	return v.mainEndedAt + reapWithin
+}
+
+// awaitReaped continues a launcher that has not reaped the main process: it may be stopped.
+func (v *guardEvents) awaitReaped(s *stop) {
+	due := v.reapDueAt(s)
+	if due != 0 && now() >= due {
+		continueLauncher(s.page)
+		v.mainEndedAt = now()
 	}
 }
 

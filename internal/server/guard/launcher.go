@@ -52,8 +52,8 @@ func (l *Launcher) attach(on *page.Page) {
 	l.Signals.fd = -1
 }
 
-// arm hands the group to the guard, before the main process may start in it. Before there is a member, which
-// can lower the RLIMIT_NOFILE of this process, it opens the files that end the server.
+// arm hands the group to the guard, before the main process may start in it. It opens the files that end the
+// server: later there may be no descriptor left.
 func (l *Launcher) arm() syscall.Errno {
 	l.children.openList()
 	l.group.openKill()
@@ -143,8 +143,7 @@ func (l *Launcher) passSignal(sig unix.Signal, byKernel bool) {
 	switch {
 	case sig == unix.SIGCHLD:
 		return
-	case sig == unix.SIGCONT && l.Signals.continues != l.page.ByGuard.Continues: // by the guard
-		l.Signals.continues = l.page.ByGuard.Continues
+	case sig == unix.SIGCONT && l.page.ByGuard.Stop.State.Phase >= decide.Terminating: // by the guard
 		return
 	case mainHas && bit&ofTerminal != 0:
 		l.page.ByLauncher.Forwarded++

@@ -11,13 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// members are all processes of the server, as its guard reaches them: by files of the payload. The guard
-// keeps the files open, because a member can keep it from opening others (RLIMIT_NOFILE), and after the
-// launcher's death nothing else would stop the server. In a tree these files are missing, and each call does
-// nothing.
+// members are all processes of the server, as its guard reaches them: by files of the payload, which are open
+// from the start on. In a tree these files are missing, and each call does nothing.
 type members struct {
 	payload int32 // directory, or -1 in a tree
-	kills   int32 // cgroup.kill, or -1 before Linux 5.14
+	kills   int32 // cgroup.kill
 	freezes int32 // cgroup.freeze
 	events  int32 // cgroup.events
 	buf     [512]byte
@@ -33,6 +31,7 @@ func (m *members) open(payload int32) {
 	m.events, _ = openAt(payload, eventsFile, 0)
 }
 
+// freeze does not wait until they are frozen.
 func (m *members) freeze() { writeChar(m.freezes, '1') }
 
 // thawAlone leaves groups frozen that are below the payload, as cgroup.ThawAlone.
@@ -58,30 +57,8 @@ func (m *members) thawIdle() {
 	}
 }
 
-// kill kills all of them at once. It fails before Linux 5.14, and in a tree.
-func (m *members) kill() bool { return writeChar(m.kills, '1') == 0 }
-
-// killAndWait is a stop without a grace. cgroup.kill is atomic against forks, so nothing is frozen: a member
-// may have pulled this guard into the group. Before Linux 5.14 the members are frozen, and killed one by one:
-// by their launcher, a brain, or a sweep.
-func (m *members) killAndWait() {
-	if m.payload < 0 {
-		return
-	}
-	for round := int64(1); round < killRounds; round++ {
-		if !m.kill() {
-			m.freeze()
-			return
-		}
-		if !m.populated() {
-			return
-		}
-		sleep(min(round*50e3, 2e6)) // no event says that a killed process has ended
-	}
-}
-
-// killRounds is ten seconds, with 2 ms between two kills: a member in uninterruptible sleep stays.
-const killRounds = 5000
+// kill kills all of them at once. It does nothing in a tree.
+func (m *members) kill() { writeChar(m.kills, '1') }
 
 // populated reports whether cgroup.events says so. One that cannot be read is, as for a brain: a member that
 // does not exist costs time. One that was removed is not.

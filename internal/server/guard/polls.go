@@ -37,19 +37,15 @@ func (v *launcherEvents) arguments(most int64) (polls, count, timeout uintptr) {
 	return uintptr(unsafe.Pointer(&v.polls)), uintptr(len(v.polls)), timeout
 }
 
-// take has the events ready for has, after ppoll(2) has returned that error. EINVAL: a member has lowered the
-// limit of open files below the number of polls. Then both are looked at, each some milliseconds.
+// take has the events ready for has, after ppoll(2) has returned that error.
 func (v *launcherEvents) take(e syscall.Errno) {
+	if e == syscall.EINVAL { // RLIMIT_NOFILE is too low for it to see anything
+		exit(125) // the guard kills the server
+	}
 	for i := range v.polls {
 		if e != 0 { // then the kernel has written none
 			v.polls[i].Revents = 0
 		}
-		if e == syscall.EINVAL {
-			v.polls[i].Revents = unix.POLLIN
-		}
-	}
-	if e == syscall.EINVAL {
-		sleep(20e6)
 	}
 }
 

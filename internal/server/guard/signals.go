@@ -37,8 +37,6 @@ type Signals struct {
 	Client ClientSignals // as the client has set them
 	fd     int32         // signalfd, or -1
 	read   uint64
-	// continues is page.Seen.Continues as far as the signals have come.
-	continues uint32
 	// terminal: those of a terminal go to the main process by themselves, and ^Z is the server's.
 	terminal bool
 	// shared: the main process is in the process group of this one, and gets what the kernel sends to that.

@@ -53,11 +53,9 @@ func (s *stop) step(failed page.Tasks) (isOver bool) {
 		facts := s.facts(failed)
 		switch decide.Step(state, &facts, &times) {
 		case decide.Thaw:
-			continueLauncher(s.page) // a member may have stopped it
 			s.thaw()
 		case decide.Ask:
 			s.recordCause()
-			continueLauncher(s.page)
 			s.claimEnd()
 			s.ask()
 		case decide.EndContainers:
@@ -74,7 +72,7 @@ func (s *stop) step(failed page.Tasks) (isOver bool) {
 	}
 }
 
-// endsElsewhere is for a launcher that is about to end the server, or that may be stopped.
+// endsElsewhere is for a launcher that is about to end the server.
 const endsElsewhere = 100e6
 
 // wakesAt is when the next step is due without an event, or 0. No event says that the last member has ended.
@@ -82,21 +80,18 @@ func (s *stop) wakesAt() int64 {
 	state := &s.page.ByGuard.Stop.State
 	const waitEach = 5e6
 	const waitLate = 50e6
-	exited := s.page.ByGuard.Happened[page.MainExited]
-	if s.page.ByGuard.Stop.Starter { // the launcher has a word for the end of the others
-		exited = 0
-	}
 	switch {
 	case s.page.ByGuard.Tasks&page.End != 0:
 		return 0
 	case s.launcherEnds():
 		return now() + endsElsewhere
+	case state.Phase == decide.Killing:
+		at := now()
+		return at + min(max(state.KillingFor(at)/4, 100e3), waitEach)
 	case state.Phase >= decide.Leaving && s.page.Order.TermGrace < 0:
 		return now() + waitLate
 	case state.Phase >= decide.Leaving:
 		return now() + waitEach
-	case exited != 0:
-		return decide.Earlier(state.Deadline, exited+endsElsewhere)
 	}
 	return state.Deadline
 }
@@ -147,7 +142,6 @@ func (s *stop) facts(failed page.Tasks) decide.Facts {
 	launcher := &s.page.ByLauncher
 	state := &s.page.ByGuard.Stop.State
 	requested := happened[page.StopRequested] | happened[page.LifetimeOver] | happened[page.IdleTooLong]
-	launcherLives := s.launcherLives()
 	f := decide.Facts{
 		Now:          now(),
 		HungUpAt:     decide.Earlier(happened[page.StdinClosed], happened[page.StdoutClosed]),
@@ -159,17 +153,20 @@ func (s *stop) facts(failed page.Tasks) decide.Facts {
 		SlowUntil:    s.slowUntil(),
 	}
 	f.Abandoned = happened[page.ClientDied] != 0 && s.isAbandoned(failed)
-	f.MainEnded = s.mainHasEnded(f.Now, launcherLives)
-	if f.MainEnded && state.Phase <= decide.Grace && launcherLives && s.mainWasStarter(f.Now) {
+	f.MainEnded = s.mainHasEnded()
+	if f.MainEnded && state.Phase <= decide.Grace && s.launcherLives() && s.mainWasStarter() {
 		s.page.ByGuard.Stop.Starter = true
 		f.MainEnded = false
 	}
 	switch {
 	case f.LauncherDead:
-		f.Empty = !s.members.populated() && !s.search.exists()
+		const looks = 2 // one misses a process that is just forked
+		f.Empty = !s.members.populated()
+		for look := 0; f.Empty && look < looks; look++ {
+			f.Empty = !s.search.exists()
+		}
 	case f.MainEnded:
-		isChildless := launcher.Childless || s.launcherIsSilent(f.Now) && !s.search.exists()
-		f.Empty = isChildless && !s.members.populated()
+		f.Empty = launcher.Childless && !s.members.populated()
 	case state.Phase == decide.Grace:
 		f.Unread = isUnread(s.page, f.Abandoned)
 	}
@@ -177,45 +174,24 @@ func (s *stop) facts(failed page.Tasks) decide.Facts {
 }
 
 // mainHasEnded reports whether the main process has, and the rest of the server is to end. The launcher is
-// the first one to look whether there is a rest. It may be stopped.
-func (s *stop) mainHasEnded(at int64, launcherLives bool) bool {
-	exited := s.page.ByGuard.Happened[page.MainExited]
-	within := int64(endsElsewhere)
-	if !s.page.Exited() {
-		within = silentFor
-	}
-	isLate := exited != 0 && at >= exited+within
-	isStopping := s.page.ByGuard.Stop.State.Phase >= decide.Terminating || !launcherLives
-	isSeen := s.page.Exited() || exited != 0
-	return s.page.ByLauncher.EndLeft != page.NotLeft || isLate || isStopping && isSeen
+// the first one to look whether there is a rest, but in a stop.
+func (s *stop) mainHasEnded() bool {
+	isStopping := s.page.ByGuard.Stop.State.Phase >= decide.Terminating
+	return s.page.ByLauncher.EndLeft != page.NotLeft || isStopping && s.page.Exited()
 }
 
 // mainWasStarter reports whether the main process has ended well and soon, and another member has the
 // client's pipes: then that is the server.
-func (s *stop) mainWasStarter(at int64) bool {
+func (s *stop) mainWasStarter() bool {
 	const soon = 10e9
 	launcher := &s.page.ByLauncher
-	exited := s.page.ByGuard.Happened[page.MainExited]
-	if exited == 0 { // the word of the launcher came first
-		exited = at
-	}
-	isSoon := s.page.ByGuard.Stop.Starter || launcher.StartedAt != 0 && exited-launcher.StartedAt < soon
+	isSoon := launcher.ExitedAt-launcher.StartedAt < soon
 	hasEndedWell := s.page.Exited() && s.page.Status() == 0
 	if !isSoon || !hasEndedWell || !s.page.Started.Conveyed {
 		return false
 	}
 	s.search.procs = s.members.payload
 	return s.search.hasPipes(&s.page.Started)
-}
-
-// silentFor is the time for the launcher to reap the main process.
-const silentFor = 1e9
-
-// launcherIsSilent reports whether the launcher has not reaped the main process, as it is frozen or stopped:
-// then it can't tell whether it has children.
-func (s *stop) launcherIsSilent(at int64) bool {
-	exited := s.page.ByGuard.Happened[page.MainExited]
-	return exited != 0 && !s.page.Exited() && at >= exited+silentFor
 }
 
 // isAbandoned reports whether nobody can write to stdin after the death of the client. Without an answer of a
@@ -264,6 +240,7 @@ func (s *stop) ask() {
 	s.search.ask(sig, mainHas)
 	s.search.list = 0
 	s.page.ByGuard.Stop.Asked = true
+	continueLauncher(s.page)
 }
 
 // signalOfStop is the client's signal, or SIGTERM. mainHas: the main process has got it.
@@ -275,43 +252,30 @@ func signalOfStop(on *page.Page) (sig unix.Signal, mainHas bool) {
 	return unix.SIGTERM, false
 }
 
-// kill kills those in the group, those that descend from the launcher, and those with the tag. Before Linux
-// 5.14 the members are frozen, and killed one by one.
+// kill kills those in the group, those that descend from the launcher, and those with the tag.
 func (s *stop) kill() {
+	enter(s.page.FD.Leaf) // a guard that was moved into the group would freeze itself
+	s.members.freeze()
+	s.search.procs = s.members.payload
+	s.search.main = 0
 	isFirst := s.page.Found.Killed.Total == 0
 	if isFirst {
-		s.listKilled()
+		s.search.listIn(&s.page.Found.Killed)
+		s.search.hasCommands = true
+		s.search.listGroup()
 	}
-	if !s.members.kill() {
-		s.members.freeze()
-	}
-	s.search.procs = s.members.payload
+	s.members.kill()
 	if isFirst && s.members.payload < 0 { // no member is to see the death of another
 		s.search.signalEach(unix.SIGSTOP)
+		s.search.list = 0
 	}
 	if s.launcherLives() {
+		continueLauncher(s.page)
 		sendWord(s.launcher, page.WordKill)
 	}
 	s.search.signalEach(unix.SIGKILL)
-}
-
-// listKilled writes to the page whom the kill will find. It freezes nobody: a member may have pulled this
-// guard into the group.
-func (s *stop) listKilled() {
-	s.search.procs = s.members.payload
-	s.search.listIn(&s.page.Found.Killed)
-	s.search.main = 0
-	s.search.hasCommands = true
-	s.search.exists()
-	s.search.hasCommands = false
 	s.search.list = 0
-}
-
-// killAndWait is a stop without a grace.
-func (s *stop) killAndWait() {
-	s.members.killAndWait()
-	s.search.procs = s.members.payload
-	s.search.killAll()
+	s.search.hasCommands = false
 }
 
 // writeLeft has the launcher say that something is left, where no brain can.
@@ -322,9 +286,8 @@ func writeLeft(on *page.Page) {
 	}
 }
 
-// continueLauncher continues a launcher that a member may have stopped.
+// continueLauncher continues a launcher that was stopped, which would not see the end.
 func continueLauncher(on *page.Page) {
-	on.ByGuard.Continues++
 	sys(unix.SYS_PIDFD_SEND_SIGNAL, uintptr(on.FD.Launcher), uintptr(unix.SIGCONT), 0, 0, 0)
 }
 

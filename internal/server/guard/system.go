@@ -120,10 +120,6 @@ func endedWithin(pidfd int32, ns int64) bool {
 	addr := uintptr(unsafe.Pointer(&end))
 	timeout := uintptr(unsafe.Pointer(&limit))
 	n, e := sys(unix.SYS_PPOLL, addr, 1, timeout, 0, 0)
-	if e == syscall.EINVAL { // RLIMIT_NOFILE is 0
-		sleep(ns)
-		return isReaped(pidfd)
-	}
 	return e == 0 && n == 1
 }
 
@@ -132,12 +128,6 @@ func signalChild(pid int32, sig unix.Signal) { sys(unix.SYS_KILL, uintptr(pid), 
 
 func signalBy(pidfd int, sig unix.Signal) {
 	sys(unix.SYS_PIDFD_SEND_SIGNAL, uintptr(pidfd), uintptr(sig), 0, 0, 0)
-}
-
-// isReaped reports whether a process has ended, and its parent knows it.
-func isReaped(pidfd int32) bool {
-	_, e := sys(unix.SYS_PIDFD_SEND_SIGNAL, uintptr(pidfd), 0, 0, 0, 0)
-	return e == syscall.ESRCH
 }
 
 func socketPair(ends *[2]int32) syscall.Errno {

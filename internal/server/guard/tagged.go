@@ -60,6 +60,7 @@ type tagSearch struct {
 	procs       int32        // directory of the group, or -1
 	list        uintptr      // *page.Members where they are listed, or 0
 	hasCommands bool         // and with their arguments
+	hasGroup    bool         // those in the group are listed already
 	signal      unix.Signal  // 0 sends none
 	isStopped   bool         // only stopped ones get one
 	pipes       [2]page.File // of the client, for pipesFound; zero for none
@@ -283,7 +284,7 @@ func (s *tagSearch) visitListed(pid int32) bool {
 // visit lists and signals a member.
 func (s *tagSearch) visit(pid int32, pidfd int) {
 	s.highest = max(s.highest, pid)
-	if s.list != 0 && pid != s.main {
+	if s.list != 0 && pid != s.main && !(s.hasGroup && s.isListed(pid)) {
 		s.add(*(**page.Members)(unsafe.Pointer(&s.list)), pid)
 	}
 	if s.pipes[0].Ino != 0 && !s.pipesFound {
@@ -303,7 +304,24 @@ func (s *tagSearch) visit(pid int32, pidfd int) {
 }
 
 // listIn has members listed that are visited from then on.
-func (s *tagSearch) listIn(to *page.Members) { s.list = uintptr(unsafe.Pointer(to)) }
+func (s *tagSearch) listIn(to *page.Members) {
+	s.list = uintptr(unsafe.Pointer(to))
+	s.hasGroup = false
+}
+
+// listGroup lists the processes of the group, before a search that takes longer.
+func (s *tagSearch) listGroup() {
+	list, e := openAt(s.procs, procsFile, 0)
+	if e != 0 {
+		return
+	}
+	pids := pidList{file: list, buf: &s.buf}
+	for pid := pids.next(); pid != 0; pid = pids.next() {
+		s.add(*(**page.Members)(unsafe.Pointer(&s.list)), pid)
+	}
+	closeFD(list)
+	s.hasGroup = true
+}
 
 // add lists a member, as far as there is room.
 func (s *tagSearch) add(to *page.Members, pid int32) {

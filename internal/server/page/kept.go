@@ -77,6 +77,7 @@ func (g *Guard) Drop(number int) error {
 // ask sends a message and waits for the answer. Without that, messages that do not fit into the socket would
 // be lost. The kernel bounds the number of descriptors that are on their way, too (ETOOMANYREFS).
 func (g *Guard) ask(m *Message, fds PassedFDs) error {
+	_ = unix.PidfdSendSignal(g.PIDFD, unix.SIGCONT, nil, 0) // see Send
 	for {
 		errno := g.pass(m, MessageSize, fds)
 		if errno == 0 {
@@ -117,14 +118,11 @@ func (g *Guard) lost(err error) error {
 	return fmt.Errorf("tell the guard: %w", err)
 }
 
-// await waits for the socket as long as the guard lives. A server may stop the guard at any time, so it is
-// continued again and again.
+// await waits for the socket as long as the guard lives.
 func (g *Guard) await(events int16) error {
-	pause := unix.Timespec{Nsec: 100e6}
 	for {
-		_ = unix.PidfdSendSignal(g.PIDFD, unix.SIGCONT, nil, 0) // it has ended
 		fds := []unix.PollFd{{Fd: int32(g.Sock), Events: events}, {Fd: int32(g.PIDFD), Events: unix.POLLIN}}
-		_, err := unix.Ppoll(fds, &pause, nil)
+		_, err := unix.Ppoll(fds, nil, nil)
 		switch {
 		case err != nil && err != unix.EINTR:
 			return fmt.Errorf("wait for the guard: %w", err)

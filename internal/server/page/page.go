@@ -55,7 +55,7 @@ type Page struct {
 
 // LayoutNow is raised with each change of a page: after an upgrade, a command meets the pages of servers that
 // the program before has started. Launcher, guard and brains of a server are always one program.
-const LayoutNow = 8
+const LayoutNow = 9
 
 // ErrLayout: the page is another version's.
 var ErrLayout = errors.New("another version of mcpscope has started this server: restart its client")
@@ -119,6 +119,7 @@ type Launched struct {
 	SignalsGot uint32 // how many signals there were: signal n is Signals[n%SignalsMost]
 	Guards     uint32 // counts the guards that were killed, and have been replaced
 	StartedAt  int64  // when the main process was forked
+	ExitedAt   int64  // when its end was seen
 	ends       uint32 // see ClaimForLauncher
 }
 
@@ -146,7 +147,6 @@ type Seen struct {
 	GuardPID   int32
 	Payload    int32  // directory of the group, in guard and brains; the lock on it is the guard's too
 	Generation uint32 // of brains, guards and watchers
-	Continues  uint32 // counts the SIGCONT to the launcher, which the main process does not get
 	// Happened has a time for each event.
 	Happened [EventsRoom]int64
 	Stop     Stopping
@@ -180,7 +180,6 @@ const (
 	StdinClosed = iota
 	StdoutClosed
 	ClientDied
-	MainExited // seen by the guard: the launcher may be stopped
 	LauncherDied
 	StopRequested
 	LifetimeOver
@@ -210,15 +209,15 @@ const (
 // (PR_SET_PDEATHSIG), and may be seen before it. That of a starter means nothing.
 func (p *Page) FirstCause() (first Cause) {
 	all := [...]Cause{
-		byStdin, byStdout, byClient, byMainExit, byLauncher, ByRequest, byLifetime, byIdleTimeout,
+		byStdin, byStdout, byClient, byLauncher, ByRequest, byLifetime, byIdleTimeout,
 	}
 	first = byMainExit
 	since := int64(math.MaxInt64)
+	isNoReason := p.ByGuard.Happened[LauncherDied] != 0 || p.ByGuard.Stop.Starter
+	if exited := p.ByLauncher.ExitedAt; exited != 0 && !isNoReason {
+		since = exited
+	}
 	for event, cause := range all {
-		isNoReason := p.ByGuard.Happened[LauncherDied] != 0 || p.ByGuard.Stop.Starter
-		if event == MainExited && isNoReason {
-			continue
-		}
 		if at := p.ByGuard.Happened[event]; at != 0 && at < since {
 			since = at
 			first = cause

@@ -131,7 +131,7 @@ func (s *sweeper) classifyAndTend(
 		return found, removeNeverArmed(g)
 	case launcherAlone:
 		continueGuard(g)
-		if wakeLauncher(g.Facts().Launcher, g.Owner()) {
+		if continueLauncher(g.Facts().Launcher, g.Owner()) {
 			return unclear, nil
 		}
 	}

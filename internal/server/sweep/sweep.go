@@ -379,11 +379,11 @@ func (s *sweeper) stopOrphans(
 	return left
 }
 
-// spare records a group that is no orphan, or that cannot be judged. It leaves the group, and wakes or
-// kills a stopped launcher that has to end.
+// spare records a group that is no orphan, or that cannot be judged. It leaves the group, and
+// continues a stopped launcher that was asked to end.
 func (s *sweeper) spare(parent *cgroup.Group, dir string, err error) {
 	if !s.filter.DryRun {
-		wakeOrKillAskedLauncherOf(parent, dir)
+		continueAskedLauncherOf(parent, dir)
 	}
 	s.record(dir, Swept{}, err)
 }
@@ -492,7 +492,7 @@ func (s *sweeper) sweepTrees(users group.Users) {
 			return
 		}
 		if !s.filter.DryRun {
-			wakeOrKillAskedLauncher(t.Config.Launcher, t.UID)
+			continueAskedLauncher(t.Config.Launcher, t.UID)
 		}
 		abandoned := t.Abandoned() && s.filter.includes(&t.Config.Facts)
 		others := t.UID != os.Getuid() && time.Now().After(until)
