@@ -61,7 +61,9 @@ func TestKilledLauncherIsAKilledServer(t *testing.T) {
 		for what, asked := range map[string]bool{"alone": false, "after SIGINT": true} {
 			t.Run(backend+"/"+what, func(t *testing.T) {
 				t.Parallel()
-				s := startProbe(t, []string{"--backend", backend, "--term-grace", never}, "--members", "2")
+				report := filepath.Join(t.TempDir(), "report")
+				flags := []string{"--backend", backend, "--term-grace", never, "--report", report}
+				s := startProbe(t, flags, "--members", "2")
 				want := 0
 				if asked {
 					s.Server.Signal(unix.SIGINT)
@@ -71,6 +73,9 @@ func TestKilledLauncherIsAKilledServer(t *testing.T) {
 				s.Server.Signal(unix.SIGKILL)
 				s.dead()
 				s.wantAsked(want, unix.SIGINT)
+				if text, err := os.ReadFile(report); err != nil || !strings.Contains(string(text), `"killed":[`) {
+					t.Errorf("the report is %s (%v)", text, err)
+				}
 			})
 		}
 	}

@@ -18,8 +18,12 @@ func (r *Report) Sentence() string {
 	if r.StoppedTotal > 0 {
 		parts = append(parts, r.stopped())
 	}
-	if r.KilledTotal > 0 {
-		parts = append(parts, fmt.Sprintf("%s did not exit on a signal and had to be killed", r.killed()))
+	switch {
+	case r.KilledTotal == 0:
+	case r.Cause == causes.LauncherGone: // nobody was asked
+		parts = append(parts, r.killed()+" killed with it")
+	default:
+		parts = append(parts, r.killed()+" did not exit on a signal and had to be killed")
 	}
 	for _, stuck := range r.Stuck {
 		parts = append(parts, "could not be stopped: "+stuck)

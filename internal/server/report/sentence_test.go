@@ -39,6 +39,9 @@ func TestSentence(t *testing.T) {
 			Seconds: 3660, Cause: causes.StdoutClosed, Stopped: []string{"a"}, StoppedTotal: 20,
 			Killed: []Killed{{PID: 7, Name: "a", Command: "a secret"}}, KilledTotal: 1,
 		},
+		"ended after 2.1s: mcpscope run was killed; process 7 (a) killed with it": {
+			Seconds: 2.12, Cause: causes.LauncherGone, Killed: []Killed{{PID: 7, Name: "a"}}, KilledTotal: 1,
+		},
 		"ended after 10s: out of memory (its limit is 1024 MB), the kernel killed all of it": {
 			Seconds: 10, Cause: causes.MemoryExhausted, Figures: protocol.Figures{MemoryMax: &limit},
 		},
