@@ -205,22 +205,9 @@ func (w *Watched) rouse(hasInput bool) {
 // seeTime notes the events that time brings.
 func (w *Watched) seeTime() {
 	p := w.Server.Page
-	ends := w.lifetimeEnds()
-	if !ends.IsZero() && !time.Now().Before(ends) {
-		w.happened(page.LifetimeOver)
+	for event := page.NextEvent(p, clock()); event != page.NoEvent; event = page.NextEvent(p, clock()) {
+		w.happened(event)
 	}
-	if p.ByBrain.IdleTooLong {
-		w.happened(page.IdleTooLong)
-	}
-}
-
-// lifetimeEnds is the zero time for never.
-func (w *Watched) lifetimeEnds() time.Time {
-	most := w.Server.Config.Policy.MaxLifetime
-	if most == 0 {
-		return time.Time{}
-	}
-	return fromMonotonic(w.Server.Page.ByLauncher.StartedAt).Add(most)
 }
 
 const (
@@ -231,22 +218,15 @@ const (
 // deadline is when there is something to do without an event; the zero time for never. After a stop has begun
 // it looks, less and less often, whether a member is left.
 func (w *Watched) deadline() time.Time {
-	state := &w.Server.Page.ByGuard.Stop.State
-	if state.Phase >= decide.Leaving {
+	p := w.Server.Page
+	due := p.ByGuard.Stop.State.Deadline
+	if p.ByGuard.Stop.State.Phase >= decide.Leaving {
 		w.emptyPause = min(max(2*w.emptyPause, emptyCheckFirst), emptyCheckMost)
-		return first(fromMonotonic(state.Deadline), time.Now().Add(w.emptyPause))
+		return fromMonotonic(decide.Earlier(due, clock()+int64(w.emptyPause)))
 	}
-	due := first(fromMonotonic(state.Deadline), w.looks.deadline())
-	due = first(due, w.stop.askAt)
-	return first(due, w.lifetimeEnds())
-}
-
-// first is the earlier one of two times, where the zero time stands for never.
-func first(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
+	due = decide.Earlier(due, monotonic(w.looks.deadline(), time.Now()))
+	due = decide.Earlier(due, w.stop.askAt)
+	return fromMonotonic(decide.Earlier(due, page.LifetimeEnds(p)))
 }
 
 // end reports the end of the server, and removes its group.

@@ -3,8 +3,6 @@
 package brain
 
 import (
-	"time"
-
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/freeze"
@@ -14,7 +12,6 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/decide"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/page"
-	"github.com/mcpscope/mcpscope/internal/server/policy"
 )
 
 // watchedStop has what a watcher needs to see, and to do, to end a server.
@@ -23,8 +20,8 @@ type watchedStop struct {
 	loop       *loop.Loop
 	client     *client.Side
 	ending     ending
-	generation uint32    // the page's, when this watcher began
-	askAt      time.Time // when the holder of stdin is looked for again
+	generation uint32 // the page's, when this watcher began
+	askAt      int64  // when the holder of stdin is looked for again, or 0
 }
 
 // isLeft reports whether another watcher has the server.
@@ -34,8 +31,7 @@ func (w *watchedStop) isLeft() bool { return w.server.Page.ByGuard.Generation !=
 // nothing that could be ended.
 func (w *watchedStop) step() (isOver bool) {
 	s := w.server
-	limits := s.Config.Policy
-	times := decide.Times{EOFGrace: int64(limits.EOFGrace), TermGrace: int64(limits.TermGrace)}
+	times := page.TimesOf(s.Page)
 	state := &s.Page.ByGuard.Stop.State
 	for !w.isLeft() {
 		facts := w.facts()
@@ -60,17 +56,10 @@ func (w *watchedStop) step() (isOver bool) {
 
 func (w *watchedStop) facts() decide.Facts {
 	p := w.server.Page
-	happened := &p.ByGuard.Happened
-	f := decide.Facts{
-		Now:       clock(),
-		HungUpAt:  decide.Earlier(happened[page.StdinClosed], happened[page.StdoutClosed]),
-		MainEnded: p.ByLauncher.ExitedAt != 0,
-		Requested: happened[page.StopRequested]|happened[page.LifetimeOver]|happened[page.IdleTooLong] != 0,
-	}
-	if p.ByBrain.Looks.Reclaimed && p.ByGuard.Thaw.At != 0 {
-		f.SlowUntil = p.ByGuard.Thaw.At + int64(policy.ReclaimedWithin)
-	}
-	f.Abandoned = happened[page.ClientDied] != 0 && w.isAbandoned()
+	w.findHolder()
+	f := page.FactsOf(p, clock())
+	f.Abandoned = page.IsAbandoned(p)
+	f.MainEnded = p.ByLauncher.ExitedAt != 0
 	switch {
 	case f.MainEnded:
 		f.Empty = w.isEmpty()
@@ -80,29 +69,27 @@ func (w *watchedStop) facts() decide.Facts {
 	return f
 }
 
-// isAbandoned reports whether nobody can write to stdin after the death of the client. Another process that
-// can is the client from then on.
-func (w *watchedStop) isAbandoned() bool {
+// findHolder looks for the process that can write to stdin after the death of the client. Another process
+// that can is the client from then on.
+func (w *watchedStop) findHolder() {
 	s := w.server
-	phase := s.Page.ByGuard.Stop.State.Phase
-	isEndless := phase == decide.Grace && s.Config.Policy.EOFGrace < 0
-	isSure := s.Page.ByGuard.Happened[page.StdinClosed] != 0 || !w.client.Conveyed
-	mayRun := phase == decide.Running || isEndless
-	if isSure || !mayRun {
-		w.askAt = time.Time{}
-		return isSure
+	if !page.SeeksHolder(s.Page) {
+		w.askAt = 0
+		return
 	}
-	if time.Now().Before(w.askAt) {
-		return false
+	if clock() < w.askAt {
+		return
 	}
 	pid, found := w.client.FindHolder(s.Group.Members(), freeze.TagOn(s.Config.Launcher.PID), nil)
-	if found == page.LivingHolder && w.watchHolder(pid) {
+	switch {
+	case found == page.NoHolder:
+		s.Page.ByBrain.Holder = found
+	case found == page.LivingHolder && w.watchHolder(pid):
 		s.Page.ByGuard.Happened[page.ClientDied] = 0
-		w.askAt = time.Time{}
-		return false
+		w.askAt = 0
+	default:
+		w.askAt = clock() + page.HolderEach
 	}
-	w.askAt = time.Now().Add(policy.IdleWindow) // no event says that an unknown one has closed it
-	return found == page.NoHolder
 }
 
 // watchHolder has the death of the new client reported.
@@ -124,11 +111,9 @@ func (w *watchedStop) isEmpty() bool {
 
 func (w *watchedStop) recordCause() {
 	s := w.server
-	if s.Page.ByGuard.Stop.Cause != 0 {
-		return
+	if page.SetCause(s.Page) {
+		s.Group.Ending(causes.Of(uint32(s.Page.ByGuard.Stop.Cause)))
 	}
-	s.Page.ByGuard.Stop.Cause = s.Page.FirstCause()
-	s.Group.Ending(causes.Of(uint32(s.Page.ByGuard.Stop.Cause)))
 }
 
 // ask sends the signal of the stop to each member, and records whom it finds.

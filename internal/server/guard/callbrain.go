@@ -65,7 +65,7 @@ func (c *brainCall) setTasks(s *stop, events *guardEvents) {
 	if s.wantsContainers && s.hasContainers() {
 		tasks |= page.EndContainers
 	}
-	if mayHaveHolder(on) {
+	if page.SeeksHolder(on) {
 		tasks |= c.findHolder(on, events)
 	} else {
 		c.askAt = 0
@@ -73,24 +73,13 @@ func (c *brainCall) setTasks(s *stop, events *guardEvents) {
 	on.ByGuard.Tasks = tasks &^ c.failed
 }
 
-// mayHaveHolder reports whether it has to be found out who can write to stdin.
-func mayHaveHolder(on *page.Page) bool {
-	happened := &on.ByGuard.Happened
-	isInDoubt := happened[page.ClientDied] != 0 && happened[page.StdinClosed] == 0 && on.Started.Conveyed
-	phase := on.ByGuard.Stop.State.Phase
-	isEndless := phase == decide.Grace && on.Order.EOFGrace < 0
-	mayRun := phase == decide.Running || isEndless
-	return isInDoubt && mayRun && on.ByBrain.Holder != page.NoHolder
-}
-
 // findHolder goes on as a brain has answered, and returns the task if one has to look. Another process that
 // holds the client's end is the client now. No event says that an unknown one has closed it.
 func (c *brainCall) findHolder(on *page.Page, events *guardEvents) page.Tasks {
-	const askEach = 10e9
 	found := on.ByBrain.Holder
 	on.ByBrain.Holder = page.NoAnswer
 	if found == page.UnknownHolder {
-		c.askAt = now() + askEach
+		c.askAt = now() + page.HolderEach
 	}
 	if found == page.LivingHolder {
 		fd, e := sys(unix.SYS_PIDFD_OPEN, uintptr(on.ByBrain.HolderPID), 0, 0, 0, 0)

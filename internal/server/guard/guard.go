@@ -231,23 +231,9 @@ func (g *serverGuard) react() {
 
 // seeTime writes the events that time and a brain bring.
 func (g *serverGuard) seeTime() {
-	happened := &g.page.ByGuard.Happened
-	ends := lifetimeEnds(g.page)
-	if ends != 0 && happened[page.LifetimeOver] == 0 && now() >= ends {
-		g.happened(page.LifetimeOver)
+	for event := page.NextEvent(g.page, now()); event != page.NoEvent; event = page.NextEvent(g.page, now()) {
+		g.happened(event)
 	}
-	if g.page.ByBrain.IdleTooLong && happened[page.IdleTooLong] == 0 {
-		g.happened(page.IdleTooLong)
-	}
-}
-
-// lifetimeEnds is when --max-lifetime is over, or 0.
-func lifetimeEnds(on *page.Page) int64 {
-	began := on.ByLauncher.StartedAt
-	if began == 0 || on.Order.MaxLifetime == 0 {
-		return 0
-	}
-	return began + on.Order.MaxLifetime
 }
 
 // deadline is when react has something to do without an event; 0 for never.
@@ -255,7 +241,7 @@ func (g *serverGuard) deadline() int64 {
 	first := decide.Earlier(g.stop.wakesAt(), g.brain.dueBy)
 	first = decide.Earlier(first, g.events.reapDueAt(&g.stop))
 	if g.page.ByGuard.Happened[page.LifetimeOver] == 0 {
-		first = decide.Earlier(first, lifetimeEnds(g.page))
+		first = decide.Earlier(first, page.LifetimeEnds(g.page))
 	}
 	if !g.brain.isRunning() {
 		first = decide.Earlier(first, g.brain.neededAt(g.page))

@@ -45,7 +45,7 @@ func TestSharedConstants(t *testing.T) {
 		"groupMode":        {groupMode, group.GroupMode},
 		"stopSignal":       {int64(stopSignal), int64(names.StopSignal)},
 		"settleAfter":      {settleAfter, int64(policy.SettleAfter)},
-		"reclaimedWithin":  {reclaimedWithin, int64(policy.ReclaimedWithin)},
+		"ReclaimedWithin":  {page.ReclaimedWithin, int64(policy.ReclaimedWithin)},
 		"page.RepeatAfter": {page.RepeatAfter, int64(policy.RepeatAfter)},
 	} {
 		if c.own != c.others {

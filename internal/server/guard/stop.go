@@ -42,8 +42,7 @@ func (s *stop) resume() {
 // step decides, and performs what was decided. It returns true when nothing of the server is left, or
 // nothing that could be ended. failed are tasks that no brain can do.
 func (s *stop) step(failed page.Tasks) (isOver bool) {
-	order := &s.page.Order
-	times := decide.Times{EOFGrace: order.EOFGrace, TermGrace: order.TermGrace}
+	times := page.TimesOf(s.page)
 	state := &s.page.ByGuard.Stop.State
 	if s.launcherEnds() {
 		return false
@@ -107,11 +106,7 @@ func (s *stop) claimEnd() bool { return page.ClaimForGuard(s.page) || !s.launche
 
 // recordCause says, for people too, why the server is ended.
 func (s *stop) recordCause() {
-	if s.page.ByGuard.Stop.Cause != 0 {
-		return
-	}
-	s.page.ByGuard.Stop.Cause = s.page.FirstCause()
-	if s.members.payload >= 0 {
+	if page.SetCause(s.page) && s.members.payload >= 0 {
 		text := causeText(s.page.ByGuard.Stop.Cause)
 		value := uintptr(unsafe.Pointer(unsafe.StringData(text)))
 		size := uintptr(len(text))
@@ -138,21 +133,11 @@ func isStopRecorded(payload int32) bool {
 
 // facts are what the guard sees now.
 func (s *stop) facts(failed page.Tasks) decide.Facts {
-	happened := &s.page.ByGuard.Happened
-	launcher := &s.page.ByLauncher
 	state := &s.page.ByGuard.Stop.State
-	requested := happened[page.StopRequested] | happened[page.LifetimeOver] | happened[page.IdleTooLong]
-	f := decide.Facts{
-		Now:          now(),
-		HungUpAt:     decide.Earlier(happened[page.StdinClosed], happened[page.StdoutClosed]),
-		LauncherDead: s.launcher < 0,
-		Requested:    requested != 0 || s.page.ByOthers.Stop,
-		Signalled:    launcher.SignalsGot > 0,
-		Repeated:     s.page.IsRepeated(),
-		Containers:   s.hasContainers() && failed&page.EndContainers == 0,
-		SlowUntil:    s.slowUntil(),
-	}
-	f.Abandoned = happened[page.ClientDied] != 0 && s.isAbandoned(failed)
+	f := page.FactsOf(s.page, now())
+	f.LauncherDead = s.launcher < 0
+	f.Containers = s.hasContainers() && failed&page.EndContainers == 0
+	f.Abandoned = page.IsAbandoned(s.page) || page.SeeksHolder(s.page) && failed&page.FindHolder != 0
 	f.MainEnded = s.mainHasEnded()
 	if f.MainEnded && state.Phase <= decide.Grace && s.launcherLives() && s.mainWasStarter() {
 		s.page.ByGuard.Stop.Starter = true
@@ -166,7 +151,7 @@ func (s *stop) facts(failed page.Tasks) decide.Facts {
 			f.Empty = !s.search.exists()
 		}
 	case f.MainEnded:
-		f.Empty = launcher.Childless && !s.members.populated()
+		f.Empty = s.page.ByLauncher.Childless && !s.members.populated()
 	case state.Phase == decide.Grace:
 		f.Unread = isUnread(s.page, f.Abandoned)
 	}
@@ -192,22 +177,6 @@ func (s *stop) mainWasStarter() bool {
 	}
 	s.search.procs = s.members.payload
 	return s.search.hasPipes(&s.page.Started)
-}
-
-// isAbandoned reports whether nobody can write to stdin after the death of the client. Without an answer of a
-// brain the dead client has left it.
-func (s *stop) isAbandoned(failed page.Tasks) bool {
-	isHungUp := s.page.ByGuard.Happened[page.StdinClosed] != 0
-	hasNoHolder := s.page.ByBrain.Holder == page.NoHolder || failed&page.FindHolder != 0
-	return isHungUp || hasNoHolder || !s.page.Started.Conveyed
-}
-
-// slowUntil is until when a server reads its memory back that was reclaimed, or 0.
-func (s *stop) slowUntil() int64 {
-	if !s.page.ByBrain.Looks.Reclaimed || s.page.ByGuard.Thaw.At == 0 {
-		return 0
-	}
-	return s.page.ByGuard.Thaw.At + reclaimedWithin
 }
 
 // hasContainers reports whether a brain has to remove containers before the members are killed.

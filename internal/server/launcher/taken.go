@@ -87,6 +87,7 @@ func (m *making) prepareChild(r client.Child) (held int, err error) {
 	}
 	c.Side = m.client.ClientSide
 	p := m.server.Page
+	p.Started.Conveyed = c.Side.Conveyed
 	p.ByWatcher.Unproven = m.wanted.Unproven
 	return held, p.SetConfig(protocol.Encode(c))
 }

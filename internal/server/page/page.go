@@ -213,9 +213,13 @@ func (p *Page) FirstCause() (first Cause) {
 	}
 	first = byMainExit
 	since := int64(math.MaxInt64)
+	if p.ByOthers.Stop { // at a time that is not known
+		first = ByRequest
+	}
 	isNoReason := p.ByGuard.Happened[LauncherDied] != 0 || p.ByGuard.Stop.Starter
 	if exited := p.ByLauncher.ExitedAt; exited != 0 && !isNoReason {
 		since = exited
+		first = byMainExit
 	}
 	for event, cause := range all {
 		if at := p.ByGuard.Happened[event]; at != 0 && at < since {
