@@ -206,18 +206,13 @@ func (b *Brain) rest() {
 
 // end reports the end of a server, and removes its group. The brain before may have done a part of that.
 func (b *Brain) end() {
-	s := b.server
-	if !s.Page.ByBrain.Start.Begun {
+	if !b.server.Page.ByBrain.Start.Begun {
 		b.settleEnded()
 	}
-	b.ending.sweepNested()
-	b.ending.report()
-	s.closeReport()
-	b.ending.awaitStuck()
-	_ = s.Group.Remove() // a sweep removes what can't be removed now
-	s.Guard.SendWord(page.WordDone)
-	b.settling.sweeping.Wait()
-	b.ending.awaitSwept() // the launcher does not wait for directories of nested servers
+	b.ending.finish(func() {
+		b.server.Guard.SendWord(page.WordDone)
+		b.settling.sweeping.Wait()
+	})
 }
 
 // settleEnded makes up for tasks of the start, of a server that has ended before they were done.

@@ -28,6 +28,18 @@ type ending struct {
 
 func newEnding(s *Server) ending { return ending{server: s, record: &record{server: s}} }
 
+// finish reports the end, and removes the group. It calls removed before it waits for directories of nested
+// servers, for which nobody else waits.
+func (e *ending) finish(removed func()) {
+	e.sweepNested()
+	e.report()
+	e.server.closeReport()
+	e.awaitStuck()
+	_ = e.server.Group.Remove() // a sweep removes what can't be removed now
+	removed()
+	e.awaitSwept()
+}
+
 // mustReport reports whether there was a server, and its end is not reported yet.
 func (e *ending) mustReport() bool {
 	p := e.server.Page

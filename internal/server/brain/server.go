@@ -92,8 +92,7 @@ func (s *Server) EndInLauncher() {
 		}
 		sweep.BeginSweep(s.Group.Beside()).Await()
 	}
-	e.report()
-	_ = s.Group.Remove() // a sweep removes what can't be removed now
+	e.finish(func() {})
 }
 
 // closeReport closes the file of the report: its reader waits for the end of a pipe, and this process may

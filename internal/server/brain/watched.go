@@ -231,15 +231,10 @@ func (w *Watched) deadline() time.Time {
 
 // end reports the end of the server, and removes its group.
 func (w *Watched) end() {
-	s := w.Server
-	ending := &w.stop.ending
-	ending.sweepNested()
-	ending.report()
-	ending.awaitStuck()
-	_ = s.Group.Remove() // a sweep removes what can't be removed now
-	s.Group.Nudge()      // the scope's first process has ended long before
-	w.settling.sweeping.Wait()
-	ending.awaitSwept()
+	w.stop.ending.finish(func() {
+		w.Server.Group.Nudge() // the scope's first process has ended long before
+		w.settling.sweeping.Wait()
+	})
 }
 
 // CloseHeld closes Held when the server does not read any more: the client gets its EPIPE.

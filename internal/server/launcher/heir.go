@@ -75,8 +75,9 @@ func closeKept(k page.Kept) {
 func renumber(p *page.Page, k page.Kept) {
 	p.ByGuard.Payload = k.Payload
 	p.Memory = k.Memory
-	p.FD.Program = -1
-	p.FD.Launcher = -1
+	for i := range p.Descriptors() {
+		p.Descriptors()[i] = -1
+	}
 	p.ByGuard.Generation++ // the other process may still run
 	p.ByGuard.GuardPID = 0 // the guard of the start ended with the watcher before
 }
@@ -97,11 +98,13 @@ func (h *Heir) load(p *page.Page, k page.Kept, waits *loop.Loop) (*TakenServer, 
 		return nil, err
 	}
 	t := newTaken(w)
+	clientPIDFD := h.ClientPIDFD(t.Config.Client)
+	p.FD.Client = int32(clientPIDFD)
 	t.client = &client.Side{
 		ClientSide: t.Config.Side,
 		Stdin:      client.Watch(k.Stdin),
 		Stdout:     client.Watch(k.Stdout),
-		PIDFD:      h.ClientPIDFD(t.Config.Client),
+		PIDFD:      clientPIDFD,
 		Server:     client.OfChild(-1, membersOf(t.server)),
 	}
 	return t, nil
