@@ -100,7 +100,7 @@ func (c *Cmd) Start() error {
 func (c *Cmd) Wait() error {
 	defer c.report.Close()
 	err := c.Cmd.Wait()
-	// After the death of a launcher a brain stops the server, and closes the pipe at the end.
+	// After the death of a launcher a helper stops the server, and closes the pipe at the end.
 	text, _ := io.ReadAll(c.report)
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {

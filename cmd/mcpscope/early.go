@@ -97,7 +97,7 @@ func withOwnVariables(argv uintptr, args, env []uintptr) uintptr {
 	return uintptr(unsafe.Pointer(&vectors))
 }
 
-// refuseWithFewFiles ends a run that could not be stopped: a brain inherits the limit, and needs some
+// refuseWithFewFiles ends a run that could not be stopped: a helper inherits the limit, and needs some
 // descriptors to find the members. A launcher has more than that, but it may die.
 func refuseWithFewFiles() {
 	const why = "mcpscope: cannot contain a server: the limit of open files is too low\n" +
@@ -110,7 +110,7 @@ func refuseWithFewFiles() {
 	}
 }
 
-// refuseWithSmallFiles ends a run that would get SIGXFSZ: launcher, guard and brains share a file in memory.
+// refuseWithSmallFiles ends a run that would get SIGXFSZ: launcher, guard and helpers share a file in memory.
 func refuseWithSmallFiles() {
 	const why = "mcpscope: cannot contain a server: the limit of file size is too low\n" +
 		"mcpscope: hint: raise it to 64 kB at least (ulimit -f, LimitFSIZE=)\n"

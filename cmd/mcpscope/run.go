@@ -17,8 +17,8 @@ import (
 	"github.com/mcpscope/mcpscope/internal/name"
 	"github.com/mcpscope/mcpscope/internal/programs"
 	"github.com/mcpscope/mcpscope/internal/server/admission"
-	"github.com/mcpscope/mcpscope/internal/server/brain"
 	"github.com/mcpscope/mcpscope/internal/server/guard"
+	"github.com/mcpscope/mcpscope/internal/server/helper"
 	"github.com/mcpscope/mcpscope/internal/server/launcher"
 	"github.com/mcpscope/mcpscope/internal/server/names"
 	"github.com/mcpscope/mcpscope/internal/server/policy"
@@ -146,7 +146,7 @@ func reportRun(ended *guard.Ended, io cli.Stdio) int {
 }
 
 // printEnd returns the exit status: the server's own, if the server has run and nothing of it is left.
-func printEnd(p *cli.Printer, c *protocol.Config, o brain.Outcome, err error) int {
+func printEnd(p *cli.Printer, c *protocol.Config, o helper.Outcome, err error) int {
 	if p.Verbose {
 		fmt.Fprint(p.Err, o.Notes)
 	}

@@ -17,7 +17,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/server/admission"
-	"github.com/mcpscope/mcpscope/internal/server/brain"
+	"github.com/mcpscope/mcpscope/internal/server/helper"
 	"github.com/mcpscope/mcpscope/internal/server/launcher"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/settings"
@@ -65,14 +65,14 @@ func TestEndsThatAreNotTheServersOwn(t *testing.T) {
 		return message.Message{Status: status, Begin: "cannot ", Word: word, Hint: hint}
 	}
 	for name, c := range map[string]struct {
-		outcome brain.Outcome
+		outcome helper.Outcome
 		err     error
 		want    message.Message
 	}{
-		"a member stays": {brain.Outcome{Known: true, Stuck: []string{"cp[7]", "dd[8]"}}, nil, cannot(cli.ExitOwnFailure, "cp[7], dd[8]", "removes the group then")},
-		"no status":      {brain.Outcome{}, nil, cannot(cli.ExitOwnFailure, "exit status", "")},
-		"not contained":  {brain.Outcome{}, unix.EMFILE, cannot(cli.ExitOwnFailure, "too many open files", "ulimit -n")},
-		"not executed":   {brain.Outcome{}, &protocol.CommandError{Command: "/bin/git", Errno: unix.ENOEXEC}, cannot(cli.ExitNotRunnable, "exec format", "")},
+		"a member stays": {helper.Outcome{Known: true, Stuck: []string{"cp[7]", "dd[8]"}}, nil, cannot(cli.ExitOwnFailure, "cp[7], dd[8]", "removes the group then")},
+		"no status":      {helper.Outcome{}, nil, cannot(cli.ExitOwnFailure, "exit status", "")},
+		"not contained":  {helper.Outcome{}, unix.EMFILE, cannot(cli.ExitOwnFailure, "too many open files", "ulimit -n")},
+		"not executed":   {helper.Outcome{}, &protocol.CommandError{Command: "/bin/git", Errno: unix.ENOEXEC}, cannot(cli.ExitNotRunnable, "exec format", "")},
 	} {
 		got := printedEnd(c.outcome, c.err)
 		if problem := c.want.Problem(got.status, got.out, got.err); problem != "" || !strings.Contains(got.err, `"git"`) {
@@ -83,17 +83,17 @@ func TestEndsThatAreNotTheServersOwn(t *testing.T) {
 
 // The status of a server is that of its run, and the notes of its guard are printed as they are.
 func TestEndsOfAServer(t *testing.T) {
-	if got := printedEnd(brain.Outcome{Known: true, Status: 3 << 8}, nil); got != (said{status: 3}) {
+	if got := printedEnd(helper.Outcome{Known: true, Status: 3 << 8}, nil); got != (said{status: 3}) {
 		t.Errorf("its status: %+v", got)
 	}
 	const notes = "mcpscope: stopped 2 processes\n"
-	if got := printedEnd(brain.Outcome{Known: true, Notes: notes}, nil); got != (said{err: notes}) {
+	if got := printedEnd(helper.Outcome{Known: true, Notes: notes}, nil); got != (said{err: notes}) {
 		t.Errorf("notes: %+v", got)
 	}
 }
 
 // printedEnd returns what run prints at the end of the server git.
-func printedEnd(outcome brain.Outcome, err error) said {
+func printedEnd(outcome helper.Outcome, err error) said {
 	config := protocol.NewConfig()
 	config.Name = "git"
 	config.Argv = []string{"git"}

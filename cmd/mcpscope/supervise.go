@@ -9,8 +9,8 @@ import (
 	"strconv"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/internal/server/brain"
 	"github.com/mcpscope/mcpscope/internal/server/guard"
+	"github.com/mcpscope/mcpscope/internal/server/helper"
 	"github.com/mcpscope/mcpscope/internal/server/launcher"
 )
 
@@ -20,7 +20,7 @@ func superviseCommand(args []string, io cli.Stdio) int {
 	if !ok {
 		return refuseInternal("supervise", io)
 	}
-	return brain.Serve(fds[0], fds[1])
+	return helper.Serve(fds[0], fds[1])
 }
 
 // scopeCommand is the process by which a launcher has a manager make the group of its server.

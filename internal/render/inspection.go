@@ -192,7 +192,7 @@ func (v *Server) MemoryLine() string {
 	}
 	switch v.MemoryFrom {
 	case fromScope:
-		text += ", with that of guard and brain"
+		text += ", with that of guard and helper"
 	case FromMembers:
 		text += ", added up over its processes, with shared pages once: the kernel has no figure for all"
 	}

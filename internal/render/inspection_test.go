@@ -64,7 +64,7 @@ policy           term-grace 1s
 note             a note
 launcher, guard  8, 9
 CPU              1.2s, 0.5s of it in the kernel; its limit held it up for 1.5s
-memory           50M/100M, at most 100M, with that of guard and brain
+memory           50M/100M, at most 100M, with that of guard and helper
 memory parts     1.0M anonymous, 2.0M files, 3.0M kernel, and 1.0M in swap
 limit            memory.max=104857600
 limit            pids.max=9

@@ -30,7 +30,7 @@ var large = map[string]string{
 	"internal/server/group.ControlGroup": "the same for a server's group, with its attributes and limits",
 	"internal/server/guard.Launcher":     "a process: its loop, how it continues after an exec, and how it exits",
 	"internal/server/page.Started":       "an attribute of a group, in the layout that other versions have written",
-	"internal/server/protocol.Config":    "the configuration as it is written for a brain",
+	"internal/server/protocol.Config":    "the configuration as it is written for a helper",
 	"internal/server/report.Report":      "a row of JSON",
 	"internal/doctor.Diagnosis":          "a row of JSON",
 	"internal/leaks.Swept":               "a row of JSON",
@@ -118,7 +118,7 @@ var replacing = map[string][]string{
 // replacers are the packages that may call them: internal/atomicfile, and those whose files are the kernel's, or
 // that only a build runs.
 var replacers = []string{
-	"internal/atomicfile", "internal/manual", "internal/gateway", "internal/server/brain", "internal/server/group", "cmd/mcpscope",
+	"internal/atomicfile", "internal/manual", "internal/gateway", "internal/server/helper", "internal/server/group", "cmd/mcpscope",
 }
 
 // checkFilesReplaced has one package replace files for all commands: what it refuses to replace, none of them can.

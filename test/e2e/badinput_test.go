@@ -98,7 +98,7 @@ func TestVariablesOfTheRuntime(t *testing.T) {
 	}
 }
 
-// Launcher, guard and brains share a file in memory. Below its size there is one line and a hint.
+// Launcher, guard and helpers share a file in memory. Below its size there is one line and a hint.
 func TestLittleFileSize(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

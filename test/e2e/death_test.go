@@ -256,9 +256,9 @@ func TestFrozenGuardsInAStop(t *testing.T) {
 	}
 }
 
-// Without a brain the server gets one signal. A repeated signal ends the grace, and if the launcher dies meanwhile
+// Without a helper the server gets one signal. A repeated signal ends the grace, and if the launcher dies meanwhile
 // the guard stops the rest.
-func TestGraceWithoutBrain(t *testing.T) {
+func TestGraceWithoutHelper(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*server){
 		"repeated": func(s *server) { s.Tell("signal %d", unix.SIGTERM) },
@@ -269,7 +269,7 @@ func TestGraceWithoutBrain(t *testing.T) {
 				t.Parallel()
 				s := startProbe(t, []string{"--backend", backend, "--term-grace", never})
 				escape.AwaitSettled(s.guard)
-				if err := unix.Prlimit(s.guard.PID, unix.RLIMIT_AS, &unix.Rlimit{}, nil); err != nil { // of brains, too
+				if err := unix.Prlimit(s.guard.PID, unix.RLIMIT_AS, &unix.Rlimit{}, nil); err != nil { // of helpers, too
 					t.Fatal(err)
 				}
 				if backend == "cgroup" { // and a person has frozen it
@@ -387,7 +387,7 @@ func TestStopWhileTheGuardIsKilled(t *testing.T) {
 // the guard may read the request: then it is not killed in time, and the result is false.
 func killGuardInAStop(t *testing.T, backend string) (isMet bool) {
 	s := startProbe(t, []string{"--backend", backend}, "--members", "2")
-	s.hasNoBrain()
+	s.hasNoHelper()
 	frozen := freezeGroupOf(t, s.guard)
 	defer frozen("0")
 	_, id := s.members.Main()

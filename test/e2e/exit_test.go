@@ -44,7 +44,7 @@ func TestFirstProcessReapsWhatComesToIt(t *testing.T) {
 	w.clean()
 }
 
-// The launcher can't remove a group in which the server has made another: a brain removes it. The client holds
+// The launcher can't remove a group in which the server has made another: a helper removes it. The client holds
 // stdin open, which would end the server otherwise.
 func TestExitOfAServerThatMadeAGroup(t *testing.T) {
 	t.Parallel()

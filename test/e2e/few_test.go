@@ -12,7 +12,7 @@ import (
 	"github.com/mcpscope/mcpscope/test/escape"
 )
 
-// A server with the fewest descriptors ends like any other: its guard and brains share the limit.
+// A server with the fewest descriptors ends like any other: its guard and helpers share the limit.
 func TestStopWithFewDescriptors(t *testing.T) {
 	t.Parallel()
 	ends := map[string]func(*escape.Client){

@@ -160,7 +160,7 @@ func TestIdleServerHasItsOwnGrace(t *testing.T) {
 		s := idleProbe(t, options, []string{"--term-grace", soon}, "--members", "2")
 		s.stay()
 		s.idle(0)
-		s.hasNoBrain() // so the one that stops the server has only what the page has
+		s.hasNoHelper() // so the one that stops the server has only what the page has
 		s.Own.Signal(unix.SIGKILL)
 		control.Own.Signal(unix.SIGKILL)
 		s.members.WantDead(t)
@@ -173,40 +173,40 @@ func TestIdleServerHasItsOwnGrace(t *testing.T) {
 }
 
 // Between two looks nothing runs but launcher and guard, whether the server is frozen or not.
-func TestNoBrainBetweenLooks(t *testing.T) {
+func TestNoHelperBetweenLooks(t *testing.T) {
 	t.Parallel()
 	running := startProbe(t, []string{"--idle-freeze", "10m"})
-	running.hasNoBrain()
+	running.hasNoHelper()
 	s := idleProbe(t, []string{"--group"}, nil)
 	for wakes := range 3 {
 		s.idle(wakes)
-		s.hasNoBrain()
+		s.hasNoHelper()
 		if !s.Lives(fmt.Sprint("after ", wakes)) {
 			t.Error("no answer")
 		}
 	}
 	s.idle(3)
-	s.hasNoBrain()
+	s.hasNoHelper()
 	s.Tell("close")
 	s.dead()
 }
 
-// Brains die one after the other, as where no memory is free for a while. Later ones look after the server again.
-func TestIdleAfterBrainsDied(t *testing.T) {
+// Helpers die one after the other, as where no memory is free for a while. Later ones look after the server again.
+func TestIdleAfterHelpersDied(t *testing.T) {
 	t.Parallel()
 	s := idleProbe(t, []string{"--group"}, nil)
-	s.hasNoBrain()
+	s.hasNoHelper()
 	noMemory := unix.Rlimit{Max: unix.RLIM_INFINITY}
-	if err := unix.Prlimit(s.guard.PID, unix.RLIMIT_AS, &noMemory, nil); err != nil { // of brains, too
+	if err := unix.Prlimit(s.guard.PID, unix.RLIMIT_AS, &noMemory, nil); err != nil { // of helpers, too
 		t.Fatal(err)
 	}
 	before := waits(t, s.guard)
 	if !s.Lives("awake") {
 		t.Error("no answer")
 	}
-	// it waits for the input, and then for each brain
+	// it waits for the input, and then for each helper
 	pace.Eventually(escape.Patience, func() bool { return waits(t, s.guard) >= before+4 })
-	s.hasNoBrain()
+	s.hasNoHelper()
 	enough := unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}
 	if err := unix.Prlimit(s.guard.PID, unix.RLIMIT_AS, &enough, nil); err != nil {
 		t.Fatal(err)
@@ -225,7 +225,7 @@ func TestIdleAfterBrainsDied(t *testing.T) {
 func TestStoppedGuardOfAnIdleServer(t *testing.T) {
 	onChannels(t, func(t *testing.T, options []string) {
 		s := idleProbe(t, options, nil)
-		s.hasNoBrain()
+		s.hasNoHelper()
 		s.guard.Signal(unix.SIGSTOP)
 		if !s.Lives("hello") {
 			t.Error("no answer")
@@ -236,7 +236,7 @@ func TestStoppedGuardOfAnIdleServer(t *testing.T) {
 	})
 }
 
-func (s *server) hasNoBrain() {
+func (s *server) hasNoHelper() {
 	s.world.T.Helper()
 	if !pace.Eventually(escape.Patience, func() bool {
 		for _, parent := range escape.Parents() {
@@ -246,7 +246,7 @@ func (s *server) hasNoBrain() {
 		}
 		return true
 	}) {
-		s.world.T.Error("the guard's brain stays")
+		s.world.T.Error("the guard's helper stays")
 	}
 }
 

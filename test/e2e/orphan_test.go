@@ -32,7 +32,7 @@ func TestSweepOfManyTrees(t *testing.T) {
 			t.Fatalf("%v; stderr: %s", err, escape.Contents(c.Stderr))
 		}
 		_, guard := w.find(m)
-		escape.StopTogether(guard, c.Server) // otherwise another brain settles the start, which sweeps
+		escape.StopTogether(guard, c.Server) // otherwise another helper settles the start, which sweeps
 		c.Server.Signal(unix.SIGKILL)
 		c.Server.Ended(escape.Patience)
 		all = append(all, m)

@@ -60,7 +60,7 @@ func TestWaitOfTheClient(t *testing.T) {
 	}
 }
 
-// A client that is a subreaper gets the guard as a child, and the brain that outlives it. No other stranger comes,
+// A client that is a subreaper gets the guard as a child, and the helper that outlives it. No other stranger comes,
 // all of them can be reaped, and each server has its own status.
 func TestWaitOfASubreaper(t *testing.T) {
 	t.Parallel()
@@ -82,9 +82,9 @@ func TestWaitOfASubreaper(t *testing.T) {
 	}
 }
 
-// isOfMcpscope reports whether a line of a waiter is of a guard or a brain.
+// isOfMcpscope reports whether a line of a waiter is of a guard or a helper.
 func isOfMcpscope(line string) bool {
-	return strings.HasPrefix(line, "guard-") || strings.HasPrefix(line, "brain-")
+	return strings.HasPrefix(line, "guard-") || strings.HasPrefix(line, "helper-")
 }
 
 // A kill of the whole tree of a client that is a subreaper reaches launcher and guard. Members that are outside of that

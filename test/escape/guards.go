@@ -16,7 +16,7 @@ import (
 )
 
 // StopTogether stops launchers, guards and watchers, repeatedly: one that still runs continues the others. Then it
-// kills their brains.
+// kills their helpers.
 func StopTogether(all ...*Process) {
 	pace.Eventually(Patience, func() bool { // only the parent of a process gets word of its stop
 		for _, p := range all {
@@ -25,11 +25,11 @@ func StopTogether(all ...*Process) {
 		return !slices.ContainsFunc(all, func(p *Process) bool { return !allStopped(p.PID) })
 	})
 	for _, p := range all {
-		KillBrainOf(p)
+		KillHelperOf(p)
 	}
 }
 
-// KillTogether kills launchers, guards, watchers and brains, so that none can react to another's death.
+// KillTogether kills launchers, guards, watchers and helpers, so that none can react to another's death.
 func KillTogether(all ...*Process) error {
 	StopTogether(all...)
 	for _, p := range all {
@@ -43,8 +43,8 @@ func KillTogether(all ...*Process) error {
 	return nil
 }
 
-// AwaitSettled waits until the brain that settles a start has ended: it sweeps as well. A guard has no other children
-// than brains, so it has reaped one when faults of children are counted. An idle server keeps its brain.
+// AwaitSettled waits until the helper that settles a start has ended: it sweeps as well. A guard has no other children
+// than helpers, so it has reaped one when faults of children are counted. An idle server keeps its helper.
 func AwaitSettled(guard *Process) bool {
 	const faultsOfChildren = 11
 	return pace.Eventually(Patience, func() bool {
@@ -53,16 +53,16 @@ func AwaitSettled(guard *Process) bool {
 	})
 }
 
-// AwaitRequest waits until a server has a brain that has connected to a manager: it has a socket beside that of its
-// guard. A brain that reads of the end of its client before that requests nothing.
+// AwaitRequest waits until a server has a helper that has connected to a manager: it has a socket beside that of its
+// guard. A helper that reads of the end of its client before that requests nothing.
 func AwaitRequest(id string) bool {
 	return pace.Eventually(Patience, func() bool {
-		brain := named("brain-" + id)
-		if brain == nil {
+		helper := named("helper-" + id)
+		if helper == nil {
 			return false
 		}
-		defer brain.Close()
-		links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", brain.PID)) // the pattern is valid
+		defer helper.Close()
+		links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", helper.PID)) // the pattern is valid
 		sockets := 0
 		for _, link := range links {
 			target, _ := os.Readlink(link) // none, if it was closed
@@ -74,9 +74,9 @@ func AwaitRequest(id string) bool {
 	})
 }
 
-// KillBrainOf kills the brain that a guard has started, if it has: a brain stops a server that has lost both. The
-// guard is stopped, so it starts no other one. A brain gets its name some time after its exec.
-func KillBrainOf(guard *Process) {
+// KillHelperOf kills the helper that a guard has started, if it has: a helper stops a server that has lost both. The
+// guard is stopped, so it starts no other one. A helper gets its name some time after its exec.
+func KillHelperOf(guard *Process) {
 	own := "/proc/" + strconv.Itoa(guard.PID)
 	name, _ := os.ReadFile(own + "/comm") // held by the pidfd, unless it has ended
 	if !strings.HasPrefix(string(name), guardName("")) {
@@ -85,13 +85,13 @@ func KillBrainOf(guard *Process) {
 	children, _ := os.ReadFile(own + "/task/" + strconv.Itoa(guard.PID) + "/children") // as above
 	for _, child := range strings.Fields(string(children)) {
 		pid, _ := strconv.Atoi(child) // it is a number
-		brain, err := OpenProcess(pid)
+		helper, err := OpenProcess(pid)
 		if err != nil {
 			continue // it has ended
 		}
-		brain.Signal(unix.SIGKILL)
-		brain.Ended(Patience)
-		brain.Close()
+		helper.Signal(unix.SIGKILL)
+		helper.Ended(Patience)
+		helper.Close()
 	}
 }
 

@@ -43,13 +43,13 @@ func Number(variable string, usual int) int {
 	return n
 }
 
-// Run kills launcher, brains, group, guard or client at a random moment. No process or directory may be left,
+// Run kills launcher, helpers, group, guard or client at a random moment. No process or directory may be left,
 // no launcher may hang, and the client must see the right status. A manager that has missed the exit of a
 // scope's first process keeps the empty scope until a sweep.
 func (b Newborns) Run(t *testing.T) {
 	for who, kill := range map[string]func(*newborn) (status string){
 		"launcher": (*newborn).killLauncher,
-		"brains":   (*newborn).killBrains,
+		"helpers":  (*newborn).killHelpers,
 		"group":    (*newborn).killGroup,
 		"guard":    (*newborn).killGuard,
 		"client":   (*newborn).killClient,
@@ -142,14 +142,14 @@ func (s *newborn) killLauncher() string {
 	return killedStatus
 }
 
-// killBrains kills the launcher, and some moment later the brain that the guard starts for it.
-func (s *newborn) killBrains() string {
+// killHelpers kills the launcher, and some moment later the helper that the guard starts for it.
+func (s *newborn) killHelpers() string {
 	s.killLauncher()
 	time.Sleep(rand.N(newbornWithin))
 	for _, pid := range append(s.guards(), s.others()...) {
 		if p, err := OpenProcess(pid); err == nil {
 			line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-			if bytes.HasPrefix(line, []byte("brain-")) { // no guard, whose death too would make an orphan
+			if bytes.HasPrefix(line, []byte("helper-")) { // no guard, whose death too would make an orphan
 				p.Signal(unix.SIGKILL)
 			}
 			p.Close()

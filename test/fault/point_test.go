@@ -56,7 +56,7 @@ func (f fault) kills(r role) bool { return slices.Contains(f.kill, r) }
 func (f fault) unguarded() bool { return f.kills(launcher) && f.kills(guard) }
 
 // kills are the guards that are killed at a point, together or alone.
-var kills = [][]role{{launcher}, {guard}, {launcher, guard}, {brain}}
+var kills = [][]role{{launcher}, {guard}, {launcher, guard}, {helper}}
 
 // faults are all that a point is tried with.
 func (v visit) faults() []fault {

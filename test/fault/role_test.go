@@ -21,7 +21,7 @@ const (
 	stranger role = "" // the server itself, or a program before mcpscope
 	launcher role = "launcher"
 	guard    role = "guard"
-	brain    role = "brain" // a later one
+	helper   role = "helper" // a later one
 )
 
 const forkMark = "'s fork"
@@ -73,11 +73,11 @@ func (w *watcher) identify(p *process, parent role) role {
 	case p.pid == w.root:
 		return launcher
 	case len(words) > 1 && words[1] == "supervise":
-		return brain
+		return helper
 	case !calledGuard(p.pid):
 		return launcher.fork()
 	case w.guards[guard] != nil && w.guards[guard] != p && w.guards[guard].alive():
-		return guard.fork() // a brain before its exec
+		return guard.fork() // a helper before its exec
 	}
 	return guard
 }
@@ -99,7 +99,7 @@ func (w *watcher) process(tid uint32) (*process, error) {
 	p := w.threads[tid]
 	if p != nil && p.alive() {
 		// The guard executes nothing. Such a process was the main process of a dead guard.
-		if p.executed && p.role != launcher && p.role != brain || p.role == launcher.fork() && calledGuard(p.pid) {
+		if p.executed && p.role != launcher && p.role != helper || p.role == launcher.fork() && calledGuard(p.pid) {
 			w.meet(p, p.role.main())
 		}
 		return p, nil

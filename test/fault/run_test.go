@@ -180,7 +180,7 @@ func (r *run) contained() {
 func (r *run) judge() verdict {
 	w := r.watcher
 	if r.shot != nil && r.shot.unguarded() {
-		for _, p := range w.ours() { // the guard, and a brain that it was starting: a sweep before would find them alive
+		for _, p := range w.ours() { // the guard, and a helper that it was starting: a sweep before would find them alive
 			_ = p.ended()
 		}
 		r.sweep()

@@ -230,7 +230,7 @@ func (w *watcher) recognise(n notification, p *process, at point) {
 	if n.NR == unix.SYS_FCNTL && n.Args[0] <= 2 && n.Args[1] == unix.F_GETFD {
 		w.spare(len(w.visits) - 1)
 	}
-	if n.NR == unix.SYS_OPENAT && at.about == "/dev/null" && p.role == brain { // which has no descriptors 0 to 2
+	if n.NR == unix.SYS_OPENAT && at.about == "/dev/null" && p.role == helper { // which has no descriptors 0 to 2
 		w.spare(len(w.visits) - 1)
 	}
 	three := append(w.last[n.TID], step{n.NR, len(w.visits) - 1})

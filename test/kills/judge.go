@@ -60,7 +60,7 @@ func (k *kill) statuses() []string {
 	case k.shape.deaf:
 		want = append(want, "signal 9")
 	case k.ended != "":
-		// Without a brain a guard may have to kill at once.
+		// Without a helper a guard may have to kill at once.
 		want = append(want, "signal 15", "signal 9")
 	}
 	if k.ended == "stop" && k.cell.moment == starting { // the server may not have done anything yet

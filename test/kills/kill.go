@@ -30,7 +30,7 @@ type kill struct {
 	groups string // directory of the servers' groups; "" where they have none
 	client *escape.Client
 
-	killed map[int]bool // guards and brains, by pid
+	killed map[int]bool // guards and helpers, by pid
 	missed int          // victims that were not there
 	// The processes that were hit.
 	launcherKilled, guardKilled, clientKilled bool
@@ -168,8 +168,8 @@ func (k *kill) strike(victim string) {
 	case guard:
 		hit = k.killKind(guard)
 		k.guardKilled = k.guardKilled || hit
-	case brain:
-		hit = k.killBrain()
+	case helper:
+		hit = k.killHelper()
 	case "stop":
 		hit = k.stop()
 	case "client":
@@ -218,16 +218,16 @@ func (k *kill) stop() bool {
 	return true
 }
 
-// killBrain waits for a brain, which comes some time after the event that it decides about.
-func (k *kill) killBrain() bool {
-	for deadline := time.Now().Add(brainWithin); len(k.ofKind(brain)) == 0; time.Sleep(time.Millisecond) {
+// killHelper waits for a helper, which comes some time after the event that it decides about.
+func (k *kill) killHelper() bool {
+	for deadline := time.Now().Add(helperWithin); len(k.ofKind(helper)) == 0; time.Sleep(time.Millisecond) {
 		over := k.client.Server.Ended(0) && k.abandoned()
 		if over || time.Now().After(deadline) {
 			return false
 		}
 	}
 	k.pause(pairWithin)
-	return k.killKind(brain)
+	return k.killKind(helper)
 }
 
 // live: launcher and client were not hit, so the server does not notice anything. It answers, and has a guard

@@ -19,7 +19,7 @@ import (
 const (
 	launcher = "launcher"
 	guard    = "guard"
-	brain    = "brain"
+	helper   = "helper"
 	member   = "member" // of the server's group
 	unborn   = "unborn"
 )
@@ -33,7 +33,7 @@ type process struct {
 
 func (p process) String() string { return p.kind + ": " + escape.Describe(p.pid) }
 
-// mark is a variable that client, launcher, guard, brain and server inherit, and no other process has.
+// mark is a variable that client, launcher, guard, helper and server inherit, and no other process has.
 func (k *kill) mark() string { return "KILL_TABLE_MARK=" + k.name }
 
 // look lists the processes with the mark, and those without it in the world's group: a process that executes
@@ -59,14 +59,14 @@ func (k *kill) look() []process {
 	return found
 }
 
-// kindOf has no kind for a process that becomes a guard, a brain or the main process, and is not called so yet.
+// kindOf has no kind for a process that becomes a guard, a helper or the main process, and is not called so yet.
 func (k *kill) kindOf(pid int, path string) string {
 	line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // empty if it has exited
 	switch {
 	case pid == k.client.Server.PID && !k.client.Server.Ended(0):
 		return launcher
-	case bytes.HasPrefix(line, []byte("brain-")):
-		return brain
+	case bytes.HasPrefix(line, []byte("helper-")):
+		return helper
 	case bytes.HasPrefix(line, []byte("guard-")):
 		return guard
 	case k.groups == "" || k.isMembers(path):

@@ -28,9 +28,9 @@ const (
 	anyMoment   = 20 * time.Millisecond  // of a state that lasts
 	pairWithin  = 10 * time.Millisecond  // the second kill of a pair comes that soon
 	grace       = 300 * time.Millisecond // each grace period, unless the start is a plain one
-	// brainWithin is how long a kill of the brain waits for there to be one. A guard starts it 250 ms after the
-	// start. A kill without a brain counts as missed, and is judged like the others.
-	brainWithin = 500 * time.Millisecond
+	// helperWithin is how long a kill of the helper waits for there to be one. A guard starts it 250 ms after the
+	// start. A kill without a helper counts as missed, and is judged like the others.
+	helperWithin = 500 * time.Millisecond
 )
 
 var moments = []string{starting, running, eofGrace, termGrace, takingOver, frozenIdle}
@@ -84,19 +84,19 @@ func (c cell) victimNames() string { return strings.Join(c.victims, "+") }
 // The victims, alone and in pairs. "guard guard" kills the next one, too. "stop" is no kill: an operator stops
 // the server.
 var rows = []string{
-	"launcher", "guard", "brain", "client", "group", "tree",
-	"guard launcher", "launcher guard", "launcher brain", "brain launcher", "guard brain", "brain guard",
-	"guard guard", "brain brain", "guard client", "client guard", "client brain", "guard tree", "group guard",
-	"stop", "guard stop", "brain stop", "launcher stop",
+	"launcher", "guard", "helper", "client", "group", "tree",
+	"guard launcher", "launcher guard", "launcher helper", "helper launcher", "guard helper", "helper guard",
+	"guard guard", "helper helper", "guard client", "client guard", "client helper", "guard tree", "group guard",
+	"stop", "guard stop", "helper stop", "launcher stop",
 }
 
-// allowed: there is a brain only where an event calls for a decision, and only one launcher to kill.
+// allowed: there is a helper only where an event calls for a decision, and only one launcher to kill.
 func (c cell) allowed() bool {
 	switch c.moment {
 	case takingOver:
 		return !slices.Contains(c.victims, "launcher")
 	case running, frozenIdle:
-		i := slices.Index(c.victims, "brain")
+		i := slices.Index(c.victims, "helper")
 		return i < 0 || i == 1 && c.victims[0] != "guard"
 	}
 	return true

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kills has the kill table: the processes that a kill can hit (launcher, guard, brain, client, and
+// Package kills has the kill table: the processes that a kill can hit (launcher, guard, helper, client, and
 // pairs of them) against the moments of a server's life. Each kill comes at a random moment within its cell.
 //
-// A killed guard or brain changes nothing for the server, because the launcher starts another guard and the
-// guard another brain. After every other kill nothing is left: no process, no directory. Only if launcher and
+// A killed guard or helper changes nothing for the server, because the launcher starts another guard and the
+// guard another helper. After every other kill nothing is left: no process, no directory. Only if launcher and
 // guard were both killed may that take a sweep, which does not find a tree.
 //
 // The seed and the number of a kill decide all that is drawn, so one kill can be repeated:

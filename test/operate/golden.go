@@ -21,7 +21,7 @@ func Golden(t *testing.T, s Subject) {
 	for _, line := range []string{"ls", "ls --json", "metrics", "inspect ID", "inspect ID --json"} {
 		g.golden(server, line)
 	}
-	server.settled().Close()                                                        // its brain would sweep the orphan
+	server.settled().Close()                                                        // its helper would sweep the orphan
 	orphan := g.start([]string{"--term-grace", "300ms"}, g.Probe, "--members", "1") // its main process dies
 	orphan.orphaned()
 	for _, line := range []string{"sweep --dry-run --quiet", "sweep --dry-run --json", "sweep --quiet"} {
@@ -87,7 +87,7 @@ func (g *ground) steady(s *server, text string) string {
 // orphaned kills both who guard the server.
 func (s *server) orphaned() {
 	s.ground.T.Helper()
-	guard := s.settled() // a brain that runs would stop the server
+	guard := s.settled() // a helper that runs would stop the server
 	defer guard.Close()
 	if err := escape.KillTogether(guard, s.Server); err != nil {
 		s.ground.T.Fatal(err)

@@ -193,24 +193,24 @@ func (w *world) startSession(k *target) {
 	k.id = w.listed(k.name).ID
 }
 
-// awaitNoBrain waits until no brain runs: that of a server that was stopped sweeps when its launcher has returned.
-func (w *world) awaitNoBrain() {
+// awaitNoHelper waits until no helper runs: that of a server that was stopped sweeps when its launcher has returned.
+func (w *world) awaitNoHelper() {
 	w.t.Helper()
 	isNone := func() bool {
 		names, _ := filepath.Glob("/proc/[0-9]*/comm") // the pattern is valid
 		return !slices.ContainsFunc(names, func(file string) bool {
 			comm, _ := os.ReadFile(file) // none, if it has ended
-			return strings.HasPrefix(string(comm), "brain-")
+			return strings.HasPrefix(string(comm), "helper-")
 		})
 	}
 	if !pace.Eventually(escape.Patience, isNone) {
-		w.t.Fatal("a brain does not end")
+		w.t.Fatal("a helper does not end")
 	}
 }
 
 func (w *world) startOrphan(k *target) {
 	w.t.Helper()
-	w.awaitNoBrain()
+	w.awaitNoHelper()
 	w.startProgram(k, host.Root, "sleep infinity & echo ready $!; exec cat >/dev/null") // whose main process dies
 	launcher := w.open(w.listed(k.name).Launcher)
 	if err := escape.KillTogether(k.guard, launcher); err != nil {

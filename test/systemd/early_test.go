@@ -162,17 +162,17 @@ func TestLauncherKilledWhileItAsks(t *testing.T) {
 	c.wantGone("SIGKILL")
 }
 
-// A brain that is killed before the manager answers leaves the request to the next one.
-func TestBrainKilledWhileItAsks(t *testing.T) {
+// A helper that is killed before the manager answers leaves the request to the next one.
+func TestHelperKilledWhileItAsks(t *testing.T) {
 	y := newEarlyYard(t, host.Tester)
 	awake := y.stopManager(t)
 	c := y.launch(t, y.user.Slice(), "asks-again")
 	c.lives()
 	name := strings.TrimSuffix(c.unit(), ".scope")
 	if !escape.AwaitRequest(name[strings.LastIndex(name, "-")+1:]) {
-		t.Fatal("no brain asks for a scope")
+		t.Fatal("no helper asks for a scope")
 	}
-	escape.KillBrainOf(c.guard)
+	escape.KillHelperOf(c.guard)
 	awake()
 	c.awaitScope()
 	if pids, err := escape.GroupPids(c.scope); err != nil || len(pids) > 0 {

@@ -235,7 +235,7 @@ func guestsOfMcpscope() (all []string) {
 		comm, _ := os.ReadFile(dir + "/comm")     // none, if it has exited
 		status, _ := os.ReadFile(dir + "/status") // the directory is root's for a guard
 		isOurs := false
-		for _, prefix := range []string{"mcpscope", "guard-", "brain-", "zoo"} {
+		for _, prefix := range []string{"mcpscope", "guard-", "helper-", "zoo"} {
 			isOurs = isOurs || strings.HasPrefix(string(comm), prefix)
 		}
 		if isOurs && strings.Contains(string(status), fmt.Sprintf("\nUid:\t%d\t", guest.UID)) {

@@ -129,7 +129,7 @@ func TestScopeIsAskedForAfterTheCrash(t *testing.T) {
 	client.Tell("write go")
 	c := awaitServer(t, client, m, u.Slice())
 	if _, id := m.Main(); !escape.AwaitRequest(id) {
-		t.Error("no brain asks for a scope")
+		t.Error("no helper asks for a scope")
 	}
 	client.Own.Signal(unix.SIGKILL)
 	if !client.Own.Ended(patience) {

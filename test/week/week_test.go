@@ -197,11 +197,11 @@ exec setpriv --reuid=%[2]d --regid=%[2]d --clear-groups env USER=%[1]s XDG_RUNTI
 		exec.Command("chown", "-R", fmt.Sprint(host.Tester.UID, ":", host.Tester.UID), env.WorkDir).Run())
 }
 
-// ofMcpscope are the names of guards, brains and watchers.
-var ofMcpscope = regexp.MustCompile(`^(mcpscope|guard|brain)-`)
+// ofMcpscope are the names of guards, helpers and watchers.
+var ofMcpscope = regexp.MustCompile(`^(mcpscope|guard|helper)-`)
 
 // killBelow kills the processes that work in a directory. All that a script starts is among them, but for its units.
-// Guards, brains and watchers stay: they remove the groups.
+// Guards, helpers and watchers stay: they remove the groups.
 func killBelow(dir string) {
 	found, _ := filepath.Glob("/proc/[0-9]*") // the pattern is valid
 	for _, process := range found {

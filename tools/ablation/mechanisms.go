@@ -55,7 +55,7 @@ func ends(names string) run {
 }
 
 const (
-	brain      = "internal/server/brain/"
+	helper     = "internal/server/helper/"
 	clientSide = "internal/server/client/"
 	group      = "internal/server/group/"
 	guard      = "internal/server/guard/"
@@ -103,7 +103,7 @@ var protecting = []mechanism{
 		tests("freeze", "AskReachesWhoIsFrozenOrStopped")),
 	without("the guard's own kill",
 		one(guard+"members.go", "func (m *members) kill() { writeChar(m.kills, '1') }", "func (m *members) kill() {}"),
-		ends("all brains die|no brain starts.*|left the group, no brain")),
+		ends("all helpers die|no helper starts.*|left the group, no helper")),
 	// whom nothing may happen to
 	without("the second list of members",
 		one("freeze/stop.go", "slices.BinarySearch(again, pid); member {", "slices.BinarySearch(again, pid); member || true {"),

@@ -18,7 +18,7 @@ var promises = []mechanism{
 	without("standalone", one("cmd/mcpscope/main.go", "\t\tcase \"run\":\n",
 		"\t\tcase \"run\":\n\t\t\tif _, err := programs.FindTool(); err != nil {\n\t\t\t\treturn alone(args, err, io)\n\t\t\t}\n"),
 		core("test/script")),
-	without("visible", one(brain+"settle.go", "\t\ts.logStart()\n", ""), core("test/journal")),
+	without("visible", one(helper+"settle.go", "\t\ts.logStart()\n", ""), core("test/journal")),
 	without("idle", one(idle+"policy.go", "if isSame && usage.Tied == ", "if false && isSame && usage.Tied == "), core("test/e2e")),
 }
 

@@ -114,7 +114,7 @@ func adopt(g *group.ControlGroup, kind systemd.Kind, c *protocol.Config, guard f
 	// The pid is the guard's while the request is sent. A busy manager may handle it when the guard has ended
 	// and another process has the number: MoveGuard moves that process out. PIDFDs= would need systemd 255.
 	err = conn.Start(scope(g.Dir, names.Slice, kind, c, guard.PID))
-	if err == nil || errors.Is(err, systemd.ErrExists) { // a brain that was killed has requested it
+	if err == nil || errors.Is(err, systemd.ErrExists) { // a helper that was killed has requested it
 		err = g.MoveGuard(guard)
 	}
 	switch {
@@ -232,7 +232,7 @@ func clientUnit(path string, kind systemd.Kind) string {
 	return ""
 }
 
-// stopTimeout lets a brain finish the stop before systemd kills.
+// stopTimeout lets a helper finish the stop before systemd kills.
 func stopTimeout(c *protocol.Config) time.Duration {
 	if c.Policy.TermGrace < 0 {
 		return math.MaxInt64

@@ -156,7 +156,7 @@ func (t *TreeGuard) readPage(id string) bool {
 		return true
 	}
 	st, _ := proc.ReadStatus(t.PID) // zero, if it has ended
-	// a brain is called like the guard until it executes its program
+	// a helper is called like the guard until it executes its program
 	return st.Inside == found.Guard && c.Group.ID == id
 }
 

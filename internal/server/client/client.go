@@ -19,7 +19,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// Side is the client's side of a server, in descriptors that can be passed to a brain.
+// Side is the client's side of a server, in descriptors that can be passed to a helper.
 type Side struct {
 	protocol.ClientSide
 	Stdin  Watch // the hang-up of the client's end
@@ -70,7 +70,7 @@ func WatchParent(p policy.Policy) (*Side, error) {
 }
 
 // Matters reports whether the death of the client can stop the server. Where it can't, no process watches it,
-// so a guard without a brain does not stop the server for it either.
+// so a guard without a helper does not stop the server for it either.
 func (in *Side) Matters(death policy.ClientDeath) bool {
 	switch death {
 	case policy.IgnoreClientDeath:

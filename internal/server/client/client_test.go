@@ -381,7 +381,7 @@ func TestEndInAMessage(t *testing.T) {
 	}
 }
 
-// A client whose death is ignored is not watched: a guard without a brain would stop the server for it.
+// A client whose death is ignored is not watched: a guard without a helper would stop the server for it.
 func TestClientThatMatters(t *testing.T) {
 	for death, want := range map[policy.ClientDeath][2]bool{
 		policy.AutoOnClientDeath: {false, true},

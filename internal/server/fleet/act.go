@@ -58,7 +58,7 @@ func (s *Listed) Stop(grace Grace, by string) error {
 		return err
 	}
 	s.findNextGuard()
-	left, err := freeze.Stop{Target: s.members}.Run() // the brain removes the group and reports
+	left, err := freeze.Stop{Target: s.members}.Run() // the helper removes the group and reports
 	if proc.IgnoreGone(err) != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (s *Listed) sweep(why sweep.Reason, grace time.Duration) error {
 }
 
 // RequestStop requests a stop with the server's own term grace. It continues a guard that a member has
-// stopped. A guard may be killed before it reacts. So first the request is recorded, where the brain of the
+// stopped. A guard may be killed before it reacts. So first the request is recorded, where the helper of the
 // next guard reads it, and then the present guard gets it.
 func (s *Listed) RequestStop() error {
 	switch {
@@ -268,7 +268,7 @@ func (s *Listed) checkReach() error {
 
 // moved are processes without a tag below the launcher that are not in its cgroup: PAM puts those of su into
 // a session, and removes the tag. Children that the launcher had before are in its cgroup, and a guard that
-// is its child, with the brains of that, beside the groups.
+// is its child, with the helpers of that, beside the groups.
 func (s *Listed) moved() (pids []int) {
 	isLaunched := s.Launcher != 0 && s.Facts.Guard.PID == 0
 	if !isLaunched {

@@ -40,7 +40,7 @@ func (g Grace) killAt(own time.Duration) time.Time {
 	case !g.isGiven && (own < 0 || own > stopMost):
 		return now.Add(stopMost + policy.ReactWithin)
 	case !g.isGiven:
-		return now.Add(own + policy.ReactWithin) // for the brain to do it
+		return now.Add(own + policy.ReactWithin) // for the helper to do it
 	case g.given < 0:
 		return time.Time{}
 	}

@@ -205,7 +205,7 @@ func listOne(parent *cgroup.Group, above, dir string, seen *orphan.Census) (*Lis
 }
 
 // isEmptied reports whether nothing of a server is left, so that its group is about to be removed: an empty
-// scope by systemd, and a group whose launcher has returned by a brain.
+// scope by systemd, and a group whose launcher has returned by a helper.
 func (s *Listed) isEmptied() bool {
 	g := s.group
 	if s.State == Orphaned {

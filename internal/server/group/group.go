@@ -189,7 +189,7 @@ func (g *ControlGroup) Disarm() error {
 	return g.Payload.RemoveAttr(AttrArmed)
 }
 
-// Reopen is the group of a payload that a brain has inherited.
+// Reopen is the group of a payload that a helper has inherited.
 func Reopen(payload int, at protocol.Placed) (g *ControlGroup, err error) {
 	g = &ControlGroup{Placed: at}
 	where := g.Dir
@@ -214,7 +214,7 @@ func (g *ControlGroup) Park() {
 }
 
 // Top is the directory of the whole group: that of the scope, or else the payload. It opens what Park or a
-// brain's start has left closed. It is nil for a tree.
+// helper's start has left closed. It is nil for a tree.
 func (g *ControlGroup) Top() *cgroup.Group {
 	if g.top != nil || g.Payload == nil {
 		return g.top
@@ -302,7 +302,7 @@ func (g *ControlGroup) Events() int {
 	if g.IsTree() {
 		return -1
 	}
-	fd, _ := g.Payload.OpenFile("cgroup.events", unix.O_RDONLY) // -1 after an error: the brain polls
+	fd, _ := g.Payload.OpenFile("cgroup.events", unix.O_RDONLY) // -1 after an error: the helper polls
 	return fd
 }
 
@@ -421,12 +421,12 @@ func (g *ControlGroup) RecordRequest() {
 
 // AskToStop requests the stop of one server of a gateway. All of them have one guard, so a signal to that
 // could not name the server. Instead the request is an attribute of the group, and an event of the group has
-// the brain read it: a freeze changes cgroup.events, which the brain polls.
+// the helper read it: a freeze changes cgroup.events, which the helper polls.
 func (g *ControlGroup) AskToStop() error {
 	if err := g.Payload.SetAttr(AttrEnding, string(causes.StopRequested)); err != nil {
 		return proc.IgnoreGone(fmt.Errorf("request a stop: %w", err))
 	}
-	// A brain that has read the request thaws the group, so it is no failure if the freeze is never seen.
+	// A helper that has read the request thaws the group, so it is no failure if the freeze is never seen.
 	frozen := false
 	for try := 0; try < 100 && !frozen; try++ { // a busy machine freezes late
 		frozen = freeze.Freeze(g.Payload)

@@ -101,7 +101,7 @@ func (c *children) isOfServer(pid int32) bool {
 	return pid == c.main && !c.page.Exited() || isTagged(pid, c.tag)
 }
 
-// killAll kills all descendants, for a guard that can start no brain: an orphan becomes a child of this
+// killAll kills all descendants, for a guard that can start no helper: an orphan becomes a child of this
 // process as soon as its parents are dead.
 func (c *children) killAll() {
 	const rounds = 5000 // ten seconds: a child in uninterruptible sleep stays

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keepList are the descriptors that a guard has. The first ones are for brains, too.
+// keepList are the descriptors that a guard has. The first ones are for helpers, too.
 type keepList struct {
 	fds    [mostKept]int32
 	count  int

@@ -13,7 +13,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/page"
 )
 
-// Gate makes the guard that of a gateway. Its brains are watchers, which answer what a filter holds and
+// Gate makes the guard that of a gateway. Its helpers are watchers, which answer what a filter holds and
 // decide about all servers. The process that has forked it executes the gateway: the guard answers that
 // call, so that the gateway need not wait for a watcher, and starts the first one then.
 type Gate struct {
@@ -46,7 +46,7 @@ type gateGuard struct {
 	page     *page.Page
 	gate     Gate
 	polls    [gatePolls]unix.PollFd
-	watcher  brainCall
+	watcher  helperCall
 	received reception
 
 	gatewayNotStarted bool  // only the process that has forked the guard has the filter
@@ -83,7 +83,7 @@ func (g *gateGuard) keepGate() {
 			g.startAt = 0
 			closeFD(g.watcher.sock) // that of the process which has forked this guard, or -1
 			g.watcher.sock = -1
-			if !g.process.startBrain(&g.watcher) {
+			if !g.process.startHelper(&g.watcher) {
 				g.watcherDied()
 			}
 		}

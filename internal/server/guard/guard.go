@@ -8,7 +8,7 @@
 //	client ── launcher ── main process, in the payload, and orphans of the server
 //	            │ page and socket
 //	          guard, in guards/, outside every process tree of the client
-//	            └─▶ brain, a Go process, for what raw code can't do
+//	            └─▶ helper, a Go process, for what raw code can't do
 //
 // The launcher is the parent of the main process and a subreaper. The guard watches the client's side, and
 // outlives the launcher. It decides when the server is stopped (package decide), and stops it. Everything
@@ -30,7 +30,7 @@ type serverGuard struct {
 	process process
 	page    *page.Page
 	events  guardEvents
-	brain   brainCall
+	helper  helperCall
 	stop    stop
 }
 
@@ -38,7 +38,7 @@ type serverGuard struct {
 func (g *serverGuard) guardMain() {
 	g.process.begin()
 	g.stop.begin(g.process.lasting.tag(), g.process.launcherSock)
-	g.brain.sock = -1
+	g.helper.sock = -1
 	g.events.watchClient(g.page, g.process.launcherSock, g.process.signals)
 	if g.process.replaces {
 		g.takeOver()
@@ -50,7 +50,7 @@ func (g *serverGuard) guardMain() {
 	}
 }
 
-// takeOver goes on in the place of a guard that was killed. A brain of the guard before exits: another one
+// takeOver goes on in the place of a guard that was killed. A helper of the guard before exits: another one
 // notes that a guard was killed.
 func (g *serverGuard) takeOver() {
 	g.page.ByGuard.Generation++
@@ -58,8 +58,8 @@ func (g *serverGuard) takeOver() {
 	enterScope(g.page)
 	g.readRequest()
 	g.rouse()
-	g.thawIdle() // the brain before may have frozen them without a word about it
-	g.page.ByBrain.CallBrainAt = now()
+	g.thawIdle() // the helper before may have frozen them without a word about it
+	g.page.ByHelper.CallHelperAt = now()
 	g.stop.resume()
 }
 
@@ -86,9 +86,9 @@ func (g *serverGuard) readRequest() {
 
 // watch waits for events, and reacts to them.
 func (g *serverGuard) watch() {
-	g.events.polls[pollBrain].Fd = g.brain.sock
+	g.events.polls[pollHelper].Fd = g.helper.sock
 	g.events.polls[pollInput].Fd = -1
-	if g.page.ByBrain.Frozen {
+	if g.page.ByHelper.Frozen {
 		g.events.polls[pollInput].Fd = g.page.FD.Input
 	}
 	e := g.events.wait(g.deadline())
@@ -118,8 +118,8 @@ func (g *serverGuard) watch() {
 		g.page.ByGuard.Thaw.ForInput = true
 		g.rouse()
 	}
-	if g.events.has(pollBrain) {
-		g.receiveBrain()
+	if g.events.has(pollHelper) {
+		g.receiveHelper()
 	}
 	g.react()
 }
@@ -132,18 +132,18 @@ func (g *serverGuard) happened(event int) {
 
 // rouse thaws members that are frozen since they are idle: they have to react to an event.
 func (g *serverGuard) rouse() {
-	if !g.page.ByBrain.Frozen {
+	if !g.page.ByHelper.Frozen {
 		return
 	}
 	g.thawIdle()
 	g.page.ByGuard.Thaw.IsNew = true
 	g.page.ByGuard.Thaw.At = now()
-	g.brain.announce()
+	g.helper.announce()
 }
 
-// thawIdle undoes what a brain may have frozen.
+// thawIdle undoes what a helper may have frozen.
 func (g *serverGuard) thawIdle() {
-	g.page.ByBrain.Frozen = false
+	g.page.ByHelper.Frozen = false
 	g.stop.members.thawIdle()
 }
 
@@ -196,20 +196,20 @@ func (g *serverGuard) receiveSignals() {
 			g.happened(page.StopRequested)
 		}
 	}
-	g.brain.reap()
+	g.helper.reap()
 }
 
-// finish ends the guard when nothing of the server is left, and kills its brain, if one runs.
+// finish ends the guard when nothing of the server is left, and kills its helper, if one runs.
 func (g *serverGuard) finish() {
-	if !g.page.ByBrain.Start.Sweeping {
-		g.brain.kill(finishedWithin)
+	if !g.page.ByHelper.Start.Sweeping {
+		g.helper.kill(finishedWithin)
 	}
 	g.page.ByGuard.Over = true
 	continueLauncher(g.page)
 	exit(0)
 }
 
-// react makes the next steps of a stop, and has a brain do its tasks.
+// react makes the next steps of a stop, and has a helper do its tasks.
 func (g *serverGuard) react() {
 	isUnread := g.events.polls[pollLauncher].Fd >= 0 && !g.stop.launcherLives()
 	if isUnread { // it has sent words before its death
@@ -218,18 +218,19 @@ func (g *serverGuard) react() {
 	g.events.watchMain(g.page)
 	g.events.awaitReaped(&g.stop)
 	g.seeTime()
-	if g.stop.step(g.brain.failed) {
+	if g.stop.step(g.helper.failed) {
 		g.end()
 	}
-	g.brain.setTasks(&g.stop, &g.events)
-	g.callBrain()
-	// A brain may have frozen the members after an event that they have to react to.
-	if g.page.ByBrain.Frozen && (g.page.ByGuard.Stop.State.Phase != decide.Running || g.page.MissedSignal()) {
+	g.helper.setTasks(&g.stop, &g.events)
+	g.callHelper()
+	// A helper may have frozen the members after an event that they have to react to.
+	isStopping := g.page.ByGuard.Stop.State.Phase != decide.Running
+	if g.page.ByHelper.Frozen && (isStopping || g.page.MissedSignal()) {
 		g.rouse()
 	}
 }
 
-// seeTime writes the events that time and a brain bring.
+// seeTime writes the events that time and a helper bring.
 func (g *serverGuard) seeTime() {
 	for event := page.NextEvent(g.page, now()); event != page.NoEvent; event = page.NextEvent(g.page, now()) {
 		g.happened(event)
@@ -238,18 +239,18 @@ func (g *serverGuard) seeTime() {
 
 // deadline is when react has something to do without an event; 0 for never.
 func (g *serverGuard) deadline() int64 {
-	first := decide.Earlier(g.stop.wakesAt(), g.brain.dueBy)
+	first := decide.Earlier(g.stop.wakesAt(), g.helper.dueBy)
 	first = decide.Earlier(first, g.events.reapDueAt(&g.stop))
 	if g.page.ByGuard.Happened[page.LifetimeOver] == 0 {
 		first = decide.Earlier(first, page.LifetimeEnds(g.page))
 	}
-	if !g.brain.isRunning() {
-		first = decide.Earlier(first, g.brain.neededAt(g.page))
+	if !g.helper.isRunning() {
+		first = decide.Earlier(first, g.helper.neededAt(g.page))
 	}
 	return first
 }
 
-// end removes what is left of the server. If the end is reported, a brain does so.
+// end removes what is left of the server. If the end is reported, a helper does so.
 func (g *serverGuard) end() {
 	if !g.stop.claimEnd() { // the launcher ends it
 		return
@@ -261,7 +262,7 @@ func (g *serverGuard) end() {
 	isReported := hasStarted && g.page.Order.PlainEnd != page.LauncherEnds || !launcherIsDead || hasReturned
 	isStuck := g.page.ByGuard.Stop.State.IsStuck(now())
 	if isReported || isStuck {
-		if g.brain.failed&page.End == 0 {
+		if g.helper.failed&page.End == 0 {
 			haveEnded(g.page)
 			return
 		}
@@ -270,14 +271,14 @@ func (g *serverGuard) end() {
 		}
 	}
 	isRemoved := removeDirectories(g.page)
-	if !isRemoved && g.brain.failed&page.End == 0 {
+	if !isRemoved && g.helper.failed&page.End == 0 {
 		haveEnded(g.page)
 		return
 	}
 	g.finish()
 }
 
-// haveEnded has a brain report the end. That needs the status of the main process, which a launcher that a
+// haveEnded has a helper report the end. That needs the status of the main process, which a launcher that a
 // member has stopped has not read.
 func haveEnded(on *page.Page) {
 	if on.ByGuard.Tasks&page.End == 0 {
@@ -286,11 +287,11 @@ func haveEnded(on *page.Page) {
 	on.ByGuard.Tasks |= page.End
 }
 
-// callBrain starts a brain that is needed, and tells one that runs of its tasks.
-func (g *serverGuard) callBrain() {
+// callHelper starts a helper that is needed, and tells one that runs of its tasks.
+func (g *serverGuard) callHelper() {
 	at := now()
 	tasks := g.page.ByGuard.Tasks
-	c := &g.brain
+	c := &g.helper
 	dueBy := at + taskWithin + g.page.Order.EndWithin
 	if c.isRunning() {
 		if tasks&^c.tasks != 0 {
@@ -303,7 +304,7 @@ func (g *serverGuard) callBrain() {
 		}
 		if c.dueBy != 0 && at >= c.dueBy {
 			c.forget()
-			g.brainDied()
+			g.helperDied()
 		}
 		return
 	}
@@ -311,56 +312,56 @@ func (g *serverGuard) callBrain() {
 	if needed == 0 || at < needed {
 		return
 	}
-	g.page.ByBrain.CallBrainAt = 0
+	g.page.ByHelper.CallHelperAt = 0
 	c.tasks = tasks
 	c.dueBy = 0
 	if tasks != 0 {
 		c.dueBy = dueBy
 	}
-	if !g.process.startBrain(c) {
-		g.brainDied()
+	if !g.process.startHelper(c) {
+		g.helperDied()
 	}
 }
 
-func (g *serverGuard) receiveBrain() {
+func (g *serverGuard) receiveHelper() {
 	received := reception{}
-	word, dead := received.read(g.brain.sock, unix.MSG_DONTWAIT)
+	word, dead := received.read(g.helper.sock, unix.MSG_DONTWAIT)
 	switch {
 	case word == page.WordDone:
 		g.finish()
 	case word == page.WordRest:
-		g.brain.forget()
-		g.brain.deaths = 0
+		g.helper.forget()
+		g.helper.deaths = 0
 	case dead:
-		g.brain.forget()
-		g.brainDied()
-	case word == page.WordLook && g.page.ByBrain.Stuck:
+		g.helper.forget()
+		g.helperDied()
+	case word == page.WordLook && g.page.ByHelper.Stuck:
 		sendWord(g.process.launcherSock, page.WordLook)
 	}
 }
 
 const (
-	nextBrainAfter   = 100e6
+	nextHelperAfter  = 100e6
 	quietAfterDeaths = 5e9 // without a task: memory may be free then
 )
 
-// brainDied has another brain start. One after another may die for the same reason: then the guard does
+// helperDied has another helper start. One after another may die for the same reason: then the guard does
 // without what they should have done.
-func (g *serverGuard) brainDied() {
+func (g *serverGuard) helperDied() {
 	if g.page.ByGuard.Stop.State.Phase == decide.Running {
 		g.thawIdle() // it may have frozen them
 	}
-	g.brain.deaths++
-	isNext := g.page.ByGuard.Tasks != 0 && g.brain.deaths < deathsMost
+	g.helper.deaths++
+	isNext := g.page.ByGuard.Tasks != 0 && g.helper.deaths < deathsMost
 	if isNext {
-		g.brain.retryAt = now() + nextBrainAfter // it may have been the lack of a process for a moment
+		g.helper.retryAt = now() + nextHelperAfter // it may have been the lack of a process for a moment
 		return
 	}
-	g.brain.deaths = 0
-	g.brain.retryAt = now() + quietAfterDeaths
-	g.page.ByBrain.CallBrainAt = g.brain.retryAt
-	g.brain.failed |= g.page.ByGuard.Tasks
-	if g.brain.failed&page.End != 0 {
+	g.helper.deaths = 0
+	g.helper.retryAt = now() + quietAfterDeaths
+	g.page.ByHelper.CallHelperAt = g.helper.retryAt
+	g.helper.failed |= g.page.ByGuard.Tasks
+	if g.helper.failed&page.End != 0 {
 		g.end()
 	}
 }

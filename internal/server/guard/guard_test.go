@@ -32,7 +32,7 @@ type run struct {
 	stdin  *os.File
 	stdout *os.File
 	stderr bytes.Buffer
-	events *os.File // what brains write
+	events *os.File // what helpers write
 
 	elsewhere string // a group where members are
 }
@@ -244,7 +244,7 @@ func (r *run) stopLauncher() {
 
 const sleeper = "echo up; exec sleep 1000"
 
-// Every way to end, with the log of the brains.
+// Every way to end, with the log of the helpers.
 func TestEnds(t *testing.T) {
 	gone := -1
 	for name, c := range map[string]struct {
@@ -256,46 +256,46 @@ func TestEnds(t *testing.T) {
 	}{
 		"exit":     {"echo up; exit 3", nil, func(*run) {}, 3, "nothing left, 0 guards replaced"},
 		"signal":   {"echo up; kill -9 $$", nil, func(*run) {}, 137, "nothing left, 0 guards replaced"},
-		"stdin":    {sleeper, nil, func(r *run) { _ = r.stdin.Close() }, 143, "brain 1: stdin-closed"},
+		"stdin":    {sleeper, nil, func(r *run) { _ = r.stdin.Close() }, 143, "helper 1: stdin-closed"},
 		"EOF":      {"echo up; exec cat", func(c *config) { c.Forever = true }, func(r *run) { _ = r.stdin.Close() }, 0, "nothing left, 0 guards replaced"},
 		"TERM":     {sleeper, nil, func(r *run) { r.signal(r.Process, unix.SIGTERM) }, 143, "nothing left, 0 guards replaced"},
-		"deaf":     {"trap '' TERM; " + sleeper, nil, func(r *run) { r.signal(r.Process, unix.SIGTERM) }, 137, "brain 1: signal"},
-		"launcher": {sleeper, nil, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone, "brain 1: launcher-gone"},
+		"deaf":     {"trap '' TERM; " + sleeper, nil, func(r *run) { r.signal(r.Process, unix.SIGTERM) }, 137, "helper 1: signal"},
+		"launcher": {sleeper, nil, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone, "helper 1: launcher-gone"},
 		"guard": {sleeper, nil, func(r *run) {
 			r.killGuard()
 			_ = r.stdin.Close()
-		}, 143, "brain of another guard: stdin-closed"},
+		}, 143, "helper of another guard: stdin-closed"},
 		"guard, launcher": {sleeper, nil, func(r *run) {
 			r.killGuard()
 			r.signal(r.Process, unix.SIGKILL)
-		}, gone, "brain of another guard: launcher-gone"},
+		}, gone, "helper of another guard: launcher-gone"},
 		"guard, exit": {"trap 'exit 5' USR1; echo up; read line", nil, func(r *run) {
 			r.killGuard()
 			r.signal(r.Process, unix.SIGUSR1)
 		}, 5, "nothing left, 1 guards replaced"},
-		"request":       {sleeper, nil, func(r *run) { r.signal(r.guard(), unix.SIGWINCH) }, 143, "brain 1: stop-requested"},
+		"request":       {sleeper, nil, func(r *run) { r.signal(r.guard(), unix.SIGWINCH) }, 143, "helper 1: stop-requested"},
 		"TERM to guard": {"echo up; read line; exit 5", func(c *config) { c.Forever = true }, (*run).terminateGuard, 5, "nothing left, 0 guards replaced"},
-		"left-overs":    {"sleep 1000 & setsid sleep 1000 & echo up; exit 4", nil, func(*run) {}, 4, "brain 1: main-exited"},
+		"left-overs":    {"sleep 1000 & setsid sleep 1000 & echo up; exit 4", nil, func(*run) {}, 4, "helper 1: main-exited"},
 		"stopped launcher": {sleeper, nil, func(r *run) {
 			r.stopLauncher()
 			_ = r.stdin.Close()
-		}, 143, "brain 1: stdin-closed"},
+		}, 143, "helper 1: stdin-closed"},
 		"stopped launcher, request": {sleeper, nil, func(r *run) {
 			r.stopLauncher()
 			r.signal(r.guard(), unix.SIGWINCH)
-		}, 143, "brain 1: stop-requested"},
-		"frozen launcher":  {sleeper, nil, (*run).freezeLauncher, 143, "brain 1: stdin-closed"},
-		"first brain dies": {sleeper, func(c *config) { c.Dies = 1 }, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone, "brain 1: launcher-gone, brain 2: launcher-gone"},
-		"brain dies":       {sleeper, func(c *config) { c.Dies = 1 }, func(r *run) { _ = r.stdin.Close() }, 143, "brain 1: stdin-closed, brain 2: stdin-closed"},
-		"all brains die": {sleeper, func(c *config) { c.Dies = 9 }, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone,
-			"brain 1: launcher-gone, brain 2: launcher-gone, brain 3: launcher-gone"},
-		"brain hangs": {sleeper, func(c *config) { c.Hangs = true }, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone,
-			"brain 1: launcher-gone, brain 2: launcher-gone"},
-		"no brain starts": {sleeper, func(c *config) { c.Program = "/etc/passwd" }, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone, ""},
-		"no brain starts, two members": {"setsid sleep 1000 & " + sleeper, func(c *config) { c.Program = "/etc/passwd" },
+		}, 143, "helper 1: stop-requested"},
+		"frozen launcher":   {sleeper, nil, (*run).freezeLauncher, 143, "helper 1: stdin-closed"},
+		"first helper dies": {sleeper, func(c *config) { c.Dies = 1 }, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone, "helper 1: launcher-gone, helper 2: launcher-gone"},
+		"helper dies":       {sleeper, func(c *config) { c.Dies = 1 }, func(r *run) { _ = r.stdin.Close() }, 143, "helper 1: stdin-closed, helper 2: stdin-closed"},
+		"all helpers die": {sleeper, func(c *config) { c.Dies = 9 }, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone,
+			"helper 1: launcher-gone, helper 2: launcher-gone, helper 3: launcher-gone"},
+		"helper hangs": {sleeper, func(c *config) { c.Hangs = true }, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone,
+			"helper 1: launcher-gone, helper 2: launcher-gone"},
+		"no helper starts": {sleeper, func(c *config) { c.Program = "/etc/passwd" }, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone, ""},
+		"no helper starts, two members": {"setsid sleep 1000 & " + sleeper, func(c *config) { c.Program = "/etc/passwd" },
 			func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone, ""},
-		"no brain starts, stdin": {sleeper, func(c *config) { c.Program = "/etc/passwd" }, func(r *run) { _ = r.stdin.Close() }, gone, ""},
-		"left the group, no brain": {"setsid sleep 1000 & echo up; exec sleep 1000", func(c *config) { c.Program = "/etc/passwd" }, func(r *run) {
+		"no helper starts, stdin": {sleeper, func(c *config) { c.Program = "/etc/passwd" }, func(r *run) { _ = r.stdin.Close() }, gone, ""},
+		"left the group, no helper": {"setsid sleep 1000 & echo up; exec sleep 1000", func(c *config) { c.Program = "/etc/passwd" }, func(r *run) {
 			moveTo(r, "server", bed.Group(r.t, "elsewhere"))
 			_ = r.stdin.Close()
 		}, gone, ""},
@@ -303,31 +303,31 @@ func TestEnds(t *testing.T) {
 			r.signal(r.guard(), unix.SIGSTOP)
 			r.signal(r.Process, unix.SIGKILL)
 			r.signal(r.guard(), unix.SIGCONT) // as a sweep does
-		}, gone, "brain 1: launcher-gone"},
+		}, gone, "helper 1: launcher-gone"},
 		"stopped guard, TERM": {sleeper, nil, func(r *run) {
 			r.signal(r.guard(), unix.SIGSTOP)
 			r.signal(r.Process, unix.SIGTERM) // the launcher continues it
 		}, 143, "nothing left, 0 guards replaced"},
 		"no other guard": {"prlimit --pid $PPID --nproc=1:1; setsid sleep 1000 & " + sleeper, func(c *config) { c.UID = 4001 },
 			func(r *run) { r.signal(r.guard(), unix.SIGKILL) }, gone, ""},
-		"managed":        {sleeper, func(c *config) { c.Managed = true }, func(r *run) { _ = r.stdin.Close() }, 143, "brain 1: stdin-closed"},
-		"tree":           {sleeper, func(c *config) { c.Parent = "" }, func(r *run) { _ = r.stdin.Close() }, 137, "brain 1: stdin-closed"},
-		"tree, launcher": {sleeper, func(c *config) { c.Parent = "" }, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone, "brain 1: launcher-gone"},
-		"tree, no brain": {"setsid sleep 1000 & " + sleeper, func(c *config) { c.Parent, c.Program = "", "/etc/passwd" }, func(r *run) { _ = r.stdin.Close() },
+		"managed":        {sleeper, func(c *config) { c.Managed = true }, func(r *run) { _ = r.stdin.Close() }, 143, "helper 1: stdin-closed"},
+		"tree":           {sleeper, func(c *config) { c.Parent = "" }, func(r *run) { _ = r.stdin.Close() }, 137, "helper 1: stdin-closed"},
+		"tree, launcher": {sleeper, func(c *config) { c.Parent = "" }, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone, "helper 1: launcher-gone"},
+		"tree, no helper": {"setsid sleep 1000 & " + sleeper, func(c *config) { c.Parent, c.Program = "", "/etc/passwd" }, func(r *run) { _ = r.stdin.Close() },
 			gone, ""},
 		"clone3 is ENOSYS": {sleeper, func(c *config) { c.Refuses = uint32(unix.ENOSYS) }, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone,
-			"brain 1: launcher-gone"},
+			"helper 1: launcher-gone"},
 		"clone3 is EPERM": {"echo up; exit 3", func(c *config) { c.Refuses = uint32(unix.EPERM) }, func(*run) {}, 3, "nothing left, 0 guards replaced"},
 		"user":            {"echo up; exit 3", func(c *config) { c.UID = 4001 }, func(*run) {}, 3, "nothing left, 0 guards replaced"},
-		"user, launcher":  {sleeper, func(c *config) { c.UID = 4001 }, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone, "brain 1: launcher-gone"},
+		"user, launcher":  {sleeper, func(c *config) { c.UID = 4001 }, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone, "helper 1: launcher-gone"},
 		"no room, stdin": {"ulimit -p 30; sh -c 'while :; do sleep 1000 & done' 2>/dev/null; echo up; exec sleep 1000",
-			func(c *config) { c.UID, c.Room = 4001, 30 }, func(r *run) { _ = r.stdin.Close() }, 143, "brain 1: stdin-closed"},
+			func(c *config) { c.UID, c.Room = 4001, 30 }, func(r *run) { _ = r.stdin.Close() }, 143, "helper 1: stdin-closed"},
 		"program deleted": {sleeper, func(c *config) { c.Program = copyOfProgram(t) }, func(r *run) {
 			if err := os.Remove(r.config.Program); err != nil {
 				r.t.Error(err)
 			}
 			r.signal(r.Process, unix.SIGKILL)
-		}, gone, "brain 1: launcher-gone"},
+		}, gone, "helper 1: launcher-gone"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -17,12 +17,12 @@ import (
 const (
 	pollLauncher = iota
 	pollSignals
-	pollBrain
+	pollHelper
 	pollMain
 	pollStdin // and the others of page.Page.ByGuard.Happened, in their order
 	pollStdout
 	pollClient
-	pollInput // while the members are idle and there is no brain
+	pollInput // while the members are idle and there is no helper
 	pollCount // a power of two, so that a mask bounds an index: raw code can't panic
 )
 

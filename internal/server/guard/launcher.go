@@ -26,17 +26,17 @@ type Launcher struct {
 	end    End
 	failed *page.Page // see Failed
 	over   bool       // main has to report the end
-	leaves bool       // a brain ends the server: this process could not remove the group
+	leaves bool       // a helper ends the server: this process could not remove the group
 }
 
 // End is why the launcher does not wait any more.
 type End uint32
 
 const (
-	NotEnded     End = iota
-	NothingLeft      // the launcher removes the group, or a brain or main does and reports
-	BrainEndedIt     // a brain has removed it, and has reported
-	MembersStuck     // a brain waits for members that SIGKILL has not ended
+	NotEnded      End = iota
+	NothingLeft       // the launcher removes the group, or a helper or main does and reports
+	HelperEndedIt     // a helper has removed it, and has reported
+	MembersStuck      // a helper waits for members that SIGKILL has not ended
 )
 
 // attach has the launcher use a page. It has nothing else yet.
@@ -224,14 +224,14 @@ func (l *Launcher) receiveGuard() {
 	switch {
 	case flags&deadPeer != 0 && l.page.ByGuard.Over:
 		l.children.awaitStatus()
-		l.end = BrainEndedIt
+		l.end = HelperEndedIt
 	case flags&deadPeer != 0:
 		l.keeper.forget()
 		l.replaceGuard()
 	case word == page.WordKill:
 		l.children.killAll()
 		l.reap()
-	case l.page.ByBrain.Stuck:
+	case l.page.ByHelper.Stuck:
 		l.end = MembersStuck
 	}
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/mcpscope/mcpscope/test/bed"
 )
 
-// This file has a brain in miniature, which removes the group.
+// This file has a helper in miniature, which removes the group.
 
 const launcherEnv = "GUARD_LAUNCHER"
 
@@ -50,17 +50,17 @@ type server struct {
 	Signals       ClientSignals
 }
 
-// config is a test's configuration of launcher and later brains.
+// config is a test's configuration of launcher and later helpers.
 type config struct {
 	Server  server
 	Parent  string // directory of the group, which is called "server", and of guards; "" is a tree
 	Refuses uint32 // errno of clone3
 	Managed bool   // the group is made for a manager: the members are in a directory below it
-	Dies    int    // so many brains die at once
-	Hangs   bool   // the first brain stops itself
-	Idles   bool   // a first brain rests when a signal was forwarded
+	Dies    int    // so many helpers die at once
+	Hangs   bool   // the first helper stops itself
+	Idles   bool   // a first helper rests when a signal was forwarded
 	Forever bool   // an endless EOF grace
-	Program string // of a later brain; "": this program
+	Program string // of a later helper; "": this program
 	Twins   bool   // the launcher forks two guards without a server at a time, and dies
 	UID     int    // whom launcher and server run as
 	Room    uint64 // RLIMIT_NPROC of the guard
@@ -180,9 +180,9 @@ func (c *config) plan(on *page.Page) *Launcher {
 	if !s.prepareForks(l) {
 		check(errors.New("prepare the forks"))
 	}
-	on.ByBrain.CallBrainAt = 0 // no brain settles the start
+	on.ByHelper.CallHelperAt = 0 // no helper settles the start
 	if c.Idles {
-		on.ByBrain.CallBrainAt = 1
+		on.ByHelper.CallHelperAt = 1
 	}
 	s.birth.state.pgid = uintptr(c.Server.Pgid)
 	s.birth.state.locks = c.Server.Locks
@@ -242,7 +242,7 @@ func catchSignals() int32 {
 	return int32(ends[0])
 }
 
-// supervise is a brain: it writes to the log why the server has ended, and removes the group.
+// supervise is a helper: it writes to the log why the server has ended, and removes the group.
 func supervise(memory, sock string) int {
 	var fds [2]int
 	for i, text := range []string{memory, sock} {
@@ -263,9 +263,9 @@ func supervise(memory, sock string) int {
 		g.Send(page.WordRest)
 		return 0
 	}
-	name := fmt.Sprint("brain ", on.ByGuard.Generation)
+	name := fmt.Sprint("helper ", on.ByGuard.Generation)
 	if on.ByLauncher.Guards > 0 {
-		name = "brain of another guard" // which has started one before
+		name = "helper of another guard" // which has started one before
 	}
 	c.log(on, "%s: %s", name, causeText(on.ByGuard.Stop.Cause))
 	if c.Hangs && on.ByGuard.Generation == 1 {
@@ -280,24 +280,24 @@ func supervise(memory, sock string) int {
 	g, err := page.Attach(on, fds[1])
 	check(err)
 	c.remove(on)
-	on.ByBrain.Left[0] = '-' // main goes on, and removes the rest
+	on.ByHelper.Left[0] = '-' // main goes on, and removes the rest
 	g.Send(page.WordDone)
 	return 0
 }
 
-// idle is for a brain that looks after an idle server, and misses a signal just before it rests.
+// idle is for a helper that looks after an idle server, and misses a signal just before it rests.
 func (c *config) idle(on *page.Page) {
 	switch {
 	case !c.Idles:
 	case on.ByGuard.Generation == 1:
-		on.ByBrain.CallBrainAt = 0
-		on.ByBrain.Frozen = true
+		on.ByHelper.CallHelperAt = 0
+		on.ByHelper.Frozen = true
 		c.log(on, "idle")
 		for on.ByLauncher.Forwarded == 0 {
 			time.Sleep(time.Millisecond)
 		}
 	default:
-		on.ByBrain.ForwardedRead = on.ByLauncher.Forwarded
+		on.ByHelper.ForwardedRead = on.ByLauncher.Forwarded
 		c.log(on, "roused: %t", on.ByGuard.Thaw.IsNew)
 		on.ByGuard.Thaw.IsNew = false
 	}
@@ -377,8 +377,8 @@ func TestHoldLeavesTheRuntimeItsSignal(t *testing.T) {
 	}
 }
 
-// A signal for an idle server wakes it, also if it comes just before its brain rests.
-func TestSignalBeforeABrainRests(t *testing.T) {
+// A signal for an idle server wakes it, also if it comes just before its helper rests.
+func TestSignalBeforeAHelperRests(t *testing.T) {
 	r := start(t, "trap '' USR1; echo up; while read -r line; do :; done", func(c *config) { c.Idles = true })
 	r.line()
 	r.wantLog("idle")
@@ -387,7 +387,7 @@ func TestSignalBeforeABrainRests(t *testing.T) {
 	}
 	r.wantLog("idle, roused: true")
 	r.stdin.Close()
-	r.status() // it exits, or a brain kills it
+	r.status() // it exits, or a helper kills it
 	r.wantNothing()
 }
 

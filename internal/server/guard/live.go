@@ -32,7 +32,7 @@ func (l *Launcher) live() {
 type afterWait uint32
 
 const (
-	waitAgain afterWait = iota // a brain has to end something first
+	waitAgain afterWait = iota // a helper has to end something first
 	toMain                     // to report the failure, or that the status is unknown
 )
 
@@ -41,17 +41,17 @@ func (l *Launcher) exitOrLeave() afterWait {
 	if l.page.ByLauncher.FailedStep != page.StepNone || l.end == MembersStuck {
 		return toMain
 	}
-	if l.end == BrainEndedIt {
-		return l.exitAfterBrain()
+	if l.end == HelperEndedIt {
+		return l.exitAfterHelper()
 	}
-	return l.exitWithoutBrain()
+	return l.exitWithoutHelper()
 }
 
-// exitAfterBrain dismisses the guard of a server that a brain has ended, and exits as its main process
+// exitAfterHelper dismisses the guard of a server that a helper has ended, and exits as its main process
 // has. It returns if members are left, or if the status is unknown.
-func (l *Launcher) exitAfterBrain() afterWait {
+func (l *Launcher) exitAfterHelper() afterWait {
 	l.keeper.dismiss(page.WordDone, startWithin)
-	if l.page.ByBrain.Left[0] != 0 {
+	if l.page.ByHelper.Left[0] != 0 {
 		return toMain
 	}
 	if l.page.Order.Verbose {
@@ -61,11 +61,11 @@ func (l *Launcher) exitAfterBrain() afterWait {
 	return toMain
 }
 
-// plainEnd chooses the end of a server of which nothing is left: as ordered, as far as there can be a brain.
+// plainEnd chooses the end of a server of which nothing is left: as ordered, as far as there can be a helper.
 func (l *Launcher) plainEnd() page.PlainEnd {
 	ordered := l.page.Order.PlainEnd
-	if l.keeper.isMissing { // and none can be forked: there is no brain either
-		if ordered == page.BrainEndsFirst {
+	if l.keeper.isMissing { // and none can be forked: there is no helper either
+		if ordered == page.HelperEndsFirst {
 			return page.MainEnds
 		}
 		return page.LauncherEnds // without a report
@@ -73,23 +73,23 @@ func (l *Launcher) plainEnd() page.PlainEnd {
 	// This process returns before its guard only if that lives and is no child: init may not reap a child
 	// that it gets then. A dead guard has to be replaced first.
 	guardStays := !l.keeper.lasting.near && !endedWithin(int32(l.keeper.guard.PIDFD), 0)
-	if ordered == page.BrainEndsLater && !guardStays {
-		return page.BrainEndsFirst
+	if ordered == page.HelperEndsLater && !guardStays {
+		return page.HelperEndsFirst
 	}
 	return ordered
 }
 
-// exitWithoutBrain removes the group of a server of which nothing is left, and exits as its main process
-// has; or it leaves the end to Main or to a brain.
-func (l *Launcher) exitWithoutBrain() afterWait {
+// exitWithoutHelper removes the group of a server of which nothing is left, and exits as its main process
+// has; or it leaves the end to Main or to a helper.
+func (l *Launcher) exitWithoutHelper() afterWait {
 	switch l.plainEnd() {
 	case page.MainEnds:
 		return toMain
-	case page.BrainEndsFirst:
-		l.leaveToBrain(page.LeftWaiting)
+	case page.HelperEndsFirst:
+		l.leaveToHelper(page.LeftWaiting)
 		return waitAgain
-	case page.BrainEndsLater:
-		l.leaveToBrain(page.LeftReturned)
+	case page.HelperEndsLater:
+		l.leaveToHelper(page.LeftReturned)
 		exitAs(l.page)
 		return waitAgain
 	}
@@ -102,12 +102,12 @@ func (l *Launcher) exitWithoutBrain() afterWait {
 		exitAs(l.page)
 		return toMain
 	}
-	l.leaveToBrain(page.LeftWaiting) // a member may have made others in it
+	l.leaveToHelper(page.LeftWaiting) // a member may have made others in it
 	return waitAgain
 }
 
-// leaveToBrain gives up the claim to the end: a brain removes the group.
-func (l *Launcher) leaveToBrain(how page.EndLeft) {
+// leaveToHelper gives up the claim to the end: a helper removes the group.
+func (l *Launcher) leaveToHelper(how page.EndLeft) {
 	l.end = NotEnded
 	l.leaves = true
 	l.page.ByLauncher.EndLeft = how
@@ -144,10 +144,10 @@ func (l *Launcher) leaveClient() {
 // printNotes prints them on the client's stderr.
 func printNotes(on *page.Page) {
 	size := uintptr(0)
-	for size < uintptr(len(on.ByBrain.EndNotes)) && on.ByBrain.EndNotes[size] != 0 {
+	for size < uintptr(len(on.ByHelper.EndNotes)) && on.ByHelper.EndNotes[size] != 0 {
 		size++
 	}
-	write(2, uintptr(unsafe.Pointer(&on.ByBrain.EndNotes)), size)
+	write(2, uintptr(unsafe.Pointer(&on.ByHelper.EndNotes)), size)
 }
 
 // write writes all of a text, unless that fails.

@@ -60,7 +60,7 @@ func (m *members) thawIdle() {
 // kill kills all of them at once. It does nothing in a tree.
 func (m *members) kill() { writeChar(m.kills, '1') }
 
-// populated reports whether cgroup.events says so. One that cannot be read is, as for a brain: a member that
+// populated reports whether cgroup.events says so. One that cannot be read is, as for a helper: a member that
 // does not exist costs time. One that was removed is not.
 func (m *members) populated() bool {
 	if m.payload < 0 {

@@ -23,7 +23,7 @@ type Plain struct {
 	Name  string // of the server, which is also that in the name of its directory
 	// From is the place of the group. Of a manager it is the slice that servers before have made.
 	From page.Origin
-	// Reports: there is a journal, so a brain reports the end.
+	// Reports: there is a journal, so a helper reports the end.
 	Reports bool
 	Program [4096]byte // the path of the file that it executes
 
@@ -101,9 +101,9 @@ func (p *Plain) prepare(l *Launcher) bool {
 	on.Order.Verbose = f.Verbose && !f.Quiet
 	switch {
 	case on.Order.Verbose:
-		on.Order.PlainEnd = page.BrainEndsFirst
+		on.Order.PlainEnd = page.HelperEndsFirst
 	case p.Reports || p.Start.isManaged():
-		on.Order.PlainEnd = page.BrainEndsLater
+		on.Order.PlainEnd = page.HelperEndsLater
 	}
 	s := &on.Started
 	s.EOFGrace = f.EOFGrace

@@ -20,8 +20,8 @@ type Options struct {
 	// Name is the guard's comm, at most 15 bytes, and its command line; that of a server is guard-ID, which
 	// tag reads.
 	Name string
-	Argv []string // of a brain; the numbers of the page's file and of its socket follow
-	Env  []string // of a brain
+	Argv []string // of a helper; the numbers of the page's file and of its socket follow
+	Env  []string // of a helper
 	// Hide is where the arguments of this process begin and end: the guard has another command line. Some
 	// gateways look for others of their kind by that, and people kill servers by it.
 	Hide [2]uintptr
@@ -37,7 +37,7 @@ type Options struct {
 type lasting struct {
 	name     [16]byte
 	hide     [2]uintptr
-	argv     [argumentsMost]uintptr // of a brain
+	argv     [argumentsMost]uintptr // of a helper
 	args     int
 	env      uintptr
 	texts    memory // argv and env
@@ -54,7 +54,7 @@ type memory struct{ at, size uintptr }
 
 const (
 	argumentsMost = 8
-	numbers       = 2 // arguments of a brain that startBrain appends: memory file and socket
+	numbers       = 2 // arguments of a helper that startHelper appends: memory file and socket
 	mostKept      = 32
 )
 
@@ -240,7 +240,7 @@ func (l *lasting) newProcess(on *page.Page, gate *Gate, sock int32) (*process, s
 }
 
 // leaveOut keeps all memory out of the guard's copy (MADV_DONTFORK) but code, stack, p, its page and the
-// texts of brains. Neither its page tables are copied nor, as the launcher goes on, its pages. Holes in the
+// texts of helpers. Neither its page tables are copied nor, as the launcher goes on, its pages. Holes in the
 // range do no harm (ENOMEM). The kernel leaves 128 MB or more between the stack and all other mappings.
 // Processes that execute something borrow the memory and copy nothing.
 func (p *process) leaveOut() {
@@ -343,7 +343,7 @@ func (p *process) nextSignal() uint32 {
 }
 
 // enterScope moves the guard to the leaf beside the payload, in a scope where the manager has put the guard
-// before. In a login session a user may not do that, but the manager may: a brain requests it.
+// before. In a login session a user may not do that, but the manager may: a helper requests it.
 func enterScope(on *page.Page) {
 	if on.ByGuard.Payload < 0 {
 		return

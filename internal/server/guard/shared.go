@@ -16,8 +16,8 @@ const (
 	payloadName   = "payload\x00"                      // names.PayloadName
 	guardsName    = "guards\x00"                       // names.GuardsName
 	guardPrefix   = "guard-"                           // names.GuardPrefix
-	brainPrefix   = "brain-"                           // names.BrainPrefix
-	brainCommand  = "supervise\x00"                    // names.BrainCommand
+	helperPrefix  = "helper-"                          // names.HelperPrefix
+	helperCommand = "supervise\x00"                    // names.HelperCommand
 	idVariable    = "MCPSCOPE_ID="                     // of launcher
 	stopSignal    = unix.SIGWINCH                      // names.StopSignal
 	groupMode     = 0o700                              // group.GroupMode

@@ -63,12 +63,12 @@ func (p *Start) prepareForks(l *Launcher) bool {
 	copy(guards.name[n:], p.id[:])
 	guards.hide = p.Command.Hide
 	guards.readable = p.page.Plan.Place.IsTree // a tree has nothing else that could be listed
-	guards.prepareBrains(addressOf(p.Command.Env))
+	guards.prepareHelpers(addressOf(p.Command.Env))
 	guards.near = !initReaps(p.page, &p.buf)
 	guards.keepsLeader = !l.Signals.shared
-	p.page.ByBrain.CallBrainAt = now()
+	p.page.ByHelper.CallHelperAt = now()
 	if !p.page.Order.Replaces {
-		p.page.ByBrain.CallBrainAt += settleAfter
+		p.page.ByHelper.CallHelperAt += settleAfter
 	}
 	return true
 }
@@ -205,10 +205,10 @@ func (p *Start) environment() uintptr {
 	return uintptr(unsafe.Pointer(&p.env))
 }
 
-// prepareBrains fills in the arguments of brains but the first one, and their environment.
-func (l *lasting) prepareBrains(env uintptr) {
-	l.argv[0] = 0 // see brainCall.name
-	l.argv[1] = address(brainCommand)
+// prepareHelpers fills in the arguments of helpers but the first one, and their environment.
+func (l *lasting) prepareHelpers(env uintptr) {
+	l.argv[0] = 0 // see helperCall.name
+	l.argv[1] = address(helperCommand)
 	l.args = 2
 	l.env = env
 }

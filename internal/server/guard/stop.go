@@ -40,7 +40,7 @@ func (s *stop) resume() {
 }
 
 // step decides, and performs what was decided. It returns true when nothing of the server is left, or
-// nothing that could be ended. failed are tasks that no brain can do.
+// nothing that could be ended. failed are tasks that no helper can do.
 func (s *stop) step(failed page.Tasks) (isOver bool) {
 	times := page.TimesOf(s.page)
 	state := &s.page.ByGuard.Stop.State
@@ -179,9 +179,9 @@ func (s *stop) mainWasStarter() bool {
 	return s.search.hasPipes(&s.page.Started)
 }
 
-// hasContainers reports whether a brain has to remove containers before the members are killed.
+// hasContainers reports whether a helper has to remove containers before the members are killed.
 func (s *stop) hasContainers() bool {
-	return s.page.Order.ContainersFirst && !s.page.ByBrain.ContainersGone
+	return s.page.Order.ContainersFirst && !s.page.ByHelper.ContainersGone
 }
 
 func (s *stop) launcherLives() bool {
@@ -247,11 +247,11 @@ func (s *stop) kill() {
 	s.search.hasCommands = false
 }
 
-// writeLeft has the launcher say that something is left, where no brain can.
+// writeLeft has the launcher say that something is left, where no helper can.
 func writeLeft(on *page.Page) {
 	const text = "a process that SIGKILL does not end\n"
 	for i := range len(text) {
-		on.ByBrain.Left[i] = text[i]
+		on.ByHelper.Left[i] = text[i]
 	}
 }
 

@@ -73,7 +73,7 @@ func TestMainWasStarter(t *testing.T) {
 	}
 }
 
-// A brain is called for what it has to do, and no sooner again than a failure allows.
+// A helper is called for what it has to do, and no sooner again than a failure allows.
 func TestNeededAt(t *testing.T) {
 	const soon = 5
 	for name, c := range map[string]struct {
@@ -94,10 +94,10 @@ func TestNeededAt(t *testing.T) {
 	} {
 		on := &page.Page{}
 		on.ByGuard.Tasks = c.task
-		on.ByBrain.CallBrainAt = c.callAt
+		on.ByHelper.CallHelperAt = c.callAt
 		on.ByGuard.Thaw.IsNew = c.isNew
 		on.ByGuard.Stop.State.Phase = c.phase
-		call := brainCall{retryAt: c.retryAt}
+		call := helperCall{retryAt: c.retryAt}
 		if got := call.neededAt(on); got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
 		}

@@ -89,7 +89,7 @@ func setMask(mask, old *uint64) {
 
 func closeFD(fd int32) { sys(unix.SYS_CLOSE, uintptr(fd), 0, 0, 0, 0) }
 
-// now is CLOCK_MONOTONIC: a suspended machine gives a brain no time to react.
+// now is CLOCK_MONOTONIC: a suspended machine gives a helper no time to react.
 func now() int64 {
 	var ts unix.Timespec
 	sys(unix.SYS_CLOCK_GETTIME, unix.CLOCK_MONOTONIC, uintptr(unsafe.Pointer(&ts)), 0, 0, 0)

@@ -9,7 +9,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/page"
 )
 
-// Save writes what the next brain goes on with. clock converts a time to that of the page.
+// Save writes what the next helper goes on with. clock converts a time to that of the page.
 func (p *Policy) Save(to *page.IdlePolicy, clock func(time.Time) int64) {
 	*to = page.IdlePolicy{
 		Due:          clock(p.Due),

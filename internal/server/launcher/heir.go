@@ -9,9 +9,9 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/kernel/loop"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
-	"github.com/mcpscope/mcpscope/internal/server/brain"
 	"github.com/mcpscope/mcpscope/internal/server/client"
 	"github.com/mcpscope/mcpscope/internal/server/group"
+	"github.com/mcpscope/mcpscope/internal/server/helper"
 	"github.com/mcpscope/mcpscope/internal/server/page"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
@@ -85,11 +85,11 @@ func renumber(p *page.Page, k page.Kept) {
 // load makes a server of this process from the page of one of the watcher before. An unproven one has not
 // begun.
 func (h *Heir) load(p *page.Page, k page.Kept, waits *loop.Loop) (*TakenServer, error) {
-	server, err := brain.LoadServer(p, noGuard(p), int(k.Payload), h.Env)
+	server, err := helper.LoadServer(p, noGuard(p), int(k.Payload), h.Env)
 	if err != nil {
 		return nil, err
 	}
-	w := brain.NewWatched(server, waits)
+	w := helper.NewWatched(server, waits)
 	if !p.ByWatcher.Unproven {
 		err = w.Begin()
 	}

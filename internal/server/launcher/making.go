@@ -18,10 +18,10 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/admission"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
-	"github.com/mcpscope/mcpscope/internal/server/brain"
 	"github.com/mcpscope/mcpscope/internal/server/client"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/guard"
+	"github.com/mcpscope/mcpscope/internal/server/helper"
 	"github.com/mcpscope/mcpscope/internal/server/names"
 	"github.com/mcpscope/mcpscope/internal/server/page"
 	"github.com/mcpscope/mcpscope/internal/server/policy"
@@ -31,13 +31,13 @@ import (
 
 // making is the making of a group for a server that this process takes over, or plans.
 type making struct {
-	server    *brain.Server
+	server    *helper.Server
 	wanted    *Server
 	client    *client.Side
 	unlimited []error // limits that could not be applied, with Server.LimitsMayFail
 }
 
-// newMaking fills in the configuration that a brain needs, but for the group.
+// newMaking fills in the configuration that a helper needs, but for the group.
 func newMaking(s *Server) *making {
 	c := protocol.NewConfig()
 	c.Group.ID = names.NewID()
@@ -59,7 +59,7 @@ func newMaking(s *Server) *making {
 	if s.Guard > 0 {
 		c.Guard, _ = group.Identify(s.Guard) // as far as it can be seen
 	}
-	return &making{server: &brain.Server{Config: c, Env: s.Env}, wanted: s}
+	return &making{server: &helper.Server{Config: c, Env: s.Env}, wanted: s}
 }
 
 // identifyClient describes the client. One that is not our parent may have ended, and its pid be another's.
@@ -165,7 +165,7 @@ func (m *making) noteFreeMemory(p backend.Place) {
 
 // limit applies limits to the group of a server. If they may fail, one that can't be applied is a note, and
 // among the unlimited.
-func limit(s *brain.Server, limits cgroup.Limits, mayFail bool) (unlimited []error, err error) {
+func limit(s *helper.Server, limits cgroup.Limits, mayFail bool) (unlimited []error, err error) {
 	if err := s.Group.KillWholeInSession(); err != nil {
 		s.Note("out of memory the kernel kills one process of it: " + text.JoinLines(err))
 	}
@@ -239,7 +239,7 @@ func (m *making) forkGuard(readable bool) error {
 	id := s.Config.Group.ID
 	made, err := guard.Fork(s.Page, &guard.Options{
 		Name:     names.GuardPrefix + id,
-		Argv:     names.BrainArgs(id),
+		Argv:     names.HelperArgs(id),
 		Env:      s.Env,
 		Hide:     guard.CommandLine(),
 		Readable: readable,

@@ -236,9 +236,9 @@ func (m *planning) plainEnd() page.PlainEnd {
 	c := m.server.Config
 	switch {
 	case c.Engine != "", c.Report >= 0, c.Verbose:
-		return page.BrainEndsFirst
+		return page.HelperEndsFirst
 	case systemd.JournalExists(), c.Group.Managed:
-		return page.BrainEndsLater
+		return page.HelperEndsLater
 	}
 	return page.LauncherEnds
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package launcher starts a server as a child of this process, with a guard beside it, or takes one over that
-// its client has started. The watcher of a gateway is the brain of those.
+// its client has started. The watcher of a gateway is the helper of those.
 package launcher
 
 import (
@@ -34,7 +34,7 @@ type Server struct {
 	Notes      []string        // the caller's own, for the report
 	Report     int             // a descriptor, or -1
 	Stderr     protocol.Stderr // one that is taken has its own: see TakenServer.SetStderr
-	Executable string          // mcpscope itself, for later brains
+	Executable string          // mcpscope itself, for later helpers
 	Guard      int             // pid of that of a gateway, or 0
 	ClientName string          // where its process has another one
 	Origin     protocol.Origin

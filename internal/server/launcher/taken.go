@@ -13,9 +13,9 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/loop"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
-	"github.com/mcpscope/mcpscope/internal/server/brain"
 	"github.com/mcpscope/mcpscope/internal/server/client"
 	"github.com/mcpscope/mcpscope/internal/server/group"
+	"github.com/mcpscope/mcpscope/internal/server/helper"
 	"github.com/mcpscope/mcpscope/internal/server/names"
 	"github.com/mcpscope/mcpscope/internal/server/page"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
@@ -23,15 +23,15 @@ import (
 )
 
 // TakenServer is a server that its client has executed without a launcher: this process has moved it to a
-// group of its own, and is its brain, as it is of others. Its own guard is there for the start alone: it
+// group of its own, and is its helper, as it is of others. Its own guard is there for the start alone: it
 // removes the group if this process is killed then, and a manager makes the scope of it. Afterwards the
 // client's guard has what the next process needs.
 type TakenServer struct {
 	Config *protocol.Config
 	Number int // under which the client's guard keeps it
 
-	server    *brain.Server
-	watched   *brain.Watched
+	server    *helper.Server
+	watched   *helper.Watched
 	client    *client.Side
 	wanted    *Server // nil for a server of the watcher before
 	Unlimited []error // limits that could not be applied
@@ -41,11 +41,11 @@ type TakenServer struct {
 	hasRequest bool // see PassOnRequest
 }
 
-func newTaken(w *brain.Watched) *TakenServer {
+func newTaken(w *helper.Watched) *TakenServer {
 	return &TakenServer{Config: w.Server.Config, server: w.Server, watched: w}
 }
 
-// noGuard is the guard of a server for its brain, where that is not to write to one.
+// noGuard is the guard of a server for its helper, where that is not to write to one.
 func noGuard(p *page.Page) *page.Guard { return &page.Guard{Page: p, Sock: -1, PIDFD: -1} }
 
 // Prepare makes a group for a process. Take or Release has to follow. The pidfd of the process is closed with
@@ -53,7 +53,7 @@ func noGuard(p *page.Page) *page.Guard { return &page.Guard{Page: p, Sock: -1, P
 func (s *Server) Prepare(r client.Child) (*TakenServer, error) {
 	m := newMaking(s)
 	m.server.Config.StartedByClient = true
-	t := newTaken(brain.NewWatched(m.server, s.Hub.Loop()))
+	t := newTaken(helper.NewWatched(m.server, s.Hub.Loop()))
 	t.wanted = s
 	held, err := m.prepareChild(r)
 	t.watched.Held = held
@@ -93,7 +93,7 @@ func (m *making) prepareChild(r client.Child) (held int, err error) {
 }
 
 // membersOf returns a list of the processes of the group, the main process first.
-func membersOf(s *brain.Server) func() []int {
+func membersOf(s *helper.Server) func() []int {
 	return func() []int {
 		pids, _ := s.Group.PIDs() // none, if it was removed
 		main := slices.Index(pids, s.Config.Main.PID)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package names has the names of groups, guards and brains, and of the backends that groups come from.
+// Package names has the names of groups, guards and helpers, and of the backends that groups come from.
 package names
 
 import (
@@ -17,15 +17,15 @@ const (
 	Slice       = "mcp.slice" // where the groups are
 	GroupPrefix = "mcp-"
 	ScopeSuffix = ".scope"
-	GuardsName  = "guards" // a leaf for guards, brains, and the watchers of gateways
+	GuardsName  = "guards" // a leaf for guards, helpers, and the watchers of gateways
 	PayloadName = "payload"
 )
 
 // Names of processes in /proc/PID/comm, before the id of their server. Programs that look for servers by
 // their names do not find them.
 const (
-	GuardPrefix = "guard-"
-	BrainPrefix = "brain-"
+	GuardPrefix  = "guard-"
+	HelperPrefix = "helper-"
 )
 
 // WatcherOfTrees is the name of the watcher of a gateway with servers that are trees. Others are called
@@ -143,8 +143,9 @@ const (
 	Tree Backend = "tree"
 )
 
-// BrainArgs are the arguments of a brain, before the descriptors of page and socket. The first one is for ps.
-func BrainArgs(id string) []string { return []string{BrainPrefix + id, BrainCommand} }
+// HelperArgs are the arguments of a helper, before the descriptors of page and socket. The first one is for
+// ps.
+func HelperArgs(id string) []string { return []string{HelperPrefix + id, HelperCommand} }
 
-// BrainCommand is the subcommand that is a brain.
-const BrainCommand = "supervise"
+// HelperCommand is the subcommand that is a helper.
+const HelperCommand = "supervise"

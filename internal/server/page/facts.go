@@ -37,7 +37,7 @@ func FactsOf(p *Page, at int64) decide.Facts {
 
 // slowUntil is until when a server reads its memory back that was reclaimed, or 0.
 func slowUntil(p *Page) int64 {
-	if !p.ByBrain.Looks.Reclaimed || p.ByGuard.Thaw.At == 0 {
+	if !p.ByHelper.Looks.Reclaimed || p.ByGuard.Thaw.At == 0 {
 		return 0
 	}
 	return p.ByGuard.Thaw.At + ReclaimedWithin
@@ -59,7 +59,7 @@ func NextEvent(p *Page, at int64) int {
 	switch {
 	case ends != 0 && at >= ends && happened[LifetimeOver] == 0:
 		return LifetimeOver
-	case p.ByBrain.IdleTooLong && happened[IdleTooLong] == 0:
+	case p.ByHelper.IdleTooLong && happened[IdleTooLong] == 0:
 		return IdleTooLong
 	}
 	return NoEvent
@@ -81,7 +81,7 @@ func SeeksHolder(p *Page) bool {
 // IsAbandoned reports whether the client is dead, and nobody can write to stdin.
 func IsAbandoned(p *Page) bool {
 	happened := &p.ByGuard.Happened
-	isUnwritable := happened[StdinClosed] != 0 || !p.Started.Conveyed || p.ByBrain.Holder == NoHolder
+	isUnwritable := happened[StdinClosed] != 0 || !p.Started.Conveyed || p.ByHelper.Holder == NoHolder
 	return happened[ClientDied] != 0 && isUnwritable
 }
 

@@ -46,7 +46,7 @@ func TestSeeksHolder(t *testing.T) {
 		"a client lives":    {func(p *Page) { p.ByGuard.Happened[ClientDied] = 0 }, false, false},
 		"stdin has hung up": {func(p *Page) { p.ByGuard.Happened[StdinClosed] = 1 }, false, true},
 		"stdin is a file":   {func(p *Page) { p.Started.Conveyed = false }, false, true},
-		"nobody holds it":   {func(p *Page) { p.ByBrain.Holder = NoHolder }, false, true},
+		"nobody holds it":   {func(p *Page) { p.ByHelper.Holder = NoHolder }, false, true},
 		"in a grace":        {func(p *Page) { p.ByGuard.Stop.State.Phase = decide.Grace }, false, false},
 		"in an endless one": {func(p *Page) {
 			p.ByGuard.Stop.State.Phase = decide.Grace

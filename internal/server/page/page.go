@@ -2,7 +2,7 @@
 
 //go:build linux && (amd64 || arm64)
 
-// Package page is the memory page that launcher, guard and brains share, in place of a protocol.
+// Package page is the memory page that launcher, guard and helpers share, in place of a protocol.
 // A byte on a socket means that there is something new on it, and the end of the socket means that the
 // other process is dead.
 package page
@@ -35,7 +35,7 @@ type Page struct {
 	// Written while it runs.
 	ByLauncher Launched
 	ByGuard    Seen
-	ByBrain    Decided
+	ByHelper   Decided
 	ByWatcher  Watched
 	ByOthers   Requested
 
@@ -43,7 +43,7 @@ type Page struct {
 	Gateway Gateway
 
 	// Written before the server runs.
-	Started     Started // as the attribute of a group has it until a brain has settled the start
+	Started     Started // as the attribute of a group has it until a helper has settled the start
 	Directories [1024]byte
 	Memory      int32  // the memory file
 	size        uint32 // of the configuration
@@ -54,13 +54,13 @@ type Page struct {
 }
 
 // LayoutNow is raised with each change of a page: after an upgrade, a command meets the pages of servers that
-// the program before has started. Launcher, guard and brains of a server are always one program.
+// the program before has started. Launcher, guard and helpers of a server are always one program.
 const LayoutNow = 9
 
 // ErrLayout: the page is another version's.
 var ErrLayout = errors.New("another version of mcpscope has started this server: restart its client")
 
-// Inherited are the descriptors that guard and brains inherit from the launcher, which writes them before it
+// Inherited are the descriptors that guard and helpers inherit from the launcher, which writes them before it
 // forks the guard.
 type Inherited struct {
 	Stdin    int32    // epoll set, readable after a hang-up of the client's end
@@ -70,8 +70,8 @@ type Inherited struct {
 	Client   int32    // pidfd
 	Terminal int32    // O_PATH descriptor of stdin, if that is one whose program is frozen when idle
 	Launcher int32    // pidfd
-	Program  int32    // O_PATH descriptor of the program that a brain executes
-	Leaf     int32    // directory of the cgroup for guards and brains; none in a tree
+	Program  int32    // O_PATH descriptor of the program that a helper executes
+	Leaf     int32    // directory of the cgroup for guards and helpers; none in a tree
 	Parent   int32    // directory above those of SetDirectories
 	Keep     int32    // for a report, or for a gateway's explanations
 }
@@ -82,15 +82,15 @@ type Order struct {
 	TermGrace int64 // how long it may live after SIGTERM; negative: for ever
 	// MaxLifetime is how long it may live at all, or 0.
 	MaxLifetime int64
-	// EndWithin is how long a brain may take to end containers and to report.
+	// EndWithin is how long a helper may take to end containers and to report.
 	EndWithin int64
 	Managed   bool // the group is in a scope, or will be
 	Replaces  bool // the start stops an older server
 	Foreign   bool // the launcher had children before: of others only those with the tag are the server's
 	PlainEnd  PlainEnd
-	Verbose   bool   // with BrainEndsFirst: the launcher prints the notes
+	Verbose   bool   // with HelperEndsFirst: the launcher prints the notes
 	Tag       uint64 // of the members of a gateway's server that is a tree
-	// ContainersFirst: a brain removes containers before the members are killed: the engine needs those.
+	// ContainersFirst: a helper removes containers before the members are killed: the engine needs those.
 	ContainersFirst bool
 }
 
@@ -99,10 +99,10 @@ type Order struct {
 type PlainEnd uint32
 
 const (
-	LauncherEnds   PlainEnd = iota // it removes the group, and nothing is reported
-	BrainEndsLater                 // the launcher returns; a brain reports and removes the group
-	BrainEndsFirst                 // the launcher returns when a brain has done so
-	MainEnds                       // the launcher's Go program does so, where no guard can be forked
+	LauncherEnds    PlainEnd = iota // it removes the group, and nothing is reported
+	HelperEndsLater                 // the launcher returns; a helper reports and removes the group
+	HelperEndsFirst                 // the launcher returns when a helper has done so
+	MainEnds                        // the launcher's Go program does so, where no guard can be forked
 )
 
 // Launched are the launcher's fields. Until its exec the main process writes some of them. The launcher
@@ -123,13 +123,13 @@ type Launched struct {
 	ends       uint32 // see ClaimForLauncher
 }
 
-// EndLeft is how the launcher has left the end to a brain, after the main process has exited.
+// EndLeft is how the launcher has left the end to a helper, after the main process has exited.
 type EndLeft uint32
 
 const (
 	NotLeft      EndLeft = iota // the main process runs, or the launcher itself ends the server
 	LeftWaiting                 // there are members to stop or a report to write: the launcher waits for that
-	LeftReturned                // nothing of the server was left, and the launcher returns without the brain
+	LeftReturned                // nothing of the server was left, and the launcher returns without the helper
 )
 
 // Signal is one that the launcher got.
@@ -145,13 +145,13 @@ const SignalsMost = 16
 // Seen are the guard's fields. Of a gateway's server the watcher has Stop.
 type Seen struct {
 	GuardPID   int32
-	Payload    int32  // directory of the group, in guard and brains; the lock on it is the guard's too
-	Generation uint32 // of brains, guards and watchers
+	Payload    int32  // directory of the group, in guard and helpers; the lock on it is the guard's too
+	Generation uint32 // of helpers, guards and watchers
 	// Happened has a time for each event.
 	Happened [EventsRoom]int64
 	Stop     Stopping
 	Thaw     Thaw
-	Tasks    Tasks // for a brain
+	Tasks    Tasks // for a helper
 	Strayed  bool  // the guard is not in the scope, where the one before was
 	Over     bool  // nothing is left, or nothing that could be ended
 }
@@ -170,7 +170,7 @@ type Stopping struct {
 // Thaw is the last thaw of members that were idle.
 type Thaw struct {
 	At       int64
-	IsNew    bool // no brain has noticed it yet
+	IsNew    bool // no helper has noticed it yet
 	ForInput bool
 }
 
@@ -233,10 +233,10 @@ func (p *Page) FirstCause() (first Cause) {
 	return first
 }
 
-// Tasks are what the guard wants of a brain, a bit each.
+// Tasks are what the guard wants of a helper, a bit each.
 type Tasks uint32
 
-// The tasks. A brain that there is settles the start and looks after an idle server as well.
+// The tasks. A helper that there is settles the start and looks after an idle server as well.
 const (
 	EndContainers Tasks = 1 << iota // until ContainersGone
 	FindHolder                      // until there is a Holder
@@ -276,16 +276,16 @@ type Member struct {
 	Command [256]byte // arguments, each with a 0 behind; of Killed alone
 }
 
-// Decided are a brain's fields, with the exceptions that guard/README.md lists.
+// Decided are a helper's fields, with the exceptions that guard/README.md lists.
 type Decided struct {
-	CallBrainAt    int64  // when the guard starts a brain; the launcher writes the first one
+	CallHelperAt   int64  // when the guard starts a helper; the launcher writes the first one
 	ForwardedRead  uint32 // of Launched.Forwarded
 	Frozen         bool   // the members are, since they are idle: the guard thaws them at an event
 	IdleTooLong    bool   // the idle timeout is over
 	ContainersGone bool   // or could not be removed
 	Holder         Holder
 	HolderPID      int32 // of LivingHolder
-	Stuck          bool  // a member could not be killed: the launcher returns, and the brain waits for it
+	Stuck          bool  // a member could not be killed: the launcher returns, and the helper waits for it
 	Reported       bool  // the report is written
 	Start          Settling
 	Looks          Looks
@@ -305,16 +305,16 @@ type Requested struct {
 	Stop bool // a stop is requested: of a tree, or of the older server in place of which another one runs
 }
 
-// Settling is how far a brain is with the tasks that a start leaves for later.
+// Settling is how far a helper is with the tasks that a start leaves for later.
 type Settling struct {
 	Begun    bool // and the start is in the journal
-	Done     bool // without it the next brain begins them again
-	Sweeping bool // the brain stops orphans of others: not killed when nothing is left
+	Done     bool // without it the next helper begins them again
+	Sweeping bool // the helper stops orphans of others: not killed when nothing is left
 }
 
-// Looks are the observations of a server that may be idle, from one brain for the next.
+// Looks are the observations of a server that may be idle, from one helper for the next.
 type Looks struct {
-	Saved     bool // a brain has left in order; the next one takes them, and forgets that
+	Saved     bool // a helper has left in order; the next one takes them, and forgets that
 	Reclaimed bool // the server has lost memory to a reclaim, so graces after a thaw are longer
 	Policy    IdlePolicy
 	Check     IdleCheck
@@ -483,7 +483,7 @@ func Map(fd int32) (*Page, unix.Errno) {
 	return *(**Page)(unsafe.Pointer(&addr)), 0
 }
 
-// Open is Map, in a brain.
+// Open is Map, in a helper.
 func Open(fd int) (*Page, error) {
 	p, errno := Map(int32(fd))
 	if errno != 0 {
@@ -600,13 +600,13 @@ func (p *Page) IsRepeated() bool {
 	return false
 }
 
-// MissedSignal reports whether an idle server has got a signal that no brain has seen. Its members have to
+// MissedSignal reports whether an idle server has got a signal that no helper has seen. Its members have to
 // run to react to that.
 func (p *Page) MissedSignal() bool {
-	return p.ByBrain.Frozen && p.ByLauncher.Forwarded != p.ByBrain.ForwardedRead
+	return p.ByHelper.Frozen && p.ByLauncher.Forwarded != p.ByHelper.ForwardedRead
 }
 
-// SetConfig writes what a brain has to know, behind the page. It is called once, before there is a
+// SetConfig writes what a helper has to know, behind the page. It is called once, before there is a
 // server.
 func (p *Page) SetConfig(config []byte) error {
 	if n, err := unix.Pwrite(int(p.Memory), config, Size); err != nil || n < len(config) {
@@ -629,7 +629,7 @@ func readAt(fd int, to []byte, at int64) error {
 	return nil
 }
 
-// SetDirectories names what the guard removes if no brain can: paths below Parent, in this order. It is
+// SetDirectories names what the guard removes if no helper can: paths below Parent, in this order. It is
 // called before the first of them is made.
 func (p *Page) SetDirectories(paths ...string) error {
 	text := strings.Join(paths, "\x00") + "\x00\x00"
@@ -648,27 +648,27 @@ func (p *Page) Directory() string {
 
 var _ [Size - unsafe.Sizeof(Page{})]byte // a page is enough
 
-// Bytes on the sockets between launcher, guard and brain. WordKeep and WordDrop are answered by one byte:
+// Bytes on the sockets between launcher, guard and helper. WordKeep and WordDrop are answered by one byte:
 // an errno, or 0.
 const (
 	WordLook  = 1 // there is something new on the page
 	WordGo    = 2 // the group is there, and comes with it
 	WordDone  = 3 // nothing is left: the guard exits
-	WordRest  = 4 // of a brain: it has nothing more to do, and exits
+	WordRest  = 4 // of a helper: it has nothing more to do, and exits
 	WordKill  = 6 // of the guard to the launcher: SIGKILL to all its children
 	WordReady = 7 // a watcher answers from now on
 	WordKeep  = 8 // a gateway has one more server: a whole Message, with its Kept
 	WordDrop  = 9 // and one less: a whole Message
 )
 
-// Guard is the guard as launcher or brain have it.
+// Guard is the guard as launcher or helper have it.
 type Guard struct {
 	Page  *Page
 	Sock  int // readable when there is something new on the page, and at the guard's death: see Drain
 	PIDFD int
 }
 
-// Attach returns the guard of a brain or a watcher, by the page and the socket of its arguments. It makes
+// Attach returns the guard of a helper or a watcher, by the page and the socket of its arguments. It makes
 // the calling process undumpable.
 func Attach(p *Page, sock int) (*Guard, error) {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {

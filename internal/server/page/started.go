@@ -7,7 +7,7 @@ package page
 import "unsafe"
 
 // Started are the facts of a server that a raw launcher has started: it has no encoder. They are on the page,
-// and in the attribute of the group until a brain has settled the start and replaces them.
+// and in the attribute of the group until a helper has settled the start and replaces them.
 type Started struct {
 	Mark      uint64 // StartedMark
 	At        int64  // Unix time in nanoseconds

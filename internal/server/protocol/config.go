@@ -51,8 +51,8 @@ type Identity struct {
 	Namespace uint64 // the pid namespace that numbers it so
 }
 
-// Config is the configuration of a server, for its brains. The page has it behind the fixed part. A
-// brain inherits the environment of the server.
+// Config is the configuration of a server, for its helpers. The page has it behind the fixed part. A
+// helper inherits the environment of the server.
 type Config struct {
 	Facts
 	Group   Placed
@@ -83,7 +83,7 @@ type Missed struct {
 	Limit   LimitError
 }
 
-// ClientSide is the client's side of a server, as a brain has it.
+// ClientSide is the client's side of a server, as a helper has it.
 type ClientSide struct {
 	File     File   // stdin
 	Output   File   // stdout
@@ -240,7 +240,8 @@ func (w *wire) length(n int) int {
 	return n
 }
 
-// EndWithin is more than a stop takes after the grace. Then the guard replaces a brain that does not respond.
+// EndWithin is more than a stop takes after the grace. Then the guard replaces a helper that does not
+// respond.
 func EndWithin(c *Config) time.Duration {
 	within := 5*policy.KillWithin + max(c.Policy.TermGrace, 0)
 	if c.Engine != "" {

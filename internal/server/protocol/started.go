@@ -15,7 +15,7 @@ import (
 )
 
 // FactsOf returns the facts of a server that a raw launcher has started. dir is the name of its group's
-// directory. The facts have neither the client's unit nor the project: a brain adds them.
+// directory. The facts have neither the client's unit nor the project: a helper adds them.
 func FactsOf(s *page.Started, dir string) Facts {
 	f := Facts{Version: ProtocolVersion, Policy: policy.Default(), Started: s.At}
 	f.Policy.EOFGrace = time.Duration(s.EOFGrace)

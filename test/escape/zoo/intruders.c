@@ -64,8 +64,8 @@ static bool all_stopped(pid_t pid)
 	return all;
 }
 
-/* The children of a guard are brains. One gets its name some time after its exec. False while one lives. */
-static bool kill_brains(pid_t guard)
+/* The children of a guard are helpers. One gets its name some time after its exec. False while one lives. */
+static bool kill_helpers(pid_t guard)
 {
 	char path[64];
 	pid_t child;
@@ -84,7 +84,7 @@ static bool kill_brains(pid_t guard)
 	return all;
 }
 
-/* All are stopped, so that none acts on another's death. A brain continues its guard, and a guard its launcher. */
+/* All are stopped, so that none acts on another's death. A helper continues its guard, and a guard its launcher. */
 static void kill_guards(void)
 {
 	prctl(PR_SET_PDEATHSIG, 0L); /* to outlive its launcher */
@@ -96,7 +96,7 @@ static void kill_guards(void)
 		signal_held(parent_pidfd, SIGSTOP);
 		signal_held(held, SIGSTOP);
 		nanosleep(&pause, NULL);
-		none = kill_brains(guard);
+		none = kill_helpers(guard);
 	}
 	signal_held(held, SIGKILL);
 	signal_held(parent_pidfd, SIGKILL);

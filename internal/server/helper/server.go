@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package brain
+package helper
 
 import (
 	"bytes"
@@ -22,7 +22,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/text"
 )
 
-// Server is a server as its launcher and its brains have it.
+// Server is a server as its launcher and its helpers have it.
 type Server struct {
 	Config *protocol.Config
 	Page   *page.Page
@@ -49,8 +49,8 @@ func (s *Server) Outcome() (Outcome, error) {
 	o := Outcome{
 		Status:   unix.WaitStatus(p.Status()),
 		Known:    p.Exited(),
-		Notes:    textIn(p.ByBrain.EndNotes[:]),
-		Stuck:    strings.FieldsFunc(textIn(p.ByBrain.Left[:]), isNewline),
+		Notes:    textIn(p.ByHelper.EndNotes[:]),
+		Stuck:    strings.FieldsFunc(textIn(p.ByHelper.Left[:]), isNewline),
 		Reported: p.ByLauncher.FailedStep == page.StepNone,
 	}
 	errno := unix.Errno(p.ByLauncher.Errno)
@@ -86,7 +86,7 @@ func setText(area []byte, prefix string, lines []string) {
 // EndInLauncher reports the end of a server of which nothing is left, and removes the group, in its launcher.
 func (s *Server) EndInLauncher() {
 	e := newEnding(s)
-	if !s.Page.ByBrain.Start.Begun {
+	if !s.Page.ByHelper.Start.Begun {
 		if e.mustReport() {
 			s.logStart()
 		}

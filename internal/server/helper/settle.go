@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package brain
+package helper
 
 import (
 	"cmp"
@@ -34,9 +34,9 @@ func (t *settling) begin() {
 	if !s.Page.Plan.IsByMain { // raw code has no encoder
 		_ = s.Group.Register(s.Config) // it was removed
 	}
-	if !s.Page.ByBrain.Start.Begun { // otherwise a brain that was killed has begun
+	if !s.Page.ByHelper.Start.Begun { // otherwise a helper that was killed has begun
 		s.logStart()
-		s.Page.ByBrain.Start.Begun = true
+		s.Page.ByHelper.Start.Begun = true
 	}
 	guard := freeze.Root{PID: int(s.Page.ByGuard.GuardPID), PIDFD: s.Guard.PIDFD}
 	s.Group.AdoptBy = backend.Adoption(s.Config, guard)
@@ -52,7 +52,7 @@ func (t *settling) begin() {
 // are.
 func (t *settling) beginSweep() {
 	parent, own := t.server.Group.Beside()
-	decided := &t.server.Page.ByBrain
+	decided := &t.server.Page.ByHelper
 	decided.Start.Sweeping = true
 	t.sweeping.Go(func() {
 		sweep.BeginSweepOfMany(parent, own).Await()
@@ -80,7 +80,7 @@ func (t *settling) reportTo(l *loop.Loop) error {
 func (t *settling) finish() {
 	_ = unix.Close(t.doneFD) // an eventfd
 	t.isRunning = false
-	t.server.Page.ByBrain.Start.Done = true
+	t.server.Page.ByHelper.Start.Done = true
 }
 
 // replaceOlder stops older servers of the same client process that are the same server: a client that

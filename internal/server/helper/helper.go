@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package brain does for a guard what raw code can't: it settles a start, looks after an idle server, finds
+// Package helper does for a guard what raw code can't: it settles a start, looks after an idle server, finds
 // who holds its stdin, ends its containers, and reports its end. It decides nothing about the end of the
 // server, and its death changes nothing. The watcher of a gateway does the same for its servers, and decides
 // as a guard does.
-package brain
+package helper
 
 import (
 	"os"
@@ -24,8 +24,8 @@ import (
 	"github.com/mcpscope/mcpscope/internal/text"
 )
 
-// Brain is a brain that a guard has started.
-type Brain struct {
+// Helper is a helper that a guard has started.
+type Helper struct {
 	server   *Server
 	loop     *loop.Loop
 	client   *client.Side
@@ -34,7 +34,7 @@ type Brain struct {
 	ending   ending
 }
 
-// Serve is the whole life of a brain. memory and sock are the descriptors of the page and of the guard's
+// Serve is the whole life of a helper. memory and sock are the descriptors of the page and of the guard's
 // socket. No process reads the exit status.
 func Serve(memory, sock int) int {
 	b, err := attach(memory, sock)
@@ -49,8 +49,8 @@ func Serve(memory, sock int) int {
 	return 0
 }
 
-// attach makes the brain of this process, which a guard has started.
-func attach(memory, sock int) (*Brain, error) {
+// attach makes the helper of this process, which a guard has started.
+func attach(memory, sock int) (*Helper, error) {
 	// For people, instead of the number of the descriptor that was executed. A process that is not dumpable
 	// may not write to it.
 	_ = os.WriteFile("/proc/self/comm", []byte(os.Args[0]), 0)
@@ -75,7 +75,7 @@ func attach(memory, sock int) (*Brain, error) {
 		return nil, err
 	}
 	side := clientOn(p, s.Config.Side)
-	b := &Brain{
+	b := &Helper{
 		server: s, loop: l, client: side, settling: settling{server: s}, ending: newEnding(s),
 		looks: looks{server: s, client: side},
 	}
@@ -83,7 +83,7 @@ func attach(memory, sock int) (*Brain, error) {
 	return b, l.Catch(linux.Ending...)
 }
 
-// clientOn is the client's side in the descriptors that a brain has inherited.
+// clientOn is the client's side in the descriptors that a helper has inherited.
 func clientOn(p *page.Page, known protocol.ClientSide) *client.Side {
 	return &client.Side{
 		ClientSide: known,
@@ -99,8 +99,8 @@ func clientOn(p *page.Page, known protocol.ClientSide) *client.Side {
 	}
 }
 
-// begin goes on where the brain before has stopped.
-func (b *Brain) begin() error {
+// begin goes on where the helper before has stopped.
+func (b *Helper) begin() error {
 	s := b.server
 	p := s.Page
 	if err := b.loop.Add(s.Guard.Sock, loop.TokenGuard); err != nil {
@@ -120,7 +120,7 @@ func (b *Brain) begin() error {
 			s.Note("a stop of the scope does not reach the guard: " + text.JoinLines(err))
 		}
 	}
-	if p.ByBrain.Start.Done {
+	if p.ByHelper.Start.Done {
 		return nil
 	}
 	b.settling.begin()
@@ -128,8 +128,8 @@ func (b *Brain) begin() error {
 }
 
 // live returns when there is nothing to do for a while, after the end of the server, or without a guard: the
-// next one starts another brain.
-func (b *Brain) live() {
+// next one starts another helper.
+func (b *Helper) live() {
 	for {
 		if b.doTasks() {
 			return
@@ -141,7 +141,7 @@ func (b *Brain) live() {
 		}
 		switch b.loop.Next(b.looks.deadline()) {
 		case loop.TokenSignals:
-			b.loop.Signals() // a brain ignores them; unread ones would be reported again
+			b.loop.Signals() // a helper ignores them; unread ones would be reported again
 		case loop.TokenAdopted:
 			b.server.Group.Park()
 		case loop.TokenSettled:
@@ -157,15 +157,15 @@ func (b *Brain) live() {
 }
 
 // doTasks does what the guard wants, and returns true after the end of the server.
-func (b *Brain) doTasks() (isOver bool) {
+func (b *Helper) doTasks() (isOver bool) {
 	p := b.server.Page
 	tasks := p.ByGuard.Tasks
-	if tasks&page.EndContainers != 0 && !p.ByBrain.ContainersGone {
+	if tasks&page.EndContainers != 0 && !p.ByHelper.ContainersGone {
 		b.ending.stopContainers(0)
-		p.ByBrain.ContainersGone = true
+		p.ByHelper.ContainersGone = true
 		b.server.Guard.Look()
 	}
-	if tasks&page.FindHolder != 0 && p.ByBrain.Holder == page.NoAnswer {
+	if tasks&page.FindHolder != 0 && p.ByHelper.Holder == page.NoAnswer {
 		b.findHolder()
 		b.server.Guard.Look()
 	}
@@ -176,20 +176,20 @@ func (b *Brain) doTasks() (isOver bool) {
 	return false
 }
 
-func (b *Brain) findHolder() {
+func (b *Helper) findHolder() {
 	s := b.server
 	ours := []int{s.Config.Launcher.PID, int(s.Page.ByGuard.GuardPID)}
 	outer := freeze.TagOn(s.Config.Launcher.PID)
 	pid, found := b.client.FindHolder(s.Group.Members(), outer, ours)
-	s.Page.ByBrain.HolderPID = int32(pid)
-	s.Page.ByBrain.Holder = found
+	s.Page.ByHelper.HolderPID = int32(pid)
+	s.Page.ByHelper.Holder = found
 }
 
-// restLeast: to start the next brain takes some milliseconds of CPU.
+// restLeast: to start the next helper takes some milliseconds of CPU.
 const restLeast = time.Second
 
-// canRest reports whether the guard can do without a brain until it has a task, or the next look is due.
-func (b *Brain) canRest() bool {
+// canRest reports whether the guard can do without a helper until it has a task, or the next look is due.
+func (b *Helper) canRest() bool {
 	if b.server.Page.ByGuard.Tasks != 0 || b.settling.isRunning {
 		return false
 	}
@@ -197,16 +197,16 @@ func (b *Brain) canRest() bool {
 	return next.IsZero() || time.Until(next) > restLeast
 }
 
-// rest ends the brain. The guard starts another one if it has a task meanwhile.
-func (b *Brain) rest() {
+// rest ends the helper. The guard starts another one if it has a task meanwhile.
+func (b *Helper) rest() {
 	b.looks.save()
-	b.server.Page.ByBrain.CallBrainAt = monotonic(b.looks.deadline(), time.Now())
+	b.server.Page.ByHelper.CallHelperAt = monotonic(b.looks.deadline(), time.Now())
 	b.server.Guard.SendWord(page.WordRest)
 }
 
-// end reports the end of a server, and removes its group. The brain before may have done a part of that.
-func (b *Brain) end() {
-	if !b.server.Page.ByBrain.Start.Begun {
+// end reports the end of a server, and removes its group. The helper before may have done a part of that.
+func (b *Helper) end() {
+	if !b.server.Page.ByHelper.Start.Begun {
 		b.settleEnded()
 	}
 	b.ending.finish(func() {
@@ -216,7 +216,7 @@ func (b *Brain) end() {
 }
 
 // settleEnded makes up for tasks of the start, of a server that has ended before they were done.
-func (b *Brain) settleEnded() {
+func (b *Helper) settleEnded() {
 	p := b.server.Page
 	if b.ending.mustReport() {
 		b.server.logStart()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package brain
+package helper
 
 import (
 	"golang.org/x/sys/unix"
@@ -83,7 +83,7 @@ func (w *watchedStop) findHolder() {
 	pid, found := w.client.FindHolder(s.Group.Members(), freeze.TagOn(s.Config.Launcher.PID), nil)
 	switch {
 	case found == page.NoHolder:
-		s.Page.ByBrain.Holder = found
+		s.Page.ByHelper.Holder = found
 	case found == page.LivingHolder && w.watchHolder(pid):
 		s.Page.ByGuard.Happened[page.ClientDied] = 0
 		w.askAt = 0

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package brain
+package helper
 
 import (
 	"time"
@@ -14,7 +14,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/policy"
 )
 
-// looks are the observations of a server that may be idle. Between two of them there may be no brain: the
+// looks are the observations of a server that may be idle. Between two of them there may be no helper: the
 // page has all that the next one needs. While the members are frozen, the guard thaws them at an event.
 type looks struct {
 	server  *Server
@@ -34,9 +34,9 @@ func (l *looks) deadline() (due time.Time) {
 	return due
 }
 
-// begin begins the looks. isSaved: the page has what an earlier brain has seen.
+// begin begins the looks. isSaved: the page has what an earlier helper has seen.
 func (l *looks) begin(isSaved bool) {
-	saved := &l.server.Page.ByBrain.Looks
+	saved := &l.server.Page.ByHelper.Looks
 	limits := l.server.Config.Policy
 	if limits.IdleTimeout > 0 {
 		l.timeout = &idle.Timeout{Due: time.Now().Add(limits.IdleTimeout)}
@@ -53,9 +53,9 @@ func (l *looks) begin(isSaved bool) {
 	}
 }
 
-// save writes to the page how far the looks of this brain have come.
+// save writes to the page how far the looks of this helper have come.
 func (l *looks) save() {
-	saved := &l.server.Page.ByBrain.Looks
+	saved := &l.server.Page.ByHelper.Looks
 	now := time.Now()
 	if l.sleeper != nil {
 		l.sleeper.Policy.Save(&saved.Policy, func(t time.Time) int64 { return monotonic(t, now) })
@@ -73,7 +73,7 @@ func (l *looks) save() {
 	saved.Saved = true
 }
 
-// timeoutOn is the check of an idle timeout that the brain before has saved.
+// timeoutOn is the check of an idle timeout that the helper before has saved.
 func timeoutOn(saved *page.IdleCheck) *idle.Timeout {
 	return &idle.Timeout{
 		Due: fromMonotonic(saved.NextCheck),
@@ -87,12 +87,12 @@ func timeoutOn(saved *page.IdleCheck) *idle.Timeout {
 	}
 }
 
-// resume goes on with the looks of the brain before, if that has saved them. Otherwise it was killed, and may
-// have frozen the members without a word about it.
+// resume goes on with the looks of the helper before, if that has saved them. Otherwise it was killed, and
+// may have frozen the members without a word about it.
 func (l *looks) resume() {
 	p := l.server.Page
-	isSaved := p.ByBrain.Looks.Saved
-	p.ByBrain.Looks.Saved = false
+	isSaved := p.ByHelper.Looks.Saved
+	p.ByHelper.Looks.Saved = false
 	l.begin(isSaved)
 	if isSaved {
 		l.noticeThaw()
@@ -128,7 +128,7 @@ func (l *looks) newSleeper(after time.Duration, isSaved bool) *idle.Sleeper {
 	}
 	rule := idle.New(after, time.Now())
 	if isSaved {
-		rule = idle.Restore(after, &s.Page.ByBrain.Looks.Policy, fromMonotonic)
+		rule = idle.Restore(after, &s.Page.ByHelper.Looks.Policy, fromMonotonic)
 	}
 	rule.IsAgent = l.client.Server.Terminal >= 0
 	sleeper := idle.NewSleeper(rule, s.Group, l.client)
@@ -167,7 +167,7 @@ func (l *looks) checkTimeout(now time.Time) {
 	cpu, err := s.Group.Members().CPU()
 	sample := idle.Sample{CPU: cpu, CPUKnown: err == nil, Traffic: l.traffic(), Unread: l.client.Unread()}
 	if l.timeout.IsOver(sample, s.Config.Policy.IdleTimeout, now) {
-		s.Page.ByBrain.IdleTooLong = true
+		s.Page.ByHelper.IdleTooLong = true
 		s.Guard.Look()
 	}
 }
@@ -193,10 +193,10 @@ func (l *looks) traffic() (sum idle.Traffic) {
 func (l *looks) look(now time.Time) {
 	s := l.server
 	on := s.Page
-	on.ByBrain.ForwardedRead = on.ByLauncher.Forwarded // the guard thaws it for a later signal
+	on.ByHelper.ForwardedRead = on.ByLauncher.Forwarded // the guard thaws it for a later signal
 	act := l.sleeper.Policy.Look(l.sleeper, now)
 	if l.sleeper.HasReclaimed {
-		on.ByBrain.Looks.Reclaimed = true
+		on.ByHelper.Looks.Reclaimed = true
 	}
 	switch act {
 	case idle.Frozen:
@@ -205,10 +205,10 @@ func (l *looks) look(now time.Time) {
 			journal.SubjectOf(s.Config).Log(journal.Frozen, systemd.Info, text)
 		}
 		l.sleeper.MarkFrozen(now)
-		on.ByBrain.Frozen = true
+		on.ByHelper.Frozen = true
 		s.Guard.Look()
 	case idle.Wake:
-		on.ByBrain.Frozen = false
+		on.ByHelper.Frozen = false
 		l.sleeper.Wake(now, false)
 	case idle.None, idle.Reclaimed:
 		if l.sleeper.Policy.Note != "" {

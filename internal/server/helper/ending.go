@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package brain
+package helper
 
 import (
 	"slices"
@@ -43,7 +43,7 @@ func (e *ending) finish(removed func()) {
 // mustReport reports whether there was a server, and its end is not reported yet.
 func (e *ending) mustReport() bool {
 	p := e.server.Page
-	return !p.ByBrain.Reported && p.ByLauncher.FailedStep == page.StepNone
+	return !p.ByHelper.Reported && p.ByLauncher.FailedStep == page.StepNone
 }
 
 // report logs and reports the end, with the status of the main process, and has the launcher print it.
@@ -58,7 +58,7 @@ func (e *ending) report() {
 		e.stopContainers(s.Config.Policy.TermGrace)
 		e.record.write(e.leftForPeople())
 	}
-	s.Page.ByBrain.Reported = true
+	s.Page.ByHelper.Reported = true
 	e.publish()
 }
 
@@ -100,7 +100,7 @@ func (e *ending) awaitStatus() {
 
 const (
 	statusEvery  = time.Millisecond
-	statusWithin = 2 * time.Second // less than the guard gives a brain
+	statusWithin = 2 * time.Second // less than the guard gives a helper
 )
 
 // stopContainers stops the containers that an engine runs for the server. A server that its client has
@@ -133,8 +133,8 @@ func (e *ending) publish() {
 	if e.record.sentence != "" {
 		notes = append(notes, e.record.sentence)
 	}
-	setText(s.Page.ByBrain.EndNotes[:], "mcpscope: note: ", notes)
-	setText(s.Page.ByBrain.Left[:], "", e.leftForPeople())
+	setText(s.Page.ByHelper.EndNotes[:], "mcpscope: note: ", notes)
+	setText(s.Page.ByHelper.Left[:], "", e.leftForPeople())
 }
 
 // leftForPeople describes members and containers that may be left.
@@ -156,7 +156,7 @@ func (e *ending) awaitStuck() {
 		return
 	}
 	s := e.server
-	s.Page.ByBrain.Stuck = true
+	s.Page.ByHelper.Stuck = true
 	s.Guard.Look()
 	for {
 		empty, err := freeze.AwaitEmpty(s.Group.Members(), time.Time{})

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package brain
+package helper
 
 import (
 	"time"
@@ -67,7 +67,7 @@ func (w *Watched) TakeOver(in *client.Side) error {
 	case w.Server.isStopping():
 		_ = w.Server.Group.Members().Thaw() // it was removed
 	default:
-		w.Server.Page.ByBrain.Frozen = false
+		w.Server.Page.ByHelper.Frozen = false
 		w.looks.resume()
 	}
 	if err := w.addInput(); err != nil {
@@ -122,7 +122,7 @@ func (w *Watched) addInput() error {
 
 // watchInput has the next input of a frozen server reported.
 func (w *Watched) watchInput() {
-	if w.Server.Page.ByBrain.Frozen {
+	if w.Server.Page.ByHelper.Frozen {
 		w.Loop.Again(int(w.stop.client.Server.Input), loop.TokenInput)
 	}
 }
@@ -192,10 +192,10 @@ func (w *Watched) mainExited() {
 
 func (w *Watched) rouse(hasInput bool) {
 	p := w.Server.Page
-	if !p.ByBrain.Frozen {
+	if !p.ByHelper.Frozen {
 		return
 	}
-	p.ByBrain.Frozen = false
+	p.ByHelper.Frozen = false
 	p.ByGuard.Thaw.At = clock()
 	if w.looks.sleeper != nil {
 		w.looks.sleeper.Wake(time.Now(), hasInput)

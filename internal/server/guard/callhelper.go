@@ -13,43 +13,43 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/page"
 )
 
-// brainCall is the brain that a guard has started, or is about to. A gateway's guard has its watcher here.
-type brainCall struct {
-	sock    int32 // the guard's end of its socket, or -1 without a brain
-	end     int32 // the brain's end, until it executes its program
+// helperCall is the helper that a guard has started, or is about to. A gateway's guard has its watcher here.
+type helperCall struct {
+	sock    int32 // the guard's end of its socket, or -1 without a helper
+	end     int32 // the helper's end, until it executes its program
 	pid     int32
-	deaths  int               // of brains, one after the other
+	deaths  int               // of helpers, one after the other
 	retryAt int64             // no earlier after a failure, or 0
 	tasks   page.Tasks        // that it knows of
 	dueBy   int64             // when it is replaced, if it has not done them by then; or 0
-	failed  page.Tasks        // that no brain could do
-	askAt   int64             // when a brain looks for the holder of stdin again, or 0
-	name    [24]byte          // first argument of a server's brain
+	failed  page.Tasks        // that no helper could do
+	askAt   int64             // when a helper looks for the holder of stdin again, or 0
+	name    [24]byte          // first argument of a server's helper
 	digits  [numbers][11]byte // last arguments
 }
 
 const (
-	taskWithin = 5e9 // for a brain, from its start on or when it gets a task
-	deathsMost = 3   // of brains, one after the other
+	taskWithin = 5e9 // for a helper, from its start on or when it gets a task
+	deathsMost = 3   // of helpers, one after the other
 )
 
-func (c *brainCall) isRunning() bool { return c.sock >= 0 }
+func (c *helperCall) isRunning() bool { return c.sock >= 0 }
 
-// announce has the brain read the page, if one runs.
-func (c *brainCall) announce() {
+// announce has the helper read the page, if one runs.
+func (c *helperCall) announce() {
 	if c.isRunning() {
 		sendWord(c.sock, page.WordLook)
 	}
 }
 
-// neededAt is when a brain is needed; 0 for never.
-func (c *brainCall) neededAt(on *page.Page) int64 {
+// neededAt is when a helper is needed; 0 for never.
+func (c *helperCall) neededAt(on *page.Page) int64 {
 	if on.ByGuard.Tasks != 0 {
 		return max(1, c.retryAt)
 	}
-	at := decide.Earlier(on.ByBrain.CallBrainAt, c.askAt)
+	at := decide.Earlier(on.ByHelper.CallHelperAt, c.askAt)
 	hasThawed := on.ByGuard.Thaw.IsNew && on.ByGuard.Stop.State.Phase <= decide.Grace
-	if hasThawed { // a brain that was about to rest has not noticed, and has written a later time
+	if hasThawed { // a helper that was about to rest has not noticed, and has written a later time
 		at = 1
 	}
 	if at == 0 {
@@ -58,8 +58,8 @@ func (c *brainCall) neededAt(on *page.Page) int64 {
 	return max(at, c.retryAt)
 }
 
-// setTasks has a brain find who holds stdin after the death of the client, and end containers.
-func (c *brainCall) setTasks(s *stop, events *guardEvents) {
+// setTasks has a helper find who holds stdin after the death of the client, and end containers.
+func (c *helperCall) setTasks(s *stop, events *guardEvents) {
 	on := s.page
 	tasks := on.ByGuard.Tasks & page.End
 	if s.wantsContainers && s.hasContainers() {
@@ -73,16 +73,16 @@ func (c *brainCall) setTasks(s *stop, events *guardEvents) {
 	on.ByGuard.Tasks = tasks &^ c.failed
 }
 
-// findHolder goes on as a brain has answered, and returns the task if one has to look. Another process that
+// findHolder goes on as a helper has answered, and returns the task if one has to look. Another process that
 // holds the client's end is the client now. No event says that an unknown one has closed it.
-func (c *brainCall) findHolder(on *page.Page, events *guardEvents) page.Tasks {
-	found := on.ByBrain.Holder
-	on.ByBrain.Holder = page.NoAnswer
+func (c *helperCall) findHolder(on *page.Page, events *guardEvents) page.Tasks {
+	found := on.ByHelper.Holder
+	on.ByHelper.Holder = page.NoAnswer
 	if found == page.UnknownHolder {
 		c.askAt = now() + page.HolderEach
 	}
 	if found == page.LivingHolder {
-		fd, e := sys(unix.SYS_PIDFD_OPEN, uintptr(on.ByBrain.HolderPID), 0, 0, 0, 0)
+		fd, e := sys(unix.SYS_PIDFD_OPEN, uintptr(on.ByHelper.HolderPID), 0, 0, 0, 0)
 		if e == 0 { // only polled: it may be another process's by now
 			on.ByGuard.Happened[page.ClientDied] = 0
 			events.polls[pollClient].Fd = int32(fd)
@@ -96,8 +96,8 @@ func (c *brainCall) findHolder(on *page.Page, events *guardEvents) page.Tasks {
 	return page.FindHolder
 }
 
-// forget kills a brain that ends, and closes its socket.
-func (c *brainCall) forget() {
+// forget kills a helper that ends, and closes its socket.
+func (c *helperCall) forget() {
 	c.kill(forgottenWithin)
 	closeFD(c.sock)
 	c.sock = -1
@@ -110,8 +110,8 @@ const (
 	reapEach        = 100e3
 )
 
-// kill kills the brain, and reaps it if it ends in that time: a member may trace it.
-func (c *brainCall) kill(within int64) {
+// kill kills the helper, and reaps it if it ends in that time: a member may trace it.
+func (c *helperCall) kill(within int64) {
 	if c.pid <= 0 {
 		return
 	}
@@ -126,8 +126,8 @@ func (c *brainCall) kill(within int64) {
 	c.pid = 0
 }
 
-// reap waits for brains that have ended: the guard has no other children.
-func (c *brainCall) reap() {
+// reap waits for helpers that have ended: the guard has no other children.
+func (c *helperCall) reap() {
 	for {
 		pid, e := sys(unix.SYS_WAIT4, ^uintptr(0), 0, unix.WNOHANG|unix.WALL, 0, 0)
 		if e != 0 || pid == 0 {
@@ -139,8 +139,8 @@ func (c *brainCall) reap() {
 	}
 }
 
-// startBrain starts one, with a socket of its own.
-func (p *process) startBrain(c *brainCall) bool {
+// startHelper starts one, with a socket of its own.
+func (p *process) startHelper(c *helperCall) bool {
 	var ends [2]int32
 	if socketPair(&ends) != 0 {
 		return false
@@ -151,11 +151,11 @@ func (p *process) startBrain(c *brainCall) bool {
 	first := p.lasting.args & (argumentsMost - 1)
 	second := (first + 1) & (argumentsMost - 1)
 	if p.child.role == roleGuard {
-		c.nameBrain(&p.lasting)
+		c.nameHelper(&p.lasting)
 	}
 	p.lasting.argv[first] = decimal(&c.digits[0], int(p.page.Memory))
 	p.lasting.argv[second] = decimal(&c.digits[1], int(c.end))
-	pid := p.spawnBrain(c.end)
+	pid := p.spawnHelper(c.end)
 	closeFD(c.end)
 	if pid < 0 {
 		closeFD(c.sock)
@@ -166,9 +166,9 @@ func (p *process) startBrain(c *brainCall) bool {
 	return true
 }
 
-// nameBrain gives the brain the id of the server in the place of the guard's.
-func (c *brainCall) nameBrain(l *lasting) {
-	const prefix = brainPrefix
+// nameHelper gives the helper the id of the server in the place of the guard's.
+func (c *helperCall) nameHelper(l *lasting) {
+	const prefix = helperPrefix
 	for i := range len(prefix) {
 		c.name[i] = prefix[i]
 	}
@@ -178,9 +178,9 @@ func (c *brainCall) nameBrain(l *lasting) {
 	l.argv[0] = uintptr(unsafe.Pointer(&c.name))
 }
 
-// spawnBrain starts a brain in the leaf of guards, which is that of the scope where there is no other. The
-// guard may be elsewhere: a brain in the group of the members would freeze itself.
-func (p *process) spawnBrain(end int32) (pid int) {
+// spawnHelper starts a helper in the leaf of guards, which is that of the scope where there is no other. The
+// guard may be elsewhere: a helper in the group of the members would freeze itself.
+func (p *process) spawnHelper(end int32) (pid int) {
 	leaf := p.page.FD.Leaf
 	if leaf < 0 && p.page.ByGuard.Payload >= 0 {
 		// -1 where no manager has the group
@@ -196,7 +196,7 @@ func (p *process) spawnBrain(end int32) (pid int) {
 	return pid
 }
 
-// spawnIn starts a brain in a cgroup, or in the guard's (-1). It borrows the guard's memory until its exec.
+// spawnIn starts a helper in a cgroup, or in the guard's (-1). It borrows the guard's memory until its exec.
 // The guard's signals are all blocked and have no handlers.
 func (p *process) spawnIn(leaf, end int32) (pid int) {
 	own := &p.child
@@ -214,13 +214,13 @@ func (p *process) spawnIn(leaf, end int32) (pid int) {
 		if own.joins {
 			enter(leaf)
 		}
-		p.executeBrain(end)
+		p.executeHelper(end)
 	}
 	return pid
 }
 
-// executeBrain is the brain's process until its exec.
-func (p *process) executeBrain(end int32) {
+// executeHelper is the helper's process until its exec.
+func (p *process) executeHelper(end int32) {
 	for i := 0; i < p.keeps.shared; i++ {
 		passOn(p.keeps.fds[i&(mostKept-1)])
 	}
