@@ -46,7 +46,7 @@ type gateGuard struct {
 	page     *page.Page
 	gate     Gate
 	polls    [gatePolls]unix.PollFd
-	watcher  helperCall
+	watcher  goProcess
 	received reception
 
 	gatewayNotStarted bool  // only the process that has forked the guard has the filter
@@ -83,7 +83,7 @@ func (g *gateGuard) keepGate() {
 			g.startAt = 0
 			closeFD(g.watcher.sock) // that of the process which has forked this guard, or -1
 			g.watcher.sock = -1
-			if !g.process.startHelper(&g.watcher) {
+			if !g.process.startGo(&g.watcher) {
 				g.watcherDied()
 			}
 		}

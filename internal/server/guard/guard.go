@@ -318,7 +318,7 @@ func (g *serverGuard) callHelper() {
 	if tasks != 0 {
 		c.dueBy = dueBy
 	}
-	if !g.process.startHelper(c) {
+	if !g.process.startGo(&c.goProcess) {
 		g.helperDied()
 	}
 }

@@ -54,7 +54,7 @@ type memory struct{ at, size uintptr }
 
 const (
 	argumentsMost = 8
-	numbers       = 2 // arguments of a helper that startHelper appends: memory file and socket
+	numbers       = 2 // arguments that startGo appends: memory file and socket
 	mostKept      = 32
 )
 

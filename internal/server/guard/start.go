@@ -207,7 +207,7 @@ func (p *Start) environment() uintptr {
 
 // prepareHelpers fills in the arguments of helpers but the first one, and their environment.
 func (l *lasting) prepareHelpers(env uintptr) {
-	l.argv[0] = 0 // see helperCall.name
+	l.argv[0] = 0 // see goProcess.name
 	l.argv[1] = address(helperCommand)
 	l.args = 2
 	l.env = env
