@@ -25,7 +25,7 @@ type birth struct {
 	payload  int32 // where it has to be, or -1
 	sock     int32 // of a process that waits for its start, or -1
 	sends    int32 // the launcher's end
-	rights   rights
+	rights   page.Rights
 }
 
 // program has the arguments of execve(2), and the shell for a file without "#!", as execvp(3).

@@ -66,30 +66,17 @@ func (c *children) hasServers() bool { return c.signalServers(0) }
 // signalServers sends a signal to those children that are the server's; 0 sends none. It reports whether
 // there is one.
 func (c *children) signalServers(sig unix.Signal) (found bool) {
-	pid := int32(0)
-	for offset := uintptr(0); ; {
-		addr := uintptr(unsafe.Pointer(&c.buf))
-		size := unsafe.Sizeof(c.buf)
-		n, e := sys(unix.SYS_PREAD64, uintptr(c.list), addr, size, offset, 0)
-		if e != 0 || n == 0 {
-			return found || e != 0
+	pids := pidList{file: c.list, buf: &c.buf}
+	for pids.next() {
+		if !c.isOfServer(pids.pid) {
+			continue
 		}
-		offset += n
-		for i := uintptr(0); i < n; i++ {
-			digit := c.buf[i&(unsafe.Sizeof(c.buf)-1)]
-			if digit >= '0' && digit <= '9' {
-				pid = pid*10 + int32(digit-'0')
-				continue
-			}
-			if pid != 0 && c.isOfServer(pid) {
-				found = true
-				if sig != 0 {
-					signalChild(pid, sig)
-				}
-			}
-			pid = 0
+		found = true
+		if sig != 0 {
+			signalChild(pids.pid, sig)
 		}
 	}
+	return found || pids.hasGaps
 }
 
 // isOfServer reports whether a child is the server's: not the guard, and not one that this process had before

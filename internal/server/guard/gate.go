@@ -102,7 +102,7 @@ func (g *gateGuard) awaitListener() {
 			if g.received.truncated { // the filter has no listener, so nothing is executed any more
 				exit(1)
 			}
-			g.page.Gateway.Listener = g.received.rights.fds[0]
+			g.page.Gateway.Listener = g.received.rights.FDs[0]
 			return
 		default:
 			exit(0)
@@ -221,7 +221,7 @@ func (g *gateGuard) receiveServer(word byte) {
 
 // kept sorts the descriptors of a message: those that there are follow one another.
 func (r *reception) kept(m *page.Message) page.Kept {
-	fds := &r.rights.fds
+	fds := &r.rights.FDs
 	kept := page.Kept{Memory: fds[0], Payload: -1, Stdin: -1, Stdout: -1}
 	next := 1
 	if m.HasPayload {

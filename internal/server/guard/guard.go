@@ -54,7 +54,7 @@ func (g *serverGuard) guardMain() {
 // notes that a guard was killed.
 func (g *serverGuard) takeOver() {
 	g.page.ByGuard.Generation++
-	g.stop.members.open(g.page.ByGuard.Payload)
+	g.stop.reach(g.page.ByGuard.Payload)
 	enterScope(g.page)
 	g.readRequest()
 	g.rouse()
@@ -71,8 +71,7 @@ func (g *serverGuard) awaitGroup() {
 		removeDirectories(g.page)
 		exit(0)
 	}
-	g.page.ByGuard.Payload = received.rights.fds[0]
-	g.stop.members.open(g.page.ByGuard.Payload)
+	g.stop.reach(received.rights.FDs[0])
 	g.readRequest()
 }
 

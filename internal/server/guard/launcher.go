@@ -220,7 +220,7 @@ func (l *Launcher) nothingIsLeft() bool {
 }
 
 func (l *Launcher) receiveGuard() {
-	word, flags := receive(int32(l.keeper.guard.Sock), new(rights), unix.MSG_DONTWAIT)
+	word, flags := receive(int32(l.keeper.guard.Sock), new(page.Rights), unix.MSG_DONTWAIT)
 	switch {
 	case flags&deadPeer != 0 && l.page.ByGuard.Over:
 		l.children.awaitStatus()

@@ -94,7 +94,8 @@ func shows(root int32, path string, buf *[512]byte) bool {
 	if e != 0 {
 		return false
 	}
-	found := listsOwn(list, buf)
+	pids := pidList{file: list, buf: buf}
+	found := pids.has(int32(unix.Getpid()))
 	closeFD(list)
 	return found
 }
@@ -157,31 +158,6 @@ func openPath(dir int32, path *[pathMost]byte, flags uintptr) (int32, syscall.Er
 	addr := uintptr(unsafe.Pointer(path))
 	fd, e := sys(unix.SYS_OPENAT, uintptr(dir), addr, flags|unix.O_CLOEXEC, 0, 0)
 	return int32(fd), e
-}
-
-// listsOwn reports whether a file has a line with the pid of this process.
-func listsOwn(fd int32, buf *[512]byte) bool {
-	own := unix.Getpid()
-	number := 0
-	for {
-		addr := uintptr(unsafe.Pointer(buf))
-		size := unsafe.Sizeof(*buf)
-		n, e := sys(unix.SYS_READ, uintptr(fd), addr, size, 0, 0)
-		if e != 0 || n == 0 {
-			return false
-		}
-		for i := uintptr(0); i < n; i++ {
-			c := buf[i&511]
-			if c == '\n' && number == own {
-				return true
-			}
-			if c == '\n' {
-				number = 0
-				continue
-			}
-			number = number*10 + int(c-'0')
-		}
-	}
 }
 
 // openHierarchy opens the root of the mount of cgroup2, or returns -1.

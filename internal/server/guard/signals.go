@@ -204,22 +204,14 @@ func (s *Signals) receive(buf *[512]byte) (size uintptr) {
 func isOfRuntime(buf *[512]byte, at uintptr) bool {
 	const byThread = ^uint32(5)    // SI_TKILL, which is -6
 	const codeAt, senderAt = 8, 12 // struct signalfd_siginfo
-	isInterrupt := field(buf, at) == uint32(unix.SIGURG) && field(buf, at+codeAt) == byThread
-	return isInterrupt && field(buf, at+senderAt) == uint32(unix.Getpid())
+	isInterrupt := wordAt(buf, at) == uint32(unix.SIGURG) && wordAt(buf, at+codeAt) == byThread
+	return isInterrupt && wordAt(buf, at+senderAt) == uint32(unix.Getpid())
 }
 
 // isByKernel reports whether a record is of a signal that the kernel has sent, as for a key of a terminal.
 func isByKernel(buf *[512]byte, at uintptr) bool {
 	const byKernel, codeAt = 0x80, 8 // SI_KERNEL
-	return field(buf, at+codeAt) == byKernel
-}
-
-// field returns a number of 32 bits. All processors of mcpscope have the low byte first.
-func field(buf *[512]byte, at uintptr) (number uint32) {
-	for i := uintptr(4); i > 0; i-- {
-		number = number<<8 | uint32(buf[(at+i-1)&(uintptr(len(buf))-1)])
-	}
-	return number
+	return wordAt(buf, at+codeAt) == byKernel
 }
 
 // stop stops the process by a signal of job control, which is blocked, until the shell continues it.

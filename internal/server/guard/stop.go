@@ -28,6 +28,13 @@ func (s *stop) begin(tag uint64, launcher int32) {
 	s.search = tagSearch{tag: tag, procs: -1}
 }
 
+// reach has the members of a group reached, or of a tree (-1).
+func (s *stop) reach(payload int32) {
+	s.page.ByGuard.Payload = payload
+	s.members.open(payload)
+	s.search.procs = payload
+}
+
 // resume repeats what the guard before may have decided, and not done.
 func (s *stop) resume() {
 	seen := &s.page.ByGuard
@@ -175,7 +182,6 @@ func (s *stop) mainWasStarter() bool {
 	if !isSoon || !hasEndedWell || !s.page.Started.Conveyed {
 		return false
 	}
-	s.search.procs = s.members.payload
 	return s.search.hasPipes(&s.page.Started)
 }
 
@@ -202,7 +208,6 @@ func (s *stop) ask() {
 	s.members.thaw()
 	sig, mainHas := signalOfStop(s.page)
 	main := s.page.ByLauncher.MainPID
-	s.search.procs = s.members.payload
 	s.page.Found.Stopped.Total = 0
 	s.search.listIn(&s.page.Found.Stopped)
 	s.search.main = main
@@ -225,7 +230,6 @@ func signalOfStop(on *page.Page) (sig unix.Signal, mainHas bool) {
 func (s *stop) kill() {
 	enter(s.page.FD.Leaf) // a guard that was moved into the group would freeze itself
 	s.members.freeze()
-	s.search.procs = s.members.payload
 	s.search.main = 0
 	isFirst := s.page.Found.Killed.Total == 0
 	if isFirst {

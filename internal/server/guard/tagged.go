@@ -159,53 +159,14 @@ func (s *tagSearch) visitUntagged() (found bool) {
 		return false
 	}
 	pids := pidList{file: list, buf: &s.buf}
-	for pid := pids.next(); pid != 0; pid = pids.next() {
-		isOther := pid > s.above && !isTagged(pid, s.tag)
-		if isOther && s.visitListed(pid) {
+	for pids.next() {
+		isOther := pids.pid > s.above && !isTagged(pids.pid, s.tag)
+		if isOther && s.visitListed(pids.pid) {
 			found = true
 		}
 	}
 	closeFD(list)
 	return found
-}
-
-// pidList reads a file of pids, a line each.
-type pidList struct {
-	file   int32
-	buf    *[512]byte
-	offset uintptr // in the file, of what is read next
-	at     uintptr // in buf
-	size   uintptr
-}
-
-// next returns 0 after the last one. What is read has whole lines, since it ends with that before its last
-// newline.
-func (l *pidList) next() (pid int32) {
-	for l.at == l.size {
-		addr := uintptr(unsafe.Pointer(l.buf))
-		n, e := sys(unix.SYS_PREAD64, uintptr(l.file), addr, unsafe.Sizeof(*l.buf), l.offset, 0)
-		if e != 0 || n == 0 {
-			return 0
-		}
-		for n > 0 && l.buf[(n-1)&511] != '\n' {
-			n--
-		}
-		if n == 0 {
-			return 0
-		}
-		l.at = 0
-		l.size = n
-		l.offset += n
-	}
-	for ; l.at < l.size; l.at++ {
-		c := l.buf[l.at&511]
-		if c == '\n' {
-			l.at++
-			break
-		}
-		pid = pid*10 + int32(c-'0')
-	}
-	return pid
 }
 
 // isListed reports whether the group has the process.
@@ -215,9 +176,7 @@ func (s *tagSearch) isListed(pid int32) (found bool) {
 		return false
 	}
 	pids := pidList{file: list, buf: &s.text}
-	for other := pids.next(); other != 0 && !found; other = pids.next() {
-		found = other == pid
-	}
+	found = pids.has(pid)
 	closeFD(list)
 	return found
 }
@@ -316,8 +275,8 @@ func (s *tagSearch) listGroup() {
 		return
 	}
 	pids := pidList{file: list, buf: &s.buf}
-	for pid := pids.next(); pid != 0; pid = pids.next() {
-		s.add(*(**page.Members)(unsafe.Pointer(&s.list)), pid)
+	for pids.next() {
+		s.add(*(**page.Members)(unsafe.Pointer(&s.list)), pids.pid)
 	}
 	closeFD(list)
 	s.hasGroup = true

@@ -13,12 +13,6 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/page"
 )
 
-// rights is struct cmsghdr with room for descriptors.
-type rights struct {
-	header unix.Cmsghdr
-	fds    page.PassedFDs
-}
-
 // sendWord sends a word.
 func sendWord(sock int32, word byte) {
 	g := page.Guard{Sock: int(sock)}
@@ -32,9 +26,9 @@ const (
 )
 
 // receive reads a word with its descriptors, -1 behind them.
-func receive(sock int32, r *rights, how uintptr) (word byte, flags uint32) {
-	for i := range r.fds {
-		r.fds[i] = -1
+func receive(sock int32, r *page.Rights, how uintptr) (word byte, flags uint32) {
+	for i := range r.FDs {
+		r.FDs[i] = -1
 	}
 	text := struct{ base, size uintptr }{uintptr(unsafe.Pointer(&word)), 1} // struct iovec
 	header := page.MessageHeader{
@@ -55,7 +49,7 @@ func receive(sock int32, r *rights, how uintptr) (word byte, flags uint32) {
 
 // reception has the descriptors that came with the last word.
 type reception struct {
-	rights    rights
+	rights    page.Rights
 	truncated bool // there was no room for the descriptors
 }
 
@@ -64,10 +58,10 @@ type reception struct {
 func (r *reception) read(sock int32, how uintptr) (word byte, dead bool) {
 	word, flags := receive(sock, &r.rights, how)
 	r.truncated = flags&truncatedWord != 0
-	for i := range r.rights.fds {
-		if r.truncated && r.rights.fds[i] >= 0 {
-			closeFD(r.rights.fds[i])
-			r.rights.fds[i] = -1
+	for i := range r.rights.FDs {
+		if r.truncated && r.rights.FDs[i] >= 0 {
+			closeFD(r.rights.FDs[i])
+			r.rights.FDs[i] = -1
 		}
 	}
 	return word, flags&deadPeer != 0

@@ -142,28 +142,28 @@ func (k Kept) FDs() PassedFDs { return PassedFDs{k.Memory, k.Payload, k.Stdin, k
 
 func passNone() PassedFDs { return PassedFDs{-1, -1, -1, -1} }
 
-// rights is a struct cmsghdr and its descriptors.
-type rights struct {
-	header unix.Cmsghdr
-	fds    PassedFDs
+// Rights is a struct cmsghdr and its descriptors.
+type Rights struct {
+	Header unix.Cmsghdr
+	FDs    PassedFDs
 }
 
 // pass sends the first bytes of a message with those of the descriptors that there are. It does not wait, and
 // needs no Go runtime.
 func (g *Guard) pass(m *Message, size uintptr, fds PassedFDs) unix.Errno {
-	r := rights{header: unix.Cmsghdr{Level: unix.SOL_SOCKET, Type: unix.SCM_RIGHTS}}
+	r := Rights{Header: unix.Cmsghdr{Level: unix.SOL_SOCKET, Type: unix.SCM_RIGHTS}}
 	n := 0
 	for _, fd := range fds {
-		if fd >= 0 && n < len(r.fds) { // as the compiler does not know
-			r.fds[n] = fd
+		if fd >= 0 && n < len(r.FDs) { // as the compiler does not know
+			r.FDs[n] = fd
 			n++
 		}
 	}
 	text := struct{ base, size uintptr }{uintptr(unsafe.Pointer(m)), size} // struct iovec
 	header := MessageHeader{Texts: uintptr(unsafe.Pointer(&text)), TextCount: 1}
 	if n > 0 { // otherwise there is no control message
-		size := unsafe.Sizeof(r.header) + uintptr(n)*unsafe.Sizeof(r.fds[0])
-		r.header.Len = uint64(size)
+		size := unsafe.Sizeof(r.Header) + uintptr(n)*unsafe.Sizeof(r.FDs[0])
+		r.Header.Len = uint64(size)
 		header.Control = uintptr(unsafe.Pointer(&r))
 		header.ControlSize = (size + 7) &^ 7
 	}
