@@ -77,7 +77,7 @@ var protecting = []mechanism{
 	// the watches for the server's end
 	without("the guard's watch of the launcher", one(guard+"guard.go", "\tcase dead:\n\t\tg.launcherDied()\n", "\tcase dead:\n\t\texit(0)\n"),
 		ends("launcher"), tests("test/e2e", "KilledLauncherIsAKilledServer")),
-	without("the launcher's watch of the guard", one(guard+"launcher.go", "\t\tl.replaceGuard()\n\tcase word", "\tcase word"),
+	without("the launcher's watch of the guard", one(guard+"launcher.go", "\t\tl.replaceGuard()\n\tcase l.page", "\tcase l.page"),
 		ends("guard"), cells(onCgroup, "plain|kill-guard", "guard|TERM")),
 	without("the guard's watch of the main process", one(guard+"guardevents.go", "v.polls[pollMain].Fd = int32(fd)", "closeFD(int32(fd))"),
 		tests("test/e2e", "StoppedLauncher")),

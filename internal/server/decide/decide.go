@@ -70,7 +70,8 @@ type Facts struct {
 // Action is what the caller has to do.
 type Action uint32
 
-// The actions. After Thaw, Ask and Kill, Step is called again.
+// The actions. After Thaw and Ask, Step is called again at once; after Kill, when the caller has looked for
+// events: a kill may take longer than the time between two.
 const (
 	Wait          Action = iota // for an event, or the deadline
 	Thaw                        // members that are frozen or stopped, so that they can end

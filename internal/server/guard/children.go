@@ -68,7 +68,7 @@ func (c *children) hasServers() bool { return c.signalServers(0) }
 func (c *children) signalServers(sig unix.Signal) (found bool) {
 	pids := pidList{file: c.list, buf: &c.buf}
 	for pids.next() {
-		if !c.isOfServer(pids.pid) {
+		if pids.pid == 0 || !c.isOfServer(pids.pid) {
 			continue
 		}
 		found = true
@@ -88,10 +88,10 @@ func (c *children) isOfServer(pid int32) bool {
 	return pid == c.main && !c.page.Exited() || isTagged(pid, c.tag)
 }
 
-// killAll kills all descendants, for a guard that can start no helper: an orphan becomes a child of this
-// process as soon as its parents are dead.
+// killAll kills all descendants: an orphan becomes a child of this process as soon as its parents are dead. A
+// child in uninterruptible sleep stays, so it goes on for some 100 ms. The guard asks for more.
 func (c *children) killAll() {
-	const rounds = 5000 // ten seconds: a child in uninterruptible sleep stays
+	const rounds = 80
 	for round := int64(1); round < rounds; round++ {
 		c.reap()
 		if c.page.ByLauncher.Childless {

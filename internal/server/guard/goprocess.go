@@ -18,9 +18,11 @@ type goProcess struct {
 	end    int32 // its own end, until it executes its program
 	pid    int32
 	deaths int               // of such processes, one after the other
-	name   [24]byte          // first argument of a server's helper
+	name   [nameRoom]byte    // first argument of a server's helper
 	digits [numbers][11]byte // last arguments
 }
+
+const nameRoom = 32 // a power of two, so that a mask bounds an index
 
 // deathsMost is so often one is started again, without a pause.
 const deathsMost = 3
@@ -103,7 +105,7 @@ func (c *goProcess) nameHelper(l *lasting) {
 		c.name[i] = prefix[i]
 	}
 	for i := len(guardPrefix); i < len(l.name); i++ {
-		c.name[(len(prefix)+i-len(guardPrefix))&15] = l.name[i]
+		c.name[(len(prefix)+i-len(guardPrefix))&(nameRoom-1)] = l.name[i]
 	}
 	l.argv[0] = uintptr(unsafe.Pointer(&c.name))
 }

@@ -298,7 +298,7 @@ func (g *serverGuard) callHelper() {
 			c.dueBy = dueBy
 		}
 		c.tasks = tasks
-		if tasks == 0 {
+		if tasks == 0 || g.page.ByHelper.Stuck { // then it waits for a member
 			c.dueBy = 0
 		}
 		if c.dueBy != 0 && at >= c.dueBy {

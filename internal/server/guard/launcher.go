@@ -110,8 +110,9 @@ func (l *Launcher) react(e syscall.Errno) {
 	l.stopToo()
 }
 
-// announce has the guard read the page, also one that is stopped, or frozen with its scope.
-func (l *Launcher) announce() {
+// announceEnd has the guard read the page at an event that ends the server. The guard may be frozen with its
+// scope.
+func (l *Launcher) announceEnd() {
 	l.group.thawScope()
 	l.keeper.announce()
 }
@@ -158,11 +159,13 @@ func (l *Launcher) passSignal(sig unix.Signal, byKernel bool) {
 			l.children.signalMain(unix.SIGCONT)
 		}
 		l.page.AddSignal(page.Signal{At: now(), Number: uint32(sig), ToMain: toMain})
+		l.announceEnd()
+		return
 	default:
 		l.children.signalMain(sig)
 		l.page.ByLauncher.Forwarded++
 	}
-	l.announce()
+	l.keeper.announce()
 }
 
 // The shell of a terminal knows the launcher alone. If ^Z stopped the launcher at once, the shell would take
@@ -191,20 +194,20 @@ func (l *Launcher) mainEnded() {
 			if hasClaim || l.keeper.isMissing {
 				l.end = NothingLeft
 			} else {
-				l.announce()
+				l.announceEnd()
 			}
 			return
 		}
 		isLeftToGuard := l.page.ByLauncher.EndLeft != page.NotLeft
 		if isLeftToGuard {
-			l.announce() // another one has ended
+			l.announceEnd() // another one has ended
 			return
 		}
 		sleep(20e3 * (try + 1))
 		l.children.reap()
 	}
 	l.page.ByLauncher.EndLeft = page.LeftWaiting
-	l.announce()
+	l.announceEnd()
 }
 
 // nothingIsLeft reports whether all members have ended. Without a guard there may be no descriptor that shows
@@ -228,11 +231,11 @@ func (l *Launcher) receiveGuard() {
 	case flags&deadPeer != 0:
 		l.keeper.forget()
 		l.replaceGuard()
+	case l.page.ByHelper.Stuck: // before further kills
+		l.end = MembersStuck
 	case word == page.WordKill:
 		l.children.killAll()
 		l.reap()
-	case l.page.ByHelper.Stuck:
-		l.end = MembersStuck
 	}
 }
 

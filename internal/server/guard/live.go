@@ -112,7 +112,7 @@ func (l *Launcher) leaveToHelper(how page.EndLeft) {
 	l.leaves = true
 	l.page.ByLauncher.EndLeft = how
 	page.LeaveToGuard(l.page)
-	l.announce()
+	l.announceEnd()
 }
 
 // leaveClient closes the descriptors that are the server's own, but stderr.

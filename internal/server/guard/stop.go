@@ -72,6 +72,7 @@ func (s *stop) step(failed page.Tasks) (isOver bool) {
 			s.recordCause()
 			s.claimEnd()
 			s.kill()
+			return state.IsStuck(facts.Now) // events come before the next kill
 		default:
 			return state.Phase == decide.Gone || state.IsStuck(facts.Now)
 		}
@@ -228,7 +229,6 @@ func signalOfStop(on *page.Page) (sig unix.Signal, mainHas bool) {
 
 // kill kills those in the group, those that descend from the launcher, and those with the tag.
 func (s *stop) kill() {
-	enter(s.page.FD.Leaf) // a guard that was moved into the group would freeze itself
 	s.members.freeze()
 	s.search.main = 0
 	isFirst := s.page.Found.Killed.Total == 0

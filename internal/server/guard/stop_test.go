@@ -73,6 +73,17 @@ func TestMainWasStarter(t *testing.T) {
 	}
 }
 
+// People find a helper by the id of its server.
+func TestNameOfAHelper(t *testing.T) {
+	l := &lasting{}
+	copy(l.name[:], "guard-abcdefgh")
+	c := &goProcess{}
+	c.nameHelper(l)
+	if name := unix.ByteSliceToString(c.name[:]); name != "helper-abcdefgh" {
+		t.Errorf("%q", name)
+	}
+}
+
 // A helper is called for what it has to do, and no sooner again than a failure allows.
 func TestNeededAt(t *testing.T) {
 	const soon = 5

@@ -257,7 +257,8 @@ func (s *tagSearch) visit(pid int32, pidfd int) {
 		return
 	}
 	signalBy(pidfd, s.signal)
-	if s.signal != unix.SIGKILL && s.signal != unix.SIGSTOP { // a stopped one would not see it
+	if s.signal != unix.SIGKILL && s.signal != unix.SIGSTOP && s.signal != unix.SIGCONT {
+		// a stopped one would not see it
 		signalBy(pidfd, unix.SIGCONT)
 	}
 }

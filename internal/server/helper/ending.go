@@ -36,6 +36,9 @@ func (e *ending) finish(removed func()) {
 	e.server.closeReport()
 	e.awaitStuck()
 	_ = e.server.Group.Remove() // a sweep removes what can't be removed now
+	if e.swept != nil {
+		e.server.Page.ByHelper.Start.Sweeping = true // the guard does not kill this process then
+	}
 	removed()
 	e.awaitSwept()
 }

@@ -44,9 +44,7 @@ func (w *watchedStop) step() (isOver bool) {
 		case decide.Kill:
 			w.recordCause()
 			w.kill()
-			if len(w.ending.stuck) > 0 {
-				return true
-			}
+			return len(w.ending.stuck) > 0 // events come before the next kill
 		default:
 			return state.Phase == decide.Gone
 		}

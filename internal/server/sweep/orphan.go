@@ -130,7 +130,8 @@ func (s *sweeper) classifyAndTend(
 	case neverArmed:
 		return found, removeNeverArmed(g)
 	case launcherAlone:
-		continueGuard(g)
+		pid, _ := seen.GuardOf(g)
+		continueGuard(g, pid)
 		if continueLauncher(g.Facts().Launcher, g.Owner()) {
 			return unclear, nil
 		}
@@ -138,11 +139,16 @@ func (s *sweeper) classifyAndTend(
 	return found, nil
 }
 
-// continueGuard continues a guard that somebody has stopped.
-func continueGuard(g *group.ControlGroup) {
+// continueGuard continues a guard that somebody has stopped, or moved into the group: there a kill has frozen
+// it, too.
+func continueGuard(g *group.ControlGroup, pid int) {
 	guard := g.OpenGuard()
 	if guard < 0 { // it has none
 		return
+	}
+	pids, _ := g.Payload.Members() // none, if it was removed
+	if slices.Contains(pids, pid) {
+		_ = g.Payload.ThawAlone() // it was removed
 	}
 	_ = unix.PidfdSendSignal(guard, unix.SIGCONT, nil, 0) // it has ended
 	_ = unix.Close(guard)
