@@ -185,6 +185,10 @@ func (v *gatewayRun) fail(operands []string, err error) int {
 // watcherName is for ps and pgrep, at most 15 bytes.
 const watcherName = "mcpscope-watch"
 
+// watcherProcs is how many threads of a watcher may run Go code. One that waits in a call of the kernel
+// counts for up to 10 ms, and the next one has to read the input of a program before that does.
+const watcherProcs = 16
+
 // watchCommand is the process beside a gateway, whose guard starts it.
 func watchCommand(args []string, io cli.Stdio) int {
 	if len(args) != 4 {
@@ -194,6 +198,6 @@ func watchCommand(args []string, io cli.Stdio) int {
 	_ = os.WriteFile("/proc/self/comm", []byte(watcherName), 0) // it was executed by a descriptor
 	_, _ = readNoFile()                                         // it raises our own limit
 	debug.SetGCPercent(20)                                      // it lives long, and needs little
-	runtime.GOMAXPROCS(min(runtime.NumCPU(), 2))                // one may wait for the next execve
+	runtime.GOMAXPROCS(watcherProcs)
 	return gateway.Watch(args, gateway.Watching{Configure: configureServer, FindTool: programs.FindTool})
 }

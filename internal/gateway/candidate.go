@@ -22,6 +22,7 @@ type candidate struct {
 	holder  holder
 
 	hasInput      atomic.Bool  // some was seen
+	hasClient     atomic.Bool  // see findClient
 	withoutClient atomic.Int32 // messages of a process that is no client
 
 	mu        sync.Mutex
@@ -55,6 +56,15 @@ func (c *candidate) setArguments(argv []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.program.argv = argv
+}
+
+// findClient reports whether one process has, or has had, the other ends of a candidate's stdin and stdout. A
+// client may close its ends after a short session, so this looks before the first message, too.
+func (c *candidate) findClient() bool {
+	if !c.hasClient.Load() && c.program.hasClient() {
+		c.hasClient.Store(true)
+	}
+	return c.hasClient.Load()
 }
 
 // holder describes the gateway's end of a candidate's stdin.

@@ -34,7 +34,10 @@ const (
 	looks     = 1000 // a filter or a language server has its input read no longer
 )
 
-const wroteMCP = "its client writes MCP: "
+const (
+	wroteMCP = "its client writes MCP: "
+	answers  = "it answers its client in MCP: "
+)
 
 // startAttending starts to read the input of a program, unless the user may have too few threads. It closes
 // the program's pidfd at the end.
@@ -57,6 +60,8 @@ func (x *examiner) attend(c *candidate, p *peeker) {
 	defer x.candidates.remove(c)
 	runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
 	defer p.close()
+	p.reopen(&c.program) // before anything that takes time
+	c.findClient()
 	for count := 0; count < looks && !c.decided(); {
 		if !p.reopen(&c.program) {
 			x.reporter.reportUnseen("too many open files (ulimit -n)")
@@ -87,14 +92,13 @@ func (x *examiner) examineArrival(c *candidate, p *peeker, arrived arrival) (dec
 		if message == "" {
 			return false
 		}
-		return x.recognize(c, "it answers its client in MCP: "+message, nil)
+		return x.recognize(c, answers+message, nil)
 	case inputMissed:
 		p.openAnswer(&c.program, c.program.client.PID)
 	case inputArrived:
 		input := p.tap.receive()
 		if input.closed {
-			x.conclude(c, "its stdin was closed before its client wrote MCP")
-			return true
+			return x.examineClosed(c, p)
 		}
 		if x.examineInput(c, input.text, nil) {
 			return true
@@ -104,6 +108,21 @@ func (x *examiner) examineArrival(c *candidate, p *peeker, arrived arrival) (dec
 		}
 	}
 	return false
+}
+
+// examineClosed decides about a candidate whose stdin was closed. Its answer may still be unread.
+func (x *examiner) examineClosed(c *candidate, p *peeker) (decided bool) {
+	p.openAnswer(&c.program, c.program.client.PID)
+	message := mcp.FindAnswer(p.peekAnswer())
+	if message != "" && x.recognize(c, answers+message, nil) {
+		return true
+	}
+	why := "its stdin was closed, and no MCP was seen before it was read"
+	if c.withoutClient.Load() > 0 {
+		why = hasNoClient
+	}
+	x.conclude(c, why)
+	return true
 }
 
 // threadsShare is the part of the processes that a user may have which the watcher leaves to others: it uses
@@ -165,16 +184,18 @@ const clientLooks = 3
 // message: /proc is read while processes fork.
 func (x *examiner) recognize(c *candidate, why string, next *nextExec) (decided bool) {
 	hadClient := c.program.client.ended() && isAbandoned(c.program.pid)
-	if hadClient || c.program.hasClient() {
+	if hadClient || c.findClient() {
 		x.accept(c, why, next)
 		return true
 	}
 	if c.withoutClient.Add(1) < clientLooks {
 		return false
 	}
-	x.leaveAlone(c, "no process writes its input and reads its output, as a client does: "+why)
+	x.leaveAlone(c, hasNoClient+": "+why)
 	return true
 }
+
+const hasNoClient = "no process writes its input and reads its output, as a client does"
 
 // accept makes a candidate a server, unless it is decided already. next is as in examineInput.
 func (x *examiner) accept(c *candidate, why string, next *nextExec) {

@@ -44,13 +44,6 @@ func (p *peeker) close() {
 	p.peer.close()
 }
 
-// requestCopy has the next input copied, if stdin can be opened.
-func (p *peeker) requestCopy() {
-	if p.tap != nil {
-		p.tap.requestCopy()
-	}
-}
-
 func (p *peeker) closeTap() {
 	if p.tap != nil {
 		p.tap.close()
@@ -78,7 +71,8 @@ func (p *peeker) reopen(of *program) bool {
 	if fd < 0 {
 		return true
 	}
-	t, err := openTap(fd, of.stdin.isSocket())
+	st, _ := proc.ReadStat(of.pid) // no writer is known, if it has ended
+	t, err := openTap(fd, of.stdin.isSocket(), st.PPID)
 	if err != nil {
 		closeAll(fd)
 		return false

@@ -52,11 +52,11 @@ func (x *examiner) awaitProof(p program, t *launcher.TakenServer) {
 	c := &candidate{program: p, group: t}
 	x.candidates.addGroup(t.ID())
 	c.lookForHolder()
+	c.findClient()
 	x.candidates.enter(c)
 	// The thread that copies the first message waits before the program runs, however busy the machine is.
 	input := newPeeker()
 	input.reopen(&c.program)
-	input.requestCopy()
 	x.attended.Add(1)
 	x.following.Go(func() { x.attend(c, input) })
 }

@@ -4,12 +4,14 @@ package gateway
 
 import (
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/gateway/mcp"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 )
 
 // tap copies what is written to a descriptor, and takes nothing out of it. Its thread waits within tee(2) or
@@ -18,6 +20,7 @@ import (
 type tap struct {
 	fd     int
 	socket bool
+	writer int    // pid of the process that writes, as a rule
 	pipe   [2]int // for tee(2)
 
 	thread      int           // its id
@@ -35,11 +38,13 @@ type unread struct {
 	closed bool // nothing was unread, and no process can write any more
 }
 
-// openTap starts the thread. The tap has its own fd from then on, if err is nil.
-func openTap(fd int, socket bool) (t *tap, err error) {
+// openTap starts the thread, which begins with a first copy: it waits within that call when openTap returns,
+// or is about to. The tap has its own fd from then on, if err is nil.
+func openTap(fd int, socket bool, writer int) (t *tap, err error) {
 	t = &tap{
-		fd: fd, socket: socket, pipe: [2]int{-1, -1}, arrived: -1,
+		fd: fd, socket: socket, writer: writer, pipe: [2]int{-1, -1}, arrived: -1,
 		wanted: make(chan struct{}, 1), copied: make(chan unread, 1), ended: make(chan struct{}),
+		isRequested: true,
 	}
 	t.arrived, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err == nil && !socket {
@@ -88,13 +93,22 @@ func (t *tap) setArrived() {
 	_, _ = unix.Write(t.arrived, one[:]) // its count is small
 }
 
+// buffers has those of taps that have ended. A garbage collection would stop the thread that is to copy.
+var buffers = sync.Pool{New: func() any {
+	buf := make([]byte, mcp.LineMost)
+	return &buf
+}}
+
 func (t *tap) run(started chan<- int) {
 	defer close(t.ended)
 	runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
 	raisePriority()
-	buf := make([]byte, mcp.LineMost)
+	kept := buffers.Get().(*[]byte)
+	defer buffers.Put(kept)
+	buf := *kept
+	t.followWriter()
 	started <- unix.Gettid()
-	for range t.wanted {
+	for isWanted := true; isWanted; _, isWanted = <-t.wanted {
 		u := t.copy(buf)
 		if t.stopped.Load() {
 			return
@@ -169,4 +183,16 @@ func raisePriority() {
 	// Linux 6.12: a task with a short slice preempts one with a longer slice
 	short := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_NORMAL, Runtime: 100_000}
 	_ = unix.SchedSetAttr(0, &short, 0) // the thread is slower without it
+}
+
+// followWriter has the calling thread run where the writer runs: then a write has the writer make place for
+// it. Another processor that is idle takes some 30 us to wake, in which the program has read.
+func (t *tap) followWriter() {
+	st, err := proc.ReadStat(t.writer)
+	if err != nil {
+		return // it has ended
+	}
+	var there unix.CPUSet
+	there.Set(st.Processor)
+	_ = unix.SchedSetaffinity(0, &there) // the watcher may not run there
 }

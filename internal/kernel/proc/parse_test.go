@@ -102,6 +102,7 @@ func TestParseStat(t *testing.T) {
 		PID: 6794, State: 'S', PPID: 6792,
 		Ticks: 40, ChildTicks: 13, ChildFaults: 5021, StartTime: 184467, Threads: 3,
 		Terminal: 34816, Foreground: true, // pts/0
+		Processor: 1,
 	}
 	for _, comm := range []string{"bash", "", "tmux: server", "(sd-pam)", ")", "(", "a) (b", "x) R 1 2 3",
 		"a)\n (b\\\t\x01\xffz"} {
@@ -148,9 +149,9 @@ func printStat(s Stat) []byte {
 	if s.Foreground {
 		foreground = 0 // its own group
 	}
-	return fmt.Appendf(nil, "%d (%s) %c %d 0 0 %d %d 0 0 %d 0 0 %d %d %d %d 0 0 %d 0 %d\n",
+	return fmt.Appendf(nil, "%d (%s) %c %d 0 0 %d %d 0 0 %d 0 0 %d %d %d %d 0 0 %d 0 %d"+strings.Repeat(" 0", 16)+" %d\n",
 		s.PID, s.Comm, s.State, s.PPID, int32(s.Terminal), foreground, s.ChildFaults, s.Ticks/4, s.Ticks-s.Ticks/4, s.ChildTicks/4, s.ChildTicks-s.ChildTicks/4,
-		s.Threads, s.StartTime)
+		s.Threads, s.StartTime, s.Processor)
 }
 
 const statusSample = `Name:	node

@@ -441,6 +441,7 @@ type Stat struct {
 	Threads     int
 	Terminal    uint64 // device number of the controlling terminal, or 0
 	Foreground  bool   // its process group is in the foreground of that
+	Processor   int    // on which the first thread has run last
 }
 
 // Stopped reports whether the first thread is stopped by a signal or a tracer.
@@ -490,6 +491,9 @@ func ParseStat(b []byte) (Stat, error) {
 		StartTime:   number(f[19], 64),
 		Terminal:    uint64(uint32(terminal)),
 		Foreground:  terminal != 0 && bytes.Equal(f[2], f[5]),
+	}
+	if len(f) > 36 {
+		s.Processor = int(number(f[36], pid))
 	}
 	if malformed != nil {
 		return Stat{}, fmt.Errorf("parse stat: %w", malformed)
