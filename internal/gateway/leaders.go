@@ -78,9 +78,18 @@ func (l *sessionLeaders) removeEnded() {
 func (l *sessionLeaders) include(pid int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.pids[pid] {
-		return true
-	}
+	return l.pids[pid] || l.hasImage(pid)
+}
+
+// isCopy reports whether a process is a copy of the gateway, and has executed nothing yet.
+func (l *sessionLeaders) isCopy(pid int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.hasImage(pid)
+}
+
+// hasImage is isCopy with mu locked.
+func (l *sessionLeaders) hasImage(pid int) bool {
 	return len(l.gatewayImage) > 0 && bytes.Equal(imageOf(pid), l.gatewayImage)
 }
 

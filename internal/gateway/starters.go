@@ -27,7 +27,8 @@ import (
 // gateway there can be other starters:
 //
 //   - a process in which `mcpscope gateway` was executed once more (notify.CallWatcher);
-//   - a daemon: it leads a process session of its own, and is called as the gateway is.
+//   - a program that is called as the gateway is: a daemon, which leads a process session of its own; the next
+//     gateway of one that has started itself anew; or the program that the gateway only wraps.
 //
 // The client of a server is the nearest starter above it. The watcher stays while one of them lives.
 type starters struct {
@@ -44,13 +45,6 @@ type starters struct {
 // clientOf returns the nearest starter above a process, at least the gateway. A daemon above it is followed
 // from now on.
 func (s *starters) clientOf(pid int) *starter {
-	sid, err := unix.Getsid(pid)
-	if err != nil {
-		return s.gateway
-	}
-	if sid == s.leaders.sid && !s.hasBelow() {
-		return s.gateway // no process can enter the process session again that it has left
-	}
 	for range ancestorsMost {
 		st, err := proc.ReadStat(pid)
 		if err != nil || st.PPID <= 1 || st.PPID == s.gateway.PID {
@@ -60,14 +54,43 @@ func (s *starters) clientOf(pid int) *starter {
 		if known := s.findLiving(pid); known != nil {
 			return known
 		}
-		if !s.isDaemon(pid) {
+		isDaemon := s.isDaemon(pid)
+		if !isDaemon && !s.isGatewayAgain(pid) {
 			continue
 		}
-		if daemon := s.add(pid, true); daemon != nil {
-			return daemon
+		if below := s.add(pid, isDaemon); below != nil {
+			return below
 		}
 	}
 	return s.gateway
+}
+
+// isGatewayAgain reports whether a process below the gateway has executed a program that is called as the
+// gateway is, or was, and is no server. A copy of the gateway has executed nothing: a shell forks itself for
+// each of its commands.
+func (s *starters) isGatewayAgain(pid int) bool {
+	called := name.Derive(arguments(pid))
+	isCopy := s.leaders.isCopy(pid)
+	if called != s.leaders.lastGatewayName() || isCopy || s.memberships.of(pid) == memberOfServer {
+		return false
+	}
+	status, err := proc.ReadStatus(pid)
+	return err == nil && status.Filtered
+}
+
+// isNextGateway reports whether a process is the next gateway of one that has ended: it has the process
+// session of that, and no parent in it.
+func (s *starters) isNextGateway(pid int) bool {
+	sid, err := unix.Getsid(pid)
+	if err != nil || sid != s.leaders.sid || !s.isGatewayAgain(pid) {
+		return false
+	}
+	st, err := proc.ReadStat(pid)
+	if err != nil {
+		return false
+	}
+	parents, err := unix.Getsid(st.PPID)
+	return err != nil || parents != sid
 }
 
 // isDaemon reports whether a process looks like a daemon of the gateway, or of another starter. Its process
@@ -160,8 +183,12 @@ func (s *starters) report() {
 // followDaemons looks for daemons that have started no server yet.
 func (s *starters) followDaemons() {
 	_ = proc.Each(func(pid int) bool { // no process is found without /proc
-		if s.findLiving(pid) == nil && s.isDaemon(pid) && s.leaders.include(pid) {
-			s.add(pid, true)
+		if s.findLiving(pid) != nil {
+			return true
+		}
+		isDaemon := s.isDaemon(pid) && s.leaders.include(pid)
+		if isDaemon || s.isNextGateway(pid) {
+			s.add(pid, isDaemon)
 		}
 		return true
 	})
@@ -190,12 +217,6 @@ func (s *starters) find(facts protocol.ClientFacts) *starter {
 		return known
 	}
 	return newEndedStarter(facts)
-}
-
-func (s *starters) hasBelow() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.below) > 0
 }
 
 // findLiving returns the starter below the gateway that a process is, or nil.
