@@ -27,8 +27,8 @@ import (
 // gateway there can be other starters:
 //
 //   - a process in which `mcpscope gateway` was executed once more (notify.CallWatcher);
-//   - a program that is called as the gateway is: a daemon, which leads a process session of its own; the next
-//     gateway of one that has started itself anew; or the program that the gateway only wraps.
+//   - a program that is called as the gateway is: a daemon, which leads a process session of its own; the
+//     next gateway of one that has started itself anew; or the program that the gateway only wraps.
 //
 // The client of a server is the nearest starter above it. The watcher stays while one of them lives.
 type starters struct {

@@ -34,6 +34,7 @@ type role uint32
 const (
 	roleGuard role = iota
 	roleGate
+	roleSpare
 	roleMain
 )
 
@@ -46,6 +47,8 @@ func rawMain(c *child) {
 		(*serverGuard)(unsafe.Pointer(c)).guardMain()
 	case roleGate:
 		(*gateGuard)(unsafe.Pointer(c)).keepGate()
+	case roleSpare:
+		(*gateGuard)(unsafe.Pointer(c)).spareMain()
 	case roleMain:
 		(*birth)(unsafe.Pointer(c)).mainProcess()
 	}

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/internal/server/decide"
 	"github.com/mcpscope/mcpscope/internal/server/page"
 )
 
@@ -37,6 +38,7 @@ const (
 	gateSocket = iota // of the process that executes the gateway or, later, of a watcher
 	gateSignals
 	gateListener
+	gateSpare
 	gatePolls
 )
 
@@ -47,6 +49,7 @@ type gateGuard struct {
 	gate     Gate
 	polls    [gatePolls]unix.PollFd
 	watcher  goProcess
+	spare    spare
 	received reception
 
 	gatewayNotStarted bool  // only the process that has forked the guard has the filter
@@ -71,6 +74,7 @@ func (g *gateGuard) keepGate() {
 		g.polls[i] = unix.PollFd{Fd: -1, Events: unix.POLLIN}
 	}
 	g.polls[gateSignals].Fd = g.process.signals
+	g.spare.pidfd = -1
 	g.awaitListener()
 	g.polls[gateListener].Fd = g.page.Gateway.Listener
 	g.gatewayNotStarted = !g.gate.Start
@@ -78,6 +82,11 @@ func (g *gateGuard) keepGate() {
 		g.startAt = now()
 		g.waitWithin(nextWithin)
 	}
+	g.answerForEver()
+}
+
+// answerForEver starts watchers, and answers where there is none. It does not return.
+func (g *gateGuard) answerForEver() {
 	for {
 		if g.startAt != 0 && now() >= g.startAt {
 			g.startAt = 0
@@ -114,7 +123,8 @@ func (g *gateGuard) awaitListener() {
 func (g *gateGuard) awaitGate() {
 	g.polls[gateSocket].Fd = g.watcher.sock
 	g.polls[gateListener].Events = 0 // to poll for more would wake the guard at each execve
-	deadline := g.startAt
+	deadline := decide.Earlier(g.startAt, g.spareDueAt())
+	g.polls[gateSpare].Fd = g.spare.pidfd
 	answerAt := g.page.Gateway.AnswerAt
 	willAnswer := !g.ready && !g.gate.Require
 	answers := g.gatewayNotStarted || g.over || willAnswer && now() >= answerAt
@@ -131,6 +141,9 @@ func (g *gateGuard) awaitGate() {
 	}
 	if g.polls[gateSignals].Revents != 0 {
 		g.continueWatcher()
+	}
+	if g.polls[gateSpare].Revents != 0 {
+		g.spare.forget()
 	}
 	switch happened := g.polls[gateListener].Revents; {
 	case g.polls[gateSocket].Revents != 0: // first: a watcher may have to answer what is held
