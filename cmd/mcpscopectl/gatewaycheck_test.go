@@ -39,6 +39,7 @@ func checked(t *testing.T, c gatewayCheck, toml string, args ...string) (text st
 const clientAndNoServers = `
 this command:
   hermes          /bin/sh is the client: its servers are contained
+                  a server that it forks and does not execute is not seen: put mcpscope run in front of a command for it
                   as a server of another gateway, it is known once MCP is written to it, or from its start with --match
 
 configured servers, if it starts them with pipes:
@@ -70,6 +71,7 @@ func TestGatewayCheck(t *testing.T) {
 
 this command:
   hermes          /bin/sh is the client: its servers are contained
+                  a server that it forks and does not execute is not seen: put mcpscope run in front of a command for it
                   as a server of another gateway, it is known once MCP is written to it, or from its start with --match
 
 configured servers, if it starts them with pipes:
@@ -99,6 +101,7 @@ configured servers, if it starts them with pipes:
 
 this command:
   hermes          /bin/sh is the client: its servers are contained
+                  a server that it forks and does not execute is not seen: put mcpscope run in front of a command for it
                   as a server of another gateway, it is known once MCP is written to it, or from its start with --match
 
 configured servers, if it starts them with pipes:
@@ -110,6 +113,7 @@ configured servers, if it starts them with pipes:
 
 this command:
   hermes          /bin/sh is the client: its servers are not contained
+                  a server that it forks and does not execute is not seen: put mcpscope run in front of a command for it
                   as a server of another gateway, it is known once MCP is written to it, or from its start with --match
 
 configured servers, if it starts them with pipes:
@@ -121,6 +125,7 @@ configured servers, if it starts them with pipes:
 
 this command:
   hermes          /bin/sh is the client: its servers are contained
+                  a server that it forks and does not execute is not seen: put mcpscope run in front of a command for it
                   as a server of another gateway, it is known once MCP is written to it, or from its start with --match
 
 configured servers, if it starts them with pipes:
@@ -150,6 +155,7 @@ configured servers, if it starts them with pipes:
 
 this command:
   such            /no/such is the client: its servers are contained
+                  a server that it forks and does not execute is not seen: put mcpscope run in front of a command for it
                   as a server of another gateway, it is known once MCP is written to it, or from its start with --match
 
 configured servers, if it starts them with pipes:

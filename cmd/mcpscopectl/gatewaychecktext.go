@@ -56,6 +56,8 @@ func (c *gatewayCheck) printCommand() {
 	}
 	c.printHeading("this command:")
 	c.printLine(f.Name, clientconfig.WithoutArguments(c.command)+" is the client: "+servers)
+	c.printLine("", "a server that it forks and does not execute is not seen: "+
+		"put mcpscope run in front of a command for it")
 	c.printLine("", "as a server of another gateway, it is known once MCP is written to it, "+
 		"or from its start with --match")
 }
