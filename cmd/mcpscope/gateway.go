@@ -187,7 +187,7 @@ const watcherName = "mcpscope-watch"
 
 // watcherProcs is how many threads of a watcher may run Go code. One that waits in a call of the kernel
 // counts for up to 10 ms, and the next one has to read the input of a program before that does.
-const watcherProcs = 16
+const watcherProcs = 8
 
 // watchCommand is the process beside a gateway, whose guard starts it.
 func watchCommand(args []string, io cli.Stdio) int {

@@ -58,13 +58,19 @@ func (c *candidate) setArguments(argv []string) {
 	c.program.argv = argv
 }
 
-// findClient reports whether one process has, or has had, the other ends of a candidate's stdin and stdout. A
-// client may close its ends after a short session, so this looks before the first message, too.
+// findClient reports whether one process has, or has had, the other ends of a candidate's stdin and stdout.
 func (c *candidate) findClient() bool {
 	if !c.hasClient.Load() && c.program.hasClient() {
 		c.hasClient.Store(true)
 	}
 	return c.hasClient.Load()
+}
+
+// expectClient looks for the client before its first message: it may close its ends soon after that.
+func (c *candidate) expectClient() {
+	if c.program.hasClientAbove() {
+		c.hasClient.Store(true)
+	}
 }
 
 // holder describes the gateway's end of a candidate's stdin.

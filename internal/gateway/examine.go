@@ -61,7 +61,7 @@ func (x *examiner) attend(c *candidate, p *peeker) {
 	runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
 	defer p.close()
 	p.reopen(&c.program) // before anything that takes time
-	c.findClient()
+	c.expectClient()
 	for count := 0; count < looks && !c.decided(); {
 		if !p.reopen(&c.program) {
 			x.reporter.reportUnseen("too many open files (ulimit -n)")

@@ -149,27 +149,39 @@ func (p *program) unread() []byte {
 // analyze.py | sort` one process writes and another one reads: the program is a filter, whose input happens
 // to be MCP. It is true if that cannot be found out.
 func (p *program) hasClient() bool {
+	if p.hasClientAbove() {
+		return true
+	}
 	in := p.stdin.opposite()
 	out := p.stdout.opposite()
-	seen := map[int]bool{p.pid: true, os.Getpid(): true}
-	for above := p.pid; above != p.client.PID && len(seen) < ancestorsMost; {
+	found := false // a process that is no ancestor any more, or never was
+	err := proc.Each(func(other int) bool {
+		if other == p.pid || other == os.Getpid() {
+			return true
+		}
+		writes, reads, err := client.HasEnds(other, in, out) // that of another user is not its client
+		found = err == nil && writes && reads
+		return !found
+	})
+	return found || err != nil
+}
+
+// hasClientAbove is hasClient for ancestors alone. It does not read all processes of the host.
+func (p *program) hasClientAbove() bool {
+	in := p.stdin.opposite()
+	out := p.stdout.opposite()
+	above := p.pid
+	for range ancestorsMost {
 		st, err := proc.ReadStat(above)
-		if err != nil || st.PPID <= 1 || seen[st.PPID] {
-			break
+		if err != nil || st.PPID <= 1 || above == p.client.PID {
+			return false
 		}
 		above = st.PPID
-		seen[above] = true
 		if hasBothEnds(above, in, out) {
 			return true
 		}
 	}
-	found := false // a process that is no ancestor any more, or never was
-	err := proc.Each(func(other int) bool {
-		writes, reads, err := client.HasEnds(other, in, out) // that of another user is not its client
-		found = !seen[other] && err == nil && writes && reads
-		return !found
-	})
-	return found || err != nil
+	return false
 }
 
 // hasBothEnds is true for an ancestor that may not be read, such as sudo.

@@ -52,7 +52,7 @@ func (x *examiner) awaitProof(p program, t *launcher.TakenServer) {
 	c := &candidate{program: p, group: t}
 	x.candidates.addGroup(t.ID())
 	c.lookForHolder()
-	c.findClient()
+	c.expectClient()
 	x.candidates.enter(c)
 	// The thread that copies the first message waits before the program runs, however busy the machine is.
 	input := newPeeker()

@@ -381,7 +381,7 @@ func (w *watcher) answer(r *notify.Request) {
 	stdin := w.readStdin(tid)
 	stdio := stdin.mayHavePeer() && fileAt(tid, 1).mayHavePeer()
 	mayBeServer := stdio || len(w.config.Match) > 0 || w.config.haveListening()
-	if w.isResting.Load() || !mayBeServer {
+	if w.isResting.Load() || !mayBeServer || !w.config.Blind && r.IsKnownMissing() {
 		w.listener.Continue(r)
 		return
 	}

@@ -40,7 +40,20 @@ func (r *Request) Command(pid int) (argv []string, missing bool) {
 		return argv, false
 	}
 	name, err := stringAt(pid, r.Args[0])
-	return argv, err == nil && isMissing(pid, name)
+	return argv, err == nil && isMissing(pid, name, 0)
+}
+
+const resolveCached = 0x20 // RESOLVE_CACHED of openat2(2), Linux 5.12
+
+// IsKnownMissing reports whether the kernel remembers that there is no such file. It does not wait for a file
+// system. Most calls of execve are such ones, as a program is looked for in the directories of PATH.
+func (r *Request) IsKnownMissing() bool {
+	if !r.isNative() || r.Call != unix.SYS_EXECVE {
+		return false
+	}
+	tid := int(r.TID)
+	name, err := stringAt(tid, r.Args[0])
+	return err == nil && isMissing(tid, name, resolveCached)
 }
 
 // isNative is false for a program of 32 bits.
@@ -61,13 +74,13 @@ func (r *Request) Environment(pid int) []string {
 	return env
 }
 
-// isMissing looks for a file as a process names it.
-func isMissing(pid int, name string) bool {
+// isMissing looks for a file as a process names it. resolve is 0, or resolveCached.
+func isMissing(pid int, name string, resolve uint64) bool {
 	from := "cwd"
-	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC}
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: resolve}
 	if strings.HasPrefix(name, "/") {
 		from = "root"
-		how.Resolve = unix.RESOLVE_IN_ROOT // links in it lead to where they lead for the caller
+		how.Resolve |= unix.RESOLVE_IN_ROOT // links in it lead to where they lead for the caller
 	}
 	const openDirectory = unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC
 	dir, err := unix.Open(fmt.Sprintf("/proc/%d/%s", pid, from), openDirectory, 0)
