@@ -31,9 +31,6 @@ func (m *members) open(payload int32) {
 	m.events, _ = openAt(payload, eventsFile, 0)
 }
 
-// freeze does not wait until they are frozen.
-func (m *members) freeze() { writeChar(m.freezes, '1') }
-
 // thawAlone leaves groups frozen that are below the payload, as cgroup.ThawAlone.
 func (m *members) thawAlone() { writeChar(m.freezes, '0') }
 

@@ -227,9 +227,9 @@ func signalOfStop(on *page.Page) (sig unix.Signal, mainHas bool) {
 	return unix.SIGTERM, false
 }
 
-// kill kills those in the group, those that descend from the launcher, and those with the tag.
+// kill kills those in the group, those that descend from the launcher, and those with the tag. cgroup.kill is
+// atomic against forks, so nothing is frozen before: the guard may have been moved into the group.
 func (s *stop) kill() {
-	s.members.freeze()
 	s.search.main = 0
 	isFirst := s.page.Found.Killed.Total == 0
 	if isFirst {

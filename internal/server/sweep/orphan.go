@@ -130,8 +130,7 @@ func (s *sweeper) classifyAndTend(
 	case neverArmed:
 		return found, removeNeverArmed(g)
 	case launcherAlone:
-		pid, _ := seen.GuardOf(g)
-		continueGuard(g, pid)
+		continueGuard(g)
 		if continueLauncher(g.Facts().Launcher, g.Owner()) {
 			return unclear, nil
 		}
@@ -139,16 +138,11 @@ func (s *sweeper) classifyAndTend(
 	return found, nil
 }
 
-// continueGuard continues a guard that somebody has stopped, or moved into the group: there a kill has frozen
-// it, too.
-func continueGuard(g *group.ControlGroup, pid int) {
+// continueGuard continues a guard that somebody has stopped.
+func continueGuard(g *group.ControlGroup) {
 	guard := g.OpenGuard()
 	if guard < 0 { // it has none
 		return
-	}
-	pids, _ := g.Payload.Members() // none, if it was removed
-	if slices.Contains(pids, pid) {
-		_ = g.Payload.ThawAlone() // it was removed
 	}
 	_ = unix.PidfdSendSignal(guard, unix.SIGCONT, nil, 0) // it has ended
 	_ = unix.Close(guard)
