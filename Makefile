@@ -59,8 +59,8 @@ man: ## write man pages and completions below bin, by the program that is there
 install: ## install what make build has built below $(DESTDIR)$(PREFIX)
 	@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' packaging/install '$(BIN)'
 
-uninstall: ## remove it again, unless a client or service needs it: FORCE=1
-	@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' FORCE='$(FORCE)' packaging/uninstall
+uninstall: ## remove it again: first mcpscope unwrap, and units --remove
+	@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' packaging/uninstall
 
 packages: ## make archives and packages of the version of the tag in dist/: PROCESSORS="amd64 arm64" FORMATS="deb rpm npm arch homebrew"
 	@rm -rf $(DIST) && GO='$(GO)' NFPM='$(GO) run $(NFPM)' NPM='$(NPM)' LDFLAGS='$(LDFLAGS)' VERSION='$(VERSION)' COMMIT='$(COMMIT)' SOURCE_DATE_EPOCH='$(EPOCH)' \

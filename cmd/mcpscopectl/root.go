@@ -32,7 +32,7 @@ func newRoot(io cli.Stdio) *cobra.Command {
 		freezeCommand(io), thawCommand(io), setCommand(io), logsCommand(io), metricsCommand(io),
 		sweepCommand(io), detachCommand(io), wrapCommand(io), unwrapCommand(io),
 		configCommand(io), doctorCommand(io), unitsCommand(io),
-		versionCommand(io), manCommand(io), removalCommand(io),
+		versionCommand(io), manCommand(io),
 	)
 	root.SetHelpCommand(helpCommand(io))
 	root.InitDefaultHelpCmd()

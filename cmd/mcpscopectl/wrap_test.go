@@ -259,5 +259,4 @@ func TestUnwrapFindsWhatNoClientHas(t *testing.T) {
 	u.write(u.config, cursor)
 	u.wants(0, nil, "wrap", "--program", u.program, "cursor", "--yes")
 	u.write(u.config, wrapped(u.program, "")+"}")
-	u.wants(1, []string{"mcp.json: a file that was wrapped, and cannot be read"}, "removal", "--own")
 }

@@ -7,7 +7,6 @@ package main
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
@@ -42,11 +41,9 @@ func TestAWrappedFileThatCannotBeRead(t *testing.T) {
 				u.wants(1, want, "unwrap", "--yes")
 				u.wants(1, want, "wrap", "--list")
 				u.wants(1, append(want, "nothing to wrap, because "+u.config+" cannot be read\n"), "wrap", "--program", u.program, "--check")
-				u.wants(1, []string{u.config + ": a file that was wrapped", "permission denied"}, "removal", "--own")
 				giveBack()
 				u.wants(0, []string{"Unwrapped 1 server"}, "unwrap", "--yes")
 				u.wantsFile(cursor)
-				u.wants(0, nil, "removal", "--own")
 			})
 		}
 	}, programs.Runner)
@@ -71,7 +68,6 @@ func TestAWrappedFileBehindALinkThatDangles(t *testing.T) {
 	u.wants(1, want, "wrap", "--list")
 	u.wants(1, want, "unwrap", "--yes")
 	u.wants(1, want, "unwrap", "--yes", "cursor")
-	u.wants(1, []string{"a file that was wrapped"}, "removal", "--own")
 	if err := os.Rename(dotfiles+".old", dotfiles); err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +97,6 @@ func TestAFileThatWasNeverWrappedAndCannotBeRead(t *testing.T) {
 		u.wants(0, []string{notes + stays, "Unwrapped 1 server in " + u.config}, "unwrap", "--yes")
 		u.wantsSaid(said{cli.ExitOK, u.config + " (Cursor)\n  time: bare\nnothing to unwrap in " + u.config + "\n", notes + stays},
 			"unwrap", "--yes")
-		u.wants(0, nil, "removal", "--own")
 		for _, name := range []string{"windsurf", broken} {
 			u.wants(1, []string{"mcpscope: cannot read " + broken, "nothing to wrap, because " + broken + " cannot be read\n"},
 				append(wraps, "--yes", name)...)
@@ -131,7 +126,6 @@ func TestALinkThatDanglesAndWasNeverWrapped(t *testing.T) {
 		t.Fatal(err)
 	}
 	u.wants(0, []string{"no client configuration"}, "unwrap")
-	u.wants(0, nil, "removal", "--own")
 }
 
 // A directory of a client that cannot be searched is named: it can have a configuration.
@@ -142,23 +136,10 @@ func TestADirectoryThatCannotBeSearched(t *testing.T) {
 		want := []string{"cannot search " + filepath.Join(u.home, ".cursor") + ": permission denied"}
 		u.wants(0, want, "wrap", "--list")
 		u.wants(1, want, "wrap", "--program", u.program, "--yes", "cursor")
-		u.wants(0, nil, "removal", "--own")
 	}, programs.Runner)
 }
 
-// Nothing is known of the files whose backups cannot be searched.
-func TestARemovalWithoutTheBackups(t *testing.T) {
-	unprivileged.Run(t, func(t *testing.T) {
-		u := newUser(t)
-		own := filepath.Join(u.home, "own.json")
-		u.write(own, cursor)
-		u.wants(0, nil, "wrap", "--program", u.program, "--yes", own)
-		u.withoutRights(filepath.Join(u.home, ".local/state/mcpscope/backups"))
-		u.wants(1, []string{"cannot search all configurations", "permission denied"}, "removal", "--own")
-	}, programs.Runner)
-}
-
-// unwrap cannot help while the file is malformed.
+// unwrap cannot help while the file is malformed, and says what does.
 func TestTheRemedyForAWrappedFileThatIsMalformed(t *testing.T) {
 	u := newUser(t)
 	u.wants(0, nil, "wrap", "--program", u.program, "--yes")
@@ -166,11 +147,6 @@ func TestTheRemedyForAWrappedFileThatIsMalformed(t *testing.T) {
 	backup := filepath.Join(u.home, ".local/state/mcpscope/backups", u.config)
 	remedy := "repair it, or restore " + backup
 	u.wants(1, []string{"which was wrapped: line 1, ", "hint: " + remedy}, "unwrap", "--yes")
-	u.wants(1, []string{"mcp.json: a file that was wrapped, and cannot be read: line 1, ", ": " + remedy}, "removal", "--own")
-	out := say("removal", "--own").out
-	if strings.Contains(out, "mcpscope unwrap") {
-		t.Errorf("unwrap does not help:\n%s", out)
-	}
 }
 
 // The format of a file without a known name was in a section of mcpscope.toml.

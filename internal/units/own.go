@@ -5,8 +5,6 @@ package units
 import (
 	"errors"
 	"io/fs"
-
-	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 )
 
 // EnableSteps put the installed units of mcpscope in force.
@@ -28,12 +26,4 @@ func StopStep(files []File, dir string) (stop Step, isInstalled bool) {
 		isInstalled = true
 	}
 	return stop, isInstalled
-}
-
-// EnabledLinks are the links in a directory of units by which units of mcpscope are enabled.
-func EnabledLinks(dir string) (links []string) {
-	for _, file := range OwnFiles(systemd.Own(), Programs{}) {
-		links = append(links, linksOf(dir, file.Path(dir))...)
-	}
-	return links
 }

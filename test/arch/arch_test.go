@@ -91,7 +91,6 @@ var rules = map[string]rule{
 	"internal/doctor":                  {[]string{room + "names", "internal/advice", "internal/programs", "internal/cli", "internal/clientconfig", "internal/containment", "internal/gateway", "internal/leaks", "internal/name", "internal/selection", "internal/settings", "internal/units", "internal/kernel/proc", "internal/kernel/systemd", room + "backend", room + "fleet", room + "group", room + "protocol"}, "it runs the programs that users run, and reads what they report"},
 	"internal/metrics":                 {[]string{room + "causes", "internal/atomicfile", "internal/cli", "internal/containment", "internal/logs", "internal/leaks", "internal/remedy", "internal/selection", "internal/render", "internal/units", room + "fleet", room + "group", room + "protocol"}, "figures, in the formats of Prometheus"},
 	"internal/clientconfig":            {[]string{"internal/programs", "internal/cli", "internal/remedy", "internal/clientconfig/configfile", "internal/clientconfig/known", "internal/clientconfig/splice", "internal/clientconfig/wrapping", "internal/settings", "internal/kernel/proc"}, "files of clients: it starts none of their servers"},
-	"internal/removal":                 {[]string{"internal/programs", "internal/cli", "internal/clientconfig", "internal/gateway", "internal/kernel/proc", "internal/kernel/systemd", room + "fleet", room + "group", room + "protocol", "internal/settings", "internal/units"}, "it finds what starts mcpscope, and changes nothing"},
 	"internal/manual":                  {[]string{"internal/cli", "internal/settings"}, "it writes pages of words that others have"},
 	"internal/detach":                  {[]string{"internal/programs", "internal/cli", "internal/remedy", room + "backend"}, "what it starts is no server"},
 	"cmd/mcpscopectl":                  {[]string{"*"}, "flags, a call and output: what commands do is elsewhere"},
@@ -155,7 +154,7 @@ var helpers = map[string]rule{
 }
 
 // people are packages that only the tool links, and that may run programs: no server is beside them.
-var people = []string{tool, "internal/clientconfig", "internal/detach", "internal/doctor", "internal/leaks", "internal/logs", "internal/metrics", "internal/removal", "internal/units"}
+var people = []string{tool, "internal/clientconfig", "internal/detach", "internal/doctor", "internal/leaks", "internal/logs", "internal/metrics", "internal/units"}
 
 // forbidden are packages of the standard library that no library of ours may import.
 var forbidden = map[string]string{

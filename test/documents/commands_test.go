@@ -168,7 +168,7 @@ func newStage(t *testing.T) *stage {
 		s.sh(host.Root, `systemctl stop my-gateway mcpscope-metrics 2>/dev/null
 			rm -rf /etc/systemd/system/my-gateway.service* ~tester/.claude.json* /etc/systemd/system.control/mcp.slice.d
 			rm -f /etc/systemd/system/multi-user.target.wants/mcpscope-metrics.service
-			systemctl daemon-reload; make --no-print-directory -C ../.. uninstall FORCE=1
+			systemctl daemon-reload; make --no-print-directory -C ../.. uninstall
 			rm -rf /etc/mcpscope `+"/usr/local/bin/"+strings.Join(cast, " /usr/local/bin/"))
 	})
 	return s

@@ -203,11 +203,14 @@ func TestDebianPackage(t *testing.T) {
 
 	wrapped(t, "/usr/bin/mcpscope")
 	all := crew(t)
-	escape.Contains(t, root(t, 1, "dpkg", "--remove", "mcpscope"),
-		configFile+": 1 wrapped server of Claude Code: clock\n",
-		"sudo -H -u tester mcpscope unwrap\n", "not removed")
+	outlive(t, "removal", all, func() {
+		escape.Contains(t, root(t, 0, "dpkg", "--remove", "mcpscope"),
+			"clients that were wrapped cannot start their servers any more\n",
+			"install mcpscope again, and run mcpscope unwrap as each user\n")
+	})
+	install("again", newer)
 	unwrapped(t, "/usr/bin/mcpscope")
-	outlive(t, "removal", all, func() { root(t, 0, "dpkg", "--remove", "mcpscope") })
+	root(t, 0, "dpkg", "--remove", "mcpscope")
 	root(t, 0, "dpkg", "--purge", "mcpscope")
 	root(t, 0, "rm", settings) // they stay: no package owns them
 	same(t, before)
@@ -219,7 +222,7 @@ func TestArchiveScripts(t *testing.T) {
 	dir := host.Directory(t, host.Root)
 	root(t, 0, "tar", "-xzf", archive(t, "new", "*.tar.gz"), "-C", dir, "--strip-components=1")
 	before := files(t)
-	for script, variable := range map[string]string{"install": "  PREFIX=DIR ", "uninstall": "  FORCE=1 "} {
+	for script, variable := range map[string]string{"install": "  PREFIX=DIR ", "uninstall": "  PREFIX=DIR"} {
 		file := filepath.Join(dir, script)
 		for _, help := range []string{"--help", "-h"} {
 			escape.Contains(t, root(t, 0, file, help), "Usage: sudo ./"+script+"\n", variable)
