@@ -184,6 +184,20 @@ func HandsDown(g *Group, all []Limit) bool {
 	})
 }
 
+// Controllers lists those that groups in a directory can have. The caller owns so many directories, dir and
+// above it: their controllers can be enabled, unless dir has processes of its own. Without one, those count
+// that dir hands down already.
+func Controllers(dir *Group, owned int) []string {
+	procs, err := dir.Read("cgroup.procs")
+	isOurs := owned > 0 && err == nil && len(procs) == 0
+	file := "cgroup.subtree_control"
+	if isOurs {
+		file = strings.Repeat("../", owned-1) + "cgroup.controllers"
+	}
+	list, _ := dir.Read(file) // none, if it can't be read
+	return strings.Fields(string(list))
+}
+
 func lists(g *Group, file, controller string) bool {
 	b, err := g.Read(file)
 	return err == nil && slices.Contains(strings.Fields(string(b)), controller)

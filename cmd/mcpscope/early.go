@@ -105,7 +105,7 @@ func refuseWithFewFiles() {
 	limit := unix.Rlimit{}
 	to := uintptr(unsafe.Pointer(&limit))
 	unix.RawSyscall6(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, 0, to, 0, 0)
-	if limit.Cur < 32 {
+	if limit.Cur < page.FilesLeast {
 		refuse(why)
 	}
 }

@@ -13,9 +13,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/internal/advice"
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/gateway"
+	"github.com/mcpscope/mcpscope/internal/host"
 	"github.com/mcpscope/mcpscope/internal/name"
 	"github.com/mcpscope/mcpscope/internal/programs"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
@@ -140,14 +140,14 @@ func configureServer(flags []string, name string) *gateway.Server {
 // warnUncontained is before the gateway runs: then its stderr is its own.
 func (v *gatewayRun) warnUncontained(command string, why error) {
 	v.note(cli.NotContained(command, why))
-	v.Hint(advice.Hint(names.Auto, why))
+	v.Hint(host.Fix(names.Auto, why))
 }
 
 // noteWeaker is before the gateway runs, too.
 func (v *gatewayRun) noteWeaker(command string, why error) {
 	const text = "the servers of %q are contained without cgroups, which is weaker: %v"
 	v.note(fmt.Sprintf(text, command, why))
-	v.Hint(advice.Hint(names.Auto, fmt.Errorf("%w: %w", backend.ErrNoBackend, why)))
+	v.Hint(host.Fix(names.Auto, fmt.Errorf("%w: %w", backend.ErrNoBackend, why)))
 }
 
 // note prints on stderr, which is the log of a gateway.
@@ -158,7 +158,7 @@ func (v *gatewayRun) note(text string) {
 // noteNoSession is before the gateway runs, too.
 func (v *gatewayRun) noteNoSession(command string, why error) {
 	v.note(v.noSession(command, why))
-	v.Hint(advice.Hint(names.Auto, why))
+	v.Hint(host.Fix(names.Auto, why))
 }
 
 // noSession names the limits that do not apply.
@@ -175,9 +175,9 @@ func (v *gatewayRun) fail(operands []string, err error) int {
 	if _, ofSession := errors.AsType[*gateway.SessionError](err); ofSession {
 		text = v.noSession(operands[0], err)
 	}
-	hint := advice.Hint(names.Auto, err)
+	hint := host.Fix(names.Auto, err)
 	if errors.Is(err, unix.EBUSY) { // of seccomp(2)
-		hint = "start it outside of mcpscope gateway, LXD and other programs with a seccomp listener"
+		hint = host.WithoutListener
 	}
 	return v.Fail(cli.ExitOwnFailure, text, hint)
 }

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mcpscope/mcpscope/internal/advice"
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/host"
 	"github.com/mcpscope/mcpscope/internal/name"
 	"github.com/mcpscope/mcpscope/internal/programs"
 	"github.com/mcpscope/mcpscope/internal/server/admission"
@@ -157,7 +157,7 @@ func printEnd(p *cli.Printer, c *protocol.Config, o helper.Outcome, err error) i
 		return p.FailCommand(c.Argv, err)
 	case err != nil:
 		report.LogFailure(c, cli.ErrorLine(err))
-		hint := advice.Hint(c.Group.Backend, err)
+		hint := host.Fix(c.Group.Backend, err)
 		if !o.Reported {
 			writeFailure(c.Name, c.Group.Backend, c.Report, err, hint)
 		}
@@ -180,7 +180,7 @@ func (v *invocation) failRun(err error, reported bool) int {
 		return v.failAdmission(err)
 	}
 	logFailure(v, err.Error())
-	hint := advice.Hint(v.values.Backend, err)
+	hint := host.Fix(v.values.Backend, err)
 	if !reported {
 		writeFailure(v.server.Name, v.server.Backend, v.server.Report, err, hint)
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/doctor"
-	"github.com/mcpscope/mcpscope/internal/server/names"
+	"github.com/mcpscope/mcpscope/internal/programs"
 )
 
 type doctorFlags struct {
@@ -26,23 +26,20 @@ func doctorCommand(stdio cli.Stdio) *cobra.Command {
 		examples: `  mcpscope doctor
   mcpscope doctor --selftest
 `,
-		long: `Check which backend mcpscope run uses on this host, and why each better backend
-is not available. Prints the command or drop-in that enables it. doctor runs
-a short server with each backend and leaves nothing behind. Run it as the user
-of the client, and in the client's unit or container.
+		long: `Say which backend mcpscope run uses on this host, what servers get there, and
+what is missing, with the command or drop-in that helps. Run it as the user of
+the client, and in the client's unit or container. doctor starts nothing;
+--selftest starts servers, to see that they end.
 
-doctor also reports mistakes in settings files (mcpscope.toml), tables there for
-servers that are neither configured nor running, running gateways and the number
-of leaked servers. It lists services and gateways whose servers are not
-contained. For root, gateways and leaks are those of all users. It names limits
-in settings files and in commands of wrapped servers that this host cannot
-apply, configured servers of clients that run without mcpscope, and
-configurations that cannot be read.
+It also lists running gateways, services and gateways whose servers are not
+contained, mistakes in settings files (mcpscope.toml), tables there for servers
+that are neither configured nor running, limits that cannot be applied here,
+configured servers of clients that run without mcpscope, configurations that
+cannot be read, agents without mcpscope, and the number of leaked servers. For
+root, these are those of all users.
 
-The exit status is 0 if a server gets its own control group. It is 1 if it does
-not, if a gateway contains nothing or has an outdated drop-in, if a settings
-file has a mistake, or if the selftest left a process. It is also 1 for a limit
-that cannot be applied. It is 125 if doctor itself failed.`,
+The exit status is 0 if servers get a cgroup of their own and nothing has to be
+repaired, otherwise 1. It is 125 if doctor itself failed.`,
 	}, func([]string) int { return f.run(stdio) })
 	c.Flags().BoolVar(&f.selftest, "selftest", false,
 		"also start six servers that ignore SIGTERM, stop them in three ways, "+
@@ -52,27 +49,30 @@ that cannot be applied. It is 125 if doctor itself failed.`,
 }
 
 func (f *doctorFlags) run(stdio cli.Stdio) int {
-	programs, err := doctor.FindPrograms()
-	if err != nil {
-		stdio.Cannot("examine this host", err)
-		return cli.ExitOwnFailure
-	}
-	facts := doctor.Collect(programs)
-	return f.report(facts, stdio, func(b names.Backend) []doctor.TestCase {
-		return doctor.Selftest(programs, b)
+	d := doctor.Examine()
+	return f.report(d, stdio, func() ([]doctor.TestCase, error) {
+		runner, err := programs.FindRunner()
+		if err != nil {
+			return nil, err
+		}
+		return doctor.Selftest(runner, d.Backend), nil
 	})
 }
 
 // report prints the diagnosis, and returns the exit status.
 func (f *doctorFlags) report(
-	facts doctor.Facts, stdio cli.Stdio, selftest func(names.Backend) []doctor.TestCase,
+	d *doctor.Diagnosis, stdio cli.Stdio, selftest func() ([]doctor.TestCase, error),
 ) int {
-	d := doctor.Judge(facts)
 	if !f.json {
 		fmt.Fprint(stdio.Out, d.Text()) // before the selftest, which takes seconds
 	}
 	if f.selftest && d.Backend != "" {
-		d.Selftest = selftest(d.Backend)
+		cases, err := selftest()
+		if err != nil {
+			stdio.Cannot("test this host", err)
+			return cli.ExitOwnFailure
+		}
+		d.Selftest = cases
 	}
 	status := cli.ExitOK
 	if !d.IsHealthy() {

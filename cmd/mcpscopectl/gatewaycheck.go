@@ -6,12 +6,17 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/internal/doctor"
 	"github.com/mcpscope/mcpscope/internal/gateway"
+	"github.com/mcpscope/mcpscope/internal/host"
+	"github.com/mcpscope/mcpscope/internal/server/group"
+	"github.com/mcpscope/mcpscope/internal/server/names"
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
@@ -22,19 +27,11 @@ func gatewayCheckCommand(args []string, stdio cli.Stdio) int {
 		p := cli.Printer{Stdio: stdio}
 		return p.Fail(cli.ExitOwnFailure, "gateway: "+err.Error(), "mcpscope help gateway")
 	}
-	programs, err := doctor.FindPrograms()
-	if err != nil {
-		stdio.Cannot("check a gateway", err)
-		return cli.ExitOwnFailure
-	}
 	c.readServers()
 	c.conditions = gateway.OwnConditions()
 	c.outer, c.inside = gateway.Around().Of(os.Getpid()) // the outer one may have executed this program
 	if !c.inside {
-		c.trial = doctor.TryGateway(programs, c.values.Backend, c.values.Require)
-	}
-	if c.wantsSession() && c.trial.Reason == "" && !c.inside {
-		c.noSession = doctor.TrySession(programs, c.trial.Backend, c.sessionLimits())
+		c.place = placeOfGateway(c.values.Backend, c.values.Require, c.conditions.NoFilter)
 	}
 	return c.report(stdio)
 }
@@ -48,12 +45,23 @@ type gatewayCheck struct {
 	files      *settings.FileSettings
 	rules      gateway.Rules
 	wrapped    []gateway.Configured
-	unread     error // of configurations
-	trial      doctor.GatewayTrial
-	noSession  string // why there can be none, if one is wanted
+	unread     error        // of configurations
+	place      host.Backend // of its servers, unless it is inside of another gateway
 	conditions gateway.Conditions
 	outer      gateway.Running // around this process, if inside is true
 	inside     bool
+}
+
+// placeOfGateway is where servers get their groups. noFilter is why no program can be held when it starts.
+func placeOfGateway(b names.Backend, require bool, noFilter error) host.Backend {
+	place := host.LookFor(b, require)
+	if noFilter == nil {
+		return place
+	}
+	place.Usable = false
+	place.Reason = noFilter.Error()
+	place.Fix = host.WithoutListener
+	return place
 }
 
 // parse reads flags, variables and files as the gateway does.
@@ -86,6 +94,23 @@ func (c *gatewayCheck) sessionLimits() (limits []string) {
 	return limits
 }
 
+// noSession is why the session that was asked for cannot be had, or "".
+func (c *gatewayCheck) noSession() string {
+	if !c.wantsSession() || c.inside || !c.place.Usable {
+		return ""
+	}
+	if !c.place.HasGroup() {
+		return group.ErrNoGroup.Error()
+	}
+	for _, limit := range c.values.Session.Files {
+		controller, _, _ := strings.Cut(limit.File, ".")
+		if !slices.Contains(c.place.Controllers, controller) {
+			return fmt.Sprintf("%s has no controller %s for %s", c.place.Name, controller, limit)
+		}
+	}
+	return ""
+}
+
 // readServers reads the configurations as the watcher does.
 func (c *gatewayCheck) readServers() {
 	servers, err := readConfigured(c.values.Configs)
@@ -97,12 +122,13 @@ func (c *gatewayCheck) readServers() {
 // report prints the check, and returns the exit status.
 func (c *gatewayCheck) report(stdio cli.Stdio) int {
 	isRefused := c.unread != nil && len(c.values.Configs) > 0 // by the watcher
-	if isRefused && c.trial.Reason == "" {
-		c.trial.Reason = "cannot read configurations: " + c.unread.Error()
+	if isRefused && c.place.Usable {
+		c.place = host.Backend{Reason: "cannot read configurations: " + c.unread.Error()}
 	}
 	c.out = stdio.Out
 	c.print()
-	if c.trial.Reason != "" || c.noSession != "" && c.values.Require {
+	isUncontained := !c.inside && !c.place.Usable
+	if isUncontained || c.noSession() != "" && c.values.Require {
 		return cli.ExitFailure
 	}
 	return cli.ExitOK

@@ -13,8 +13,8 @@ import (
 	"testing"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/internal/doctor"
 	"github.com/mcpscope/mcpscope/internal/gateway"
+	"github.com/mcpscope/mcpscope/internal/host"
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
@@ -63,7 +63,7 @@ func TestGatewayCheck(t *testing.T) {
 	}{
 		{"a gateway", gatewayCheck{
 			rules: gateway.Rules{Configured: servers}, wrapped: wrapped,
-			trial: doctor.GatewayTrial{Backend: "cgroup", Controllers: []string{"memory"}},
+			place: host.Backend{Usable: true, Name: "cgroup", Controllers: []string{"memory"}},
 		}, "[defaults]\nexcept = ['npx *']\nmemory-max = '1M'\nmatch = ['x']\n[server.time]\npids-max = 9\nidle-freeze = '10m'\n",
 			"--match y* --replace -- /bin/sh hermes", `servers can be contained here, by cgroup: a group below mcp.slice in the cgroup2 hierarchy
   match           "y*" (--match)
@@ -81,7 +81,7 @@ configured servers, if it starts them with pipes:
   old             mcpscope is left alone: mcpscope run contains it
 `, cli.ExitOK},
 		{"a server, and no group", gatewayCheck{
-			trial: doctor.GatewayTrial{Reason: "no backend works here:\na: b", Remedies: []string{"do it"}},
+			place: host.Backend{Reason: "no backend works here:\na: b", Fix: "do it"},
 		}, "[defaults]\noops = 1\n", "-- /bin/sh foo-mcp SECRET", `servers cannot be contained here: no backend works here:, a: b
   → do it
   settings        FILE:2: unknown key "oops"
@@ -93,7 +93,7 @@ configured servers, if it starts them with pipes:
   none            mcpscope wrap --list prints the files that are read
 `, cli.ExitFailure},
 		{"a client that no manager keeps", gatewayCheck{
-			trial: doctor.GatewayTrial{Backend: "tree", Weaker: "no backend works:\ncgroup", Remedies: []string{"add Delegate=yes"}},
+			place: host.Backend{Usable: true, Name: "tree", Reason: "no backend works:\ncgroup", Fix: "add Delegate=yes"},
 		}, "", "-- /bin/sh hermes", `servers can be contained here, by tree: no control group, which is weaker; --require refuses it
   because no backend works:, cgroup
   → add Delegate=yes
@@ -108,7 +108,7 @@ configured servers, if it starts them with pipes:
   none            mcpscope wrap --list prints the files that are read
 `, cli.ExitOK},
 		{"a file that was named, and cannot be read", gatewayCheck{
-			trial: doctor.GatewayTrial{Backend: "cgroup"}, unread: errors.New("/c: not valid JSON"),
+			place: host.Backend{Usable: true, Name: "cgroup"}, unread: errors.New("/c: not valid JSON"),
 		}, "", "--config /c -- /bin/sh hermes", `servers cannot be contained here: cannot read configurations: /c: not valid JSON
 
 this command:
@@ -131,20 +131,20 @@ this command:
 configured servers, if it starts them with pipes:
   old             mcpscope is left alone: mcpscope run contains it
 `, cli.ExitOK},
-		{"a session", gatewayCheck{trial: doctor.GatewayTrial{Backend: "cgroup"}}, "",
+		{"a session", gatewayCheck{place: host.Backend{Usable: true, Name: "cgroup", Controllers: []string{"memory", "pids"}}}, "",
 			"--session-memory-max 1M --session-pids-max 9 -- /bin/sh hermes", `servers can be contained here, by cgroup: a group below mcp.slice in the cgroup2 hierarchy
   session         a group of this command and its servers, with memory.max=1048576 and pids.max=9
 ` + clientAndNoServers, cli.ExitOK},
-		{"no session", gatewayCheck{trial: doctor.GatewayTrial{Backend: "tree"}, noSession: "no group"}, "",
+		{"no session", gatewayCheck{place: host.Backend{Usable: true, Name: "tree"}}, "",
 			"--session-group -- /bin/sh hermes", `servers can be contained here, by tree: no control group, which is weaker; --require refuses it
-  session         none, so the command runs without one: no group
+  session         none, so the command runs without one: the backend tree has no group that could be limited
 ` + clientAndNoServers, cli.ExitOK},
-		{"no session, which is required", gatewayCheck{trial: doctor.GatewayTrial{Backend: "cgroup"}, noSession: "no controller"}, "",
+		{"no session, which is required", gatewayCheck{place: host.Backend{Usable: true, Name: "cgroup"}}, "",
 			"--require --session-pids-max 9 -- /bin/sh hermes", `servers can be contained here, by cgroup: a group below mcp.slice in the cgroup2 hierarchy
-  session         none, so --require starts nothing: no controller
+  session         none, so --require starts nothing: cgroup has no controller pids for pids.max=9
 ` + clientAndNoServers, cli.ExitFailure},
 		{"a user", gatewayCheck{
-			trial: doctor.GatewayTrial{Backend: "systemd-user"}, unread: errors.New("no home"),
+			place: host.Backend{Usable: true, Name: "systemd-user"}, unread: errors.New("no home"),
 			conditions: gateway.Conditions{NoNewPrivs: true, Blind: true},
 		}, "", "--match a\x1b -- /no/such", `servers can be contained here, by systemd-user: a scope of your own manager, in mcp.slice
   command         /no/such: no such file or directory
@@ -181,15 +181,5 @@ func TestGatewayCheckMistakes(t *testing.T) {
 		if s.status != cli.ExitOwnFailure || s.out != "" || !strings.HasPrefix(s.err, want) {
 			t.Errorf("%s: %+v", line, s)
 		}
-	}
-}
-
-// Without its runner, the tool cannot try a gateway.
-func TestGatewayCheckWithoutARunner(t *testing.T) {
-	replaceRunner(t, "")
-	s := say(gateway.CheckCommand, "--", "/bin/sh")
-	const want = "mcpscope: cannot check a gateway: mcpscope is not installed: there is no "
-	if s.status != cli.ExitOwnFailure || s.out != "" || !strings.HasPrefix(s.err, want) {
-		t.Errorf("%+v", s)
 	}
 }

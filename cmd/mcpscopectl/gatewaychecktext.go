@@ -12,9 +12,9 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/clientconfig"
-	"github.com/mcpscope/mcpscope/internal/doctor"
 	"github.com/mcpscope/mcpscope/internal/flags"
 	"github.com/mcpscope/mcpscope/internal/gateway"
+	"github.com/mcpscope/mcpscope/internal/host"
 	"github.com/mcpscope/mcpscope/internal/name"
 	"github.com/mcpscope/mcpscope/internal/programs"
 	"github.com/mcpscope/mcpscope/internal/server/policy"
@@ -51,7 +51,7 @@ func (c *gatewayCheck) printCommand() {
 		return
 	}
 	servers := "its servers are contained"
-	if c.trial.Reason != "" {
+	if !c.inside && !c.place.Usable {
 		servers = "its servers are not contained"
 	}
 	c.printHeading("this command:")
@@ -69,21 +69,21 @@ func (c *gatewayCheck) printHost() {
 		outer := fmt.Sprintf("%s[%d]", c.outer.Name, c.outer.PID)
 		const text = "servers are contained by the gateway around this one, %s, and by its rules\n"
 		fmt.Fprintf(c.out, text, cli.OneLine(outer))
-	case c.trial.Reason != "":
-		fmt.Fprintf(c.out, "servers cannot be contained here: %s\n", cli.ErrorText(c.trial.Reason))
+	case !c.place.Usable:
+		fmt.Fprintf(c.out, "servers cannot be contained here: %s\n", cli.ErrorText(c.place.Reason))
 	default:
-		meaning := doctor.Meaning(c.trial.Backend)
-		fmt.Fprintf(c.out, "servers can be contained here, by %s: %s\n", c.trial.Backend, meaning)
-		if c.trial.Weaker != "" {
-			fmt.Fprintf(c.out, "  because %s\n", cli.ErrorText(c.trial.Weaker))
+		meaning := host.Meaning(c.place.Name)
+		fmt.Fprintf(c.out, "servers can be contained here, by %s: %s\n", c.place.Name, meaning)
+		if c.place.Reason != "" {
+			fmt.Fprintf(c.out, "  because %s\n", cli.ErrorText(c.place.Reason))
 		}
 	}
-	for _, remedy := range c.trial.Remedies {
-		fmt.Fprintf(c.out, "  → %s\n", cli.OneLine(remedy))
-		if strings.Contains(remedy, "Delegate=yes") { // which units writes
-			const install = "sudo mcpscope units --unit UNIT --install --now"
-			fmt.Fprintf(c.out, "  → or, for a gateway that is a system unit: %s\n", install)
-		}
+	if c.place.Fix != "" {
+		fmt.Fprintf(c.out, "  → %s\n", cli.OneLine(c.place.Fix))
+	}
+	if strings.Contains(c.place.Fix, "Delegate=yes") { // which units writes
+		const install = "sudo mcpscope units --unit UNIT --install --now"
+		fmt.Fprintf(c.out, "  → or, for a gateway that is a system unit: %s\n", install)
 	}
 	c.printSession()
 	if _, err := programs.Lookup(c.command[0]); err != nil {
@@ -95,7 +95,7 @@ func (c *gatewayCheck) printHost() {
 	if c.conditions.Blind {
 		c.printLine("yama", "unread input and the end of stdin are seen on pipes, not on sockets")
 	}
-	if c.unread != nil && c.trial.Reason == "" {
+	if c.unread != nil && (c.inside || c.place.Usable) {
 		c.printLine("configurations", "cannot be read: "+cli.ErrorLine(c.unread))
 	}
 	for _, problem := range c.files.Problems {
@@ -105,10 +105,11 @@ func (c *gatewayCheck) printHost() {
 
 // printSession prints whether the wanted session can be made.
 func (c *gatewayCheck) printSession() {
-	if !c.wantsSession() || c.trial.Reason != "" {
+	if !c.wantsSession() || !c.inside && !c.place.Usable {
 		return
 	}
 	limits := strings.Join(c.sessionLimits(), " and ")
+	noSession := c.noSession()
 	with := ""
 	if limits != "" {
 		with = ", with " + limits
@@ -116,12 +117,12 @@ func (c *gatewayCheck) printSession() {
 	switch {
 	case c.inside:
 		c.printLine("session", "that of the gateway around this one, if it has one: these flags mean nothing")
-	case c.noSession == "":
+	case noSession == "":
 		c.printLine("session", "a group of this command and its servers"+with)
 	case c.values.Require:
-		c.printLine("session", "none, so --require starts nothing: "+c.noSession)
+		c.printLine("session", "none, so --require starts nothing: "+noSession)
 	default:
-		c.printLine("session", "none, so the command runs without "+cmp.Or(limits, "one")+": "+c.noSession)
+		c.printLine("session", "none, so the command runs without "+cmp.Or(limits, "one")+": "+noSession)
 	}
 }
 
@@ -173,10 +174,10 @@ func (c *gatewayCheck) settingsOf(server string) string {
 	words := slices.DeleteFunc(strings.Fields(v.Policy.String()), func(word string) bool {
 		return slices.Contains(usual, word)
 	})
-	missing := v.Inapplicable(c.trial.Controllers)
+	missing := v.Inapplicable(c.place.Controllers)
 	for _, limit := range v.Limits.Files {
 		word := limit.String()
-		if c.trial.Backend != "" && slices.Contains(missing, limit) {
+		if c.place.Usable && slices.Contains(missing, limit) {
 			word += " (not possible here)"
 		}
 		words = append(words, word)

@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/internal/doctor"
 	gw "github.com/mcpscope/mcpscope/internal/gateway"
 	"github.com/mcpscope/mcpscope/internal/leaks"
 	"github.com/mcpscope/mcpscope/internal/similar"
@@ -37,10 +36,6 @@ func early(name string) func(args []string, io cli.Stdio) int {
 		return configurationsCommand
 	case gw.CheckCommand:
 		return gatewayCheckCommand
-	case doctor.ProbeCommand:
-		return probeCommand
-	case doctor.GatewayProbeCommand:
-		return gatewayProbeCommand
 	}
 	return nil
 }

@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/mcpscope/mcpscope/internal/advice"
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/host"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/leaks"
 	"github.com/mcpscope/mcpscope/internal/remedy"
@@ -156,7 +156,7 @@ func (f *sweepFlags) sweepOrphans(stdio cli.Stdio) int {
 	case f.dryRun:
 		return stdio.Cannot("look for orphans", err)
 	}
-	return stdio.Cannot("sweep", remedy.With(err, advice.Hint(names.Auto, err)))
+	return stdio.Cannot("sweep", remedy.With(err, host.Fix(names.Auto, err)))
 }
 
 // printOrphan prints an orphan, which is a failure if it is stuck. beforehand it was measured.

@@ -15,8 +15,8 @@ import (
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/clientconfig"
 	"github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
-	"github.com/mcpscope/mcpscope/internal/doctor"
 	"github.com/mcpscope/mcpscope/internal/flags"
+	"github.com/mcpscope/mcpscope/internal/host"
 	"github.com/mcpscope/mcpscope/internal/leaks"
 	"github.com/mcpscope/mcpscope/internal/programs"
 	"github.com/mcpscope/mcpscope/internal/server/policy"
@@ -93,15 +93,15 @@ wrapped it. Otherwise, there is a note.`,
 	return c
 }
 
-// printProtection says in one line what mcpscope cannot do for servers on this host.
+// printProtection says in one line what mcpscope can do for servers on this host.
 func printProtection(stdio cli.Stdio) {
-	installed, err := doctor.FindPrograms()
-	if err != nil { // of another installation, which --program names
-		return
+	h := host.Look()
+	best, _ := h.Best()
+	more := ""
+	if !best.HasGroup() || len(best.Missing()) > 0 {
+		more = ". See mcpscope doctor"
 	}
-	if text := doctor.Protection(installed); text != "" {
-		fmt.Fprintf(stdio.Out, "Protection on this host: %s. See mcpscope doctor.\n", text)
-	}
+	fmt.Fprintf(stdio.Out, "Protection on this host: %s%s.\n", best.Summary(), more)
 }
 
 // mistakeInFlag says where a flag of run belongs that wrap does not have.
@@ -153,7 +153,7 @@ func (f *wrapFlags) run(operands []string, stdio cli.Stdio) int {
 		printProtection(stdio)
 	}
 	if hasWrapped {
-		swap := doctor.Swap()
+		swap := host.Swap()
 		fmt.Fprint(stdio.Out, f.bareText(leaks.Bare(), swap))
 		f.noteSwap(stdio, swap)
 	}
@@ -214,5 +214,5 @@ func (f *wrapFlags) noteSwap(stdio cli.Stdio, swap string) {
 		return
 	}
 	stdio.Note("this host has no swap, so a frozen server keeps its memory")
-	stdio.Hint(doctor.ZramCommand())
+	stdio.Hint(host.AddSwap)
 }

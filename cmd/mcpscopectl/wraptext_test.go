@@ -15,7 +15,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/clientconfig"
 	"github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
-	"github.com/mcpscope/mcpscope/internal/doctor"
+	"github.com/mcpscope/mcpscope/internal/host"
 	"github.com/mcpscope/mcpscope/internal/programs"
 )
 
@@ -207,10 +207,8 @@ func TestBareText(t *testing.T) {
 }
 
 func TestNoteSwap(t *testing.T) {
-	note := "mcpscope: note: this host has no swap, so a frozen server keeps its memory\n"
-	if remedy := doctor.ZramCommand(); remedy != "" {
-		note += "mcpscope: hint: " + remedy + "\n"
-	}
+	note := "mcpscope: note: this host has no swap, so a frozen server keeps its memory\n" +
+		"mcpscope: hint: " + host.AddSwap + "\n"
 	for _, c := range []struct{ idleFreeze, swap, want string }{
 		{"", "", ""}, {"infinity", "", ""}, {"0", "", ""}, {"10m", "disk", ""}, {"10m", "", note},
 	} {

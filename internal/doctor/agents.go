@@ -6,43 +6,33 @@ import (
 	"fmt"
 
 	"github.com/mcpscope/mcpscope/internal/containment"
+	"github.com/mcpscope/mcpscope/internal/host"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// Agent is a running agent that is neither below mcpscope gateway nor in a group of mcpscope run.
-type Agent struct {
-	PID     int    `json:"pid"`
-	Name    string `json:"name"`
-	Project string `json:"project,omitempty"` // the base name of its directory
-	Remedy  string `json:"remedy"`
+// addAgents adds the agents of this user that are neither below mcpscope gateway nor in a group of run.
+func (d *Diagnosis) addAgents() {
+	for _, a := range containment.Agents() {
+		if !a.Inside {
+			d.add(agentProblem(a.PID, a.Name, protocol.OriginOf(a.Dir, nil).Project))
+		}
+	}
 }
 
-func newAgent(pid int, agent, project string) Agent {
+// agentProblem names the project, the base name of its directory, if there is one.
+func agentProblem(pid int, agent, project string) host.Problem {
+	what := fmt.Sprintf("%s[%d]", agent, pid)
+	if project != "" {
+		what += " in " + project
+	}
 	command := agent
 	if agent == "codex" {
 		command = "codex --no-daemon" // otherwise its daemon has the servers
 	}
-	const text = "next time: mcpscope gateway -- %s (its servers end with it), " +
+	const fix = "next time: mcpscope gateway -- %s (its servers end with it), " +
 		"or mcpscope run -- %s (all that it starts does)"
-	remedy := fmt.Sprintf(text, command, command)
-	return Agent{PID: pid, Name: agent, Project: project, Remedy: remedy}
-}
-
-func (a *Agent) text() string {
-	text := fmt.Sprintf("%s[%d]", a.Name, a.PID)
-	if a.Project != "" {
-		text += " in " + a.Project
+	return host.Problem{
+		Capability: host.Agents, What: what + " runs without mcpscope",
+		Fix: fmt.Sprintf(fix, command, command), Minor: true,
 	}
-	return text + " runs without mcpscope"
-}
-
-// agentsOutside finds the agents of this user that run without mcpscope.
-func agentsOutside() []Agent {
-	var outside []Agent
-	for _, a := range containment.Agents() {
-		if !a.Inside {
-			outside = append(outside, newAgent(a.PID, a.Name, protocol.OriginOf(a.Dir, nil).Project))
-		}
-	}
-	return outside
 }

@@ -4,82 +4,67 @@ package doctor
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/containment"
 	gw "github.com/mcpscope/mcpscope/internal/gateway"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
+	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/selection"
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
 )
 
-// runningGateway is a program that mcpscope gateway runs.
-type runningGateway struct {
-	name     string
-	pid      int
-	servers  int
-	hasEnded bool
-	service  string // "" outside of any
-	// The fields below are those of a gateway that has ended.
-	left        []string // processes of its service
-	killCommand string   // ends these, and nothing else; or ""
+// addGateways lists the running gateways with the number of their servers, and what their watchers have to
+// say: servers that are not contained, and daemons.
+func (d *Diagnosis) addGateways() {
+	isRoot := d.UID == 0
+	users := selection.Whose(isRoot) // root sees those of all users
+	servers, _ := fleet.List(users)  // no server, where groups cannot be listed
+	defer selection.Close(servers)
+	for _, g := range gw.List(users) {
+		count := 0
+		for _, s := range servers {
+			if g.IsClient(s.ClientProcess()) {
+				count++
+			}
+		}
+		d.Gateways = append(d.Gateways, cli.OneLine(gatewayText(&g, serviceOf(g.PID), count)))
+	}
+	if len(d.Gateways) > 0 && !isRoot {
+		const note = "sudo and other setuid programs do not work below a gateway of a user (no_new_privs); " +
+			"where they are needed, wrap the servers instead: mcpscope wrap"
+		d.Gateways = append(d.Gateways, note)
+	}
+	d.Gateways = slices.Concat(d.Gateways, containment.Lines(users), containment.DaemonLines(servers))
 }
 
-func (g runningGateway) text() string {
-	text := fmt.Sprintf("%s[%d]", g.name, g.pid)
-	if g.service != "" {
-		text += " of " + g.service
+func gatewayText(g *gw.Running, service string, servers int) string {
+	text := fmt.Sprintf("%s[%d]", g.Name, g.PID)
+	if service != "" {
+		text += " of " + service
 	}
-	text += ": " + cli.Counted(g.servers, "server")
+	text += ": " + cli.Counted(servers, "server")
 	switch {
-	case g.hasEnded:
-		return text + "; it has ended, and " + g.leftText()
-	case g.servers == 0:
+	case g.HasEnded(): // its watcher waits some seconds for programs that are about to start
+		return text + "; it has ended, and programs that it has started go on"
+	case servers == 0:
 		return text + "; see --explain PATH and --match GLOB"
 	}
 	return text
 }
 
-func (g runningGateway) leftText() string {
-	if len(g.left) == 0 { // a watcher waits some seconds for programs that are about to start
-		return "programs that it has started may go on"
+// serviceOf is the unit of a process, or "".
+func serviceOf(pid int) string {
+	group, err := proc.ReadCgroup(pid)
+	status, errStatus := proc.ReadStatus(pid)
+	if err != nil || errStatus != nil {
+		return "" // it has ended
 	}
-	text := strings.Join(g.left, ", ") + " go on"
-	object := "them"
-	if len(g.left) == 1 {
-		text = g.left[0] + " goes on"
-		object = "it"
+	unit, _, _ := systemd.UnitOf(group, status.UID[0]) // "", outside of any
+	if !strings.HasSuffix(unit, ".service") {
+		return ""
 	}
-	if g.killCommand == "" {
-		return text
-	}
-	const start = "a server is contained from its start with --match GLOB or --config FILE"
-	return fmt.Sprintf("%s; %s ends %s; %s", text, g.killCommand, object, start)
-}
-
-// gatewayLines lists the running gateways with the number of their servers, and the gateways and daemons
-// whose servers are not contained.
-func gatewayLines() []string {
-	isRoot := os.Getuid() == 0
-	users := selection.Whose(isRoot) // root sees those of all users
-	servers, _ := fleet.List(users)  // no server, where groups cannot be listed
-	defer selection.Close(servers)
-	var lines []string
-	for _, g := range gw.List(users) {
-		running := runningGateway{name: g.Name, pid: g.PID, hasEnded: g.HasEnded()}
-		for _, s := range servers {
-			if g.IsClient(s.ClientProcess()) {
-				running.servers++
-			}
-		}
-		running.findService(g.Watcher)
-		lines = append(lines, cli.OneLine(running.text()))
-	}
-	if len(lines) > 0 && !isRoot {
-		lines = append(lines, "sudo and other setuid programs do not work below a gateway of a user "+
-			"(no_new_privs); where they are needed, wrap the servers instead: mcpscope wrap")
-	}
-	return slices.Concat(lines, containment.Lines(users), containment.DaemonLines(servers))
+	return unit
 }

@@ -40,13 +40,13 @@ var selftestEnds = map[string]func(launcher *os.Process, stdin *os.File) error{
 	"launcher-killed": func(launcher *os.Process, _ *os.File) error { return launcher.Kill() },
 }
 
-// Selftest starts and stops six servers, one after the other.
-func Selftest(installed Programs, b names.Backend) []TestCase {
+// Selftest has a runner start and stop six servers, one after the other.
+func Selftest(runner string, b names.Backend) []TestCase {
 	var cases []TestCase
 	for _, end := range slices.Sorted(maps.Keys(selftestEnds)) {
 		for _, child := range slices.Sorted(maps.Keys(selftestChildren)) {
 			c := TestCase{Child: child, End: end}
-			err := c.try(installed, b)
+			err := c.try(runner, b)
 			c.Passed = err == nil
 			if err != nil {
 				c.Problem = err.Error()
@@ -59,7 +59,7 @@ func Selftest(installed Programs, b names.Backend) []TestCase {
 
 // try starts a server and stops it. Each process holds the write end of the roll, so its end of file proves
 // that all are dead, without pids, which can be reused.
-func (c *TestCase) try(installed Programs, b names.Backend) error {
+func (c *TestCase) try(runner string, b names.Backend) error {
 	stdin, err := newPipe()
 	if err != nil {
 		return err
@@ -71,7 +71,7 @@ func (c *TestCase) try(installed Programs, b names.Backend) error {
 	}
 	defer roll.close()
 	script := "trap '' TERM INT HUP QUIT; " + selftestChildren[c.Child] + " & echo >&3; exec sleep 300"
-	launcher, err := installed.start(b, []*os.File{stdin.read, nil, nil, roll.write},
+	launcher, err := start(runner, b, []*os.File{stdin.read, nil, nil, roll.write},
 		"--eof-grace", "200ms", "--term-grace", "200ms", "--", "sh", "-c", script)
 	if err != nil {
 		return err

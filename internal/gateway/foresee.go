@@ -3,8 +3,6 @@
 package gateway
 
 import (
-	"golang.org/x/sys/unix"
-
 	"github.com/mcpscope/mcpscope/internal/gateway/notify"
 )
 
@@ -47,9 +45,13 @@ type Conditions struct {
 	NoNewPrivs bool
 	// Blind: memory of its processes may not be read (yama).
 	Blind bool
+	// NoFilter is why no execve can be held here, or nil.
+	NoFilter error
 }
 
 // OwnConditions returns those of the calling process.
 func OwnConditions() Conditions {
-	return Conditions{NoNewPrivs: !notify.Capable(unix.CAP_SYS_ADMIN), Blind: !notify.MayReadMemory()}
+	return Conditions{
+		NoNewPrivs: NeedsNoNewPrivs(), Blind: !notify.MayReadMemory(), NoFilter: notify.CanInstall(),
+	}
 }

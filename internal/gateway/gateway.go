@@ -102,15 +102,15 @@ func (g *Gateway) Exec() error {
 		}
 		return g.exec()
 	}
-	where, missed, err := g.canContain()
-	session, errSession := g.enterSession(where, err)
+	found, err := g.canContain()
+	session, errSession := g.enterSession(found.Backend, err)
 	if errSession != nil {
 		return errSession
 	}
 	if err == nil {
-		hasTrees := where == names.Tree
+		hasTrees := found.Backend == names.Tree
 		if hasTrees && g.Backend == names.Auto {
-			g.Warn.Weaker(missed)
+			g.Warn.Weaker(found.Missed)
 		}
 		err = g.watched(session, hasTrees)
 	}
@@ -129,9 +129,8 @@ func (g *Gateway) Exec() error {
 	return <-failed
 }
 
-// canContain is before the gateway runs, when its stderr is still ours. It returns the best backend that
-// works, and why better ones do not.
-func (g *Gateway) canContain() (where names.Backend, missed, err error) {
+// canContain is before the gateway runs, when its stderr is still ours.
+func (g *Gateway) canContain() (launcher.Found, error) {
 	s := &launcher.Server{Backend: g.Backend, Require: g.Require}
 	return s.CanTake()
 }

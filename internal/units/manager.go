@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mcpscope/mcpscope/internal/advice"
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/host"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/remedy"
 	"github.com/mcpscope/mcpscope/internal/settings"
@@ -42,7 +42,7 @@ func CheckManager() error {
 	}
 	hasBooted := systemd.Present(systemd.System) == nil
 	if systemd.Own() == systemd.User && hasBooted {
-		return remedy.With(err, advice.EnableLinger())
+		return remedy.With(err, host.EnableLinger())
 	}
 	return err
 }

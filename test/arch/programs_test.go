@@ -42,7 +42,7 @@ var linked = map[string]string{
 	room + "roof":             "which manager keeps what a client keeps",
 	room + "causes":           "why a server is stopped",
 	room + "journal":          "starts and ends are logged",
-	"internal/advice":         "the next step where there is no backend",
+	"internal/host":           "the next step where there is no backend",
 	"internal/programs":       "the tool beside the runner, and the command of a server",
 	"internal/kernel/linux":   "one wait for everything; signals are passed on",
 	room + "guard":            "the server is born below a guard",

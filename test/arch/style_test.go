@@ -32,7 +32,6 @@ var large = map[string]string{
 	"internal/server/page.Started":       "an attribute of a group, in the layout that other versions have written",
 	"internal/server/protocol.Config":    "the configuration as it is written for a helper",
 	"internal/server/report.Report":      "a row of JSON",
-	"internal/doctor.Diagnosis":          "a row of JSON",
 	"internal/leaks.Swept":               "a row of JSON",
 	"internal/render.Server":             "a row of JSON",
 	"internal/render.Row":                "a row of JSON, with the figures of two moments",

@@ -16,24 +16,27 @@ import (
 
 // diagnosis is the part of doctor's JSON that these tests read.
 type diagnosis struct {
-	Backend  string
-	Group    bool
-	Backends []struct {
-		Backend, Remedy string
-		Works           bool
-	}
-	Host struct {
+	Backend string
+	Group   bool
+	Host    struct {
+		Backends []struct {
+			Backend, Fix string
+			Usable       bool
+		}
 		Init struct{ Reaps bool }
 		Unit *struct{ Name, Manager string }
 	}
-	Advice   []struct{ Reason, Command, Drop_in string }
+	Problems []struct {
+		Capability, What, Why, Fix, Drop_in string
+		Minor                               bool
+	}
 	Selftest []struct {
 		Child, End, Problem string
 		Passed              bool
 	}
 }
 
-// diagnose runs doctor with --json: its status is 0 if a server gets a group, otherwise 1, and it prints nothing else.
+// diagnose runs doctor with --json: its status is 0 if nothing has to be repaired, otherwise 1, and it prints nothing else.
 func diagnose(t *testing.T, c *exec.Cmd) diagnosis {
 	t.Helper()
 	var out, said bytes.Buffer
@@ -44,25 +47,29 @@ func diagnose(t *testing.T, c *exec.Cmd) diagnosis {
 	if e := json.Unmarshal(out.Bytes(), &d); e != nil || said.Len() > 0 {
 		t.Fatalf("%v, %v; stdout: %s; stderr: %s", err, e, out.String(), said.String())
 	}
-	if d.Group != (err == nil) {
+	isHealthy := true
+	for _, p := range d.Problems {
+		isHealthy = isHealthy && p.Minor
+	}
+	if isHealthy != (err == nil) || isHealthy && !d.Group {
 		t.Errorf("%v: %s", err, out.String())
 	}
 	return d
 }
 
-// remedy returns the advice on a backend that does not work.
-func (d diagnosis) remedy(backend string) string {
-	for _, b := range d.Backends {
-		if b.Backend == backend && !b.Works {
-			return b.Remedy
+// fix returns the next step for a backend that cannot be used.
+func (d diagnosis) fix(backend string) string {
+	for _, b := range d.Host.Backends {
+		if b.Backend == backend && !b.Usable {
+			return b.Fix
 		}
 	}
 	return ""
 }
 
 func (d diagnosis) advises(text string) bool {
-	for _, a := range d.Advice {
-		if strings.Contains(a.Command+"\n"+a.Drop_in+"\n"+a.Reason, text) {
+	for _, p := range d.Problems {
+		if strings.Contains(p.What+"\n"+p.Why+"\n"+p.Fix+"\n"+p.Drop_in, text) {
 			return true
 		}
 	}
@@ -100,10 +107,10 @@ func TestDoctor(t *testing.T) {
 		}
 		d := inService(t, u, u, "")
 		if !d.advises(edit) || !d.advises("[Service]\nKillMode=mixed\n") || d.advises("linger") {
-			t.Errorf("advice: %+v", d.Advice)
+			t.Errorf("problems: %+v", d.Problems)
 		}
-		if d := inService(t, u, u, "", "KillMode=mixed"); len(d.Advice) != 0 {
-			t.Errorf("advice where all is well: %+v", d.Advice)
+		if d := inService(t, u, u, "", "KillMode=mixed"); d.advises("KillMode") || d.advises("linger") {
+			t.Errorf("advice where all is well: %+v", d.Problems)
 		}
 	})
 }
@@ -116,10 +123,10 @@ func TestDoctorInASessionOrServiceOfTheOtherManager(t *testing.T) {
 		t.Errorf("backend %q, unit %+v", d.Backend, unit)
 	}
 	if !d.advises("sudo loginctl enable-linger nolinger") || d.advises("edit") {
-		t.Errorf("advice: %+v", d.Advice)
+		t.Errorf("problems: %+v", d.Problems)
 	}
-	if d = inService(t, host.Root, host.Tester, "", "User=tester", "KillMode=mixed"); len(d.Advice) != 0 {
-		t.Errorf("advice where all is well: %+v", d.Advice)
+	if d = inService(t, host.Root, host.Tester, "", "User=tester", "KillMode=mixed"); d.advises("KillMode") || d.advises("linger") {
+		t.Errorf("advice where all is well: %+v", d.Problems)
 	}
 }
 

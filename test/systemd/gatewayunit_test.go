@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -567,7 +566,6 @@ func TestGatewayUnitWithSessions(t *testing.T) {
 			}
 			next := g.session(dir)
 			control(t, host.Root, "stop", g.name)
-			kill := g.killCommand()
 			if !pace.Eventually(escape.Patience, func() bool { return len(g.servers()) == 0 }) {
 				t.Errorf("after the stop there are %q", g.servers())
 			}
@@ -576,7 +574,7 @@ func TestGatewayUnitWithSessions(t *testing.T) {
 					t.Errorf("a session: %v", err)
 				}
 			}
-			host.Must(t, host.Current(t).Command(g.user, kill...))
+			control(t, host.Root, "kill", "--signal=KILL", g.name)
 			for _, pidfd := range []int{session, next} {
 				polls := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
 				if _, err := unix.Poll(polls, -1); err != nil {
@@ -585,24 +583,6 @@ func TestGatewayUnitWithSessions(t *testing.T) {
 			}
 		})
 	}
-}
-
-// killCommand is the command that doctor has for the processes of a unit whose gateway has ended. It names them as long
-// as the watcher waits for servers.
-func (g *gatewayUnit) killCommand() []string {
-	g.t.Helper()
-	row := regexp.MustCompile(` of ` + g.name + `\.service: \d servers?; it has ended, and sleep\[\d+\].* on; (systemctl kill .*) ends `)
-	var found []string
-	said := ""
-	listed := func() bool { // the watcher may have yet to see the end of the gateway
-		said = doctor(g.t)
-		found = row.FindStringSubmatch(said)
-		return found != nil
-	}
-	if !pace.Eventually(escape.Patience, listed) {
-		g.t.Fatalf("it says %s", said)
-	}
-	return strings.Fields(found[1])
 }
 
 // group is the directory of the unit's control group, which systemd forgets at a stop.

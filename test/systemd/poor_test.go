@@ -99,11 +99,11 @@ func tryPoorHosts(t *testing.T, hang bool) {
 			if d.Backend != want.backend && !unasked(k, took) {
 				t.Errorf("doctor says %q, want %q", d.Backend, want.backend)
 			}
-			if backend, remedy, _ := strings.Cut(want.remedy, ": "); !strings.Contains(d.remedy(backend), remedy) {
-				t.Errorf("no remedy %q for %s: %+v", remedy, backend, d.Backends)
+			if backend, remedy, _ := strings.Cut(want.remedy, ": "); !strings.Contains(d.fix(backend), remedy) {
+				t.Errorf("no remedy %q for %s: %+v", remedy, backend, d.Host.Backends)
 			}
 			if k.Name == host.NoReaper.Name && (d.Host.Init.Reaps || !d.advises("run --init")) {
-				t.Errorf("PID 1 reaps: %v; advice: %+v", d.Host.Init.Reaps, d.Advice)
+				t.Errorf("PID 1 reaps: %v; problems: %+v", d.Host.Init.Reaps, d.Problems)
 			}
 		})
 	}

@@ -127,6 +127,21 @@ func Install(unprivileged, begun bool) (listener int, errno unix.Errno) {
 	return fd, errno
 }
 
+// CanInstall returns why no filter can be had here, or nil. It installs one on a thread that ends at once.
+func CanInstall() error {
+	result := make(chan error)
+	go func() {
+		runtime.LockOSThread() // for ever: the thread ends with this function, and its filter with it
+		listener, errno := Install(!Capable(unix.CAP_SYS_ADMIN), false)
+		if errno != 0 {
+			result <- Explain(errno)
+			return
+		}
+		result <- unix.Close(listener)
+	}()
+	return <-result
+}
+
 // Explain is the reason that there is no filter.
 func Explain(errno unix.Errno) error {
 	if errno == unix.EBUSY { // the kernel allows one listener

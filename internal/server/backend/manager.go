@@ -85,6 +85,20 @@ func (p Place) ownSlice() *cgroup.Group {
 	return dir
 }
 
+// managerPath is the cgroup of the manager for a client at that place, from the root of the mount.
+func managerPath(kind systemd.Kind, client string) string {
+	init, _ := proc.ReadCgroup(1) // "" with hidepid=2
+	base, _ := roof.SystemManager(init)
+	if kind == systemd.System {
+		return base
+	}
+	where, manager := roof.Find(client, init, os.Getuid())
+	if where == roof.BelowManager {
+		return manager
+	}
+	return fmt.Sprintf("%s/user.slice/user-%[2]d.slice/user@%[2]d.service", base, os.Getuid())
+}
+
 // Adoption returns what has a manager take over a group that we made, with the guard in it: so a stop of the
 // scope reaches that, and the scope ends when the guard has. A server whose manager does not have the scope
 // stays in a plain directory. It returns nil for a group that is no manager's, or is a scope already.

@@ -81,7 +81,7 @@ func (p Place) On(b names.Backend) (all []Place, err error) {
 	case names.Delegated:
 		p.Above, err = p.ofSession(p.delegated)
 	default:
-		p.Above, err = p.ofSession(p.userDirectory)
+		p.Above, err = p.ofSession(func() (*cgroup.Group, error) { return userDirectory(p.Root) })
 	}
 	if err != nil {
 		return nil, err
@@ -190,6 +190,26 @@ func (p Place) CanTake() error {
 	return err
 }
 
+// Controllers lists those with which a server in this place can be limited. A manager hands down all that it
+// has itself.
+func (p Place) Controllers() []string {
+	switch {
+	case p.IsTree():
+		return nil
+	case p.kind() != "":
+		dir, err := p.Root.Child(cmp.Or(strings.TrimPrefix(managerPath(p.kind(), p.Path), "/"), "."))
+		if err != nil {
+			return nil
+		}
+		defer dir.Close()
+		list, _ := dir.Read("cgroup.controllers") // none, if it can't be read
+		return strings.Fields(string(list))
+	case p.Session != nil:
+		return cgroup.Controllers(p.Above, 1+group.OwnedAboveDirectory(p.Above, p.Backend))
+	}
+	return cgroup.Controllers(p.Above, group.OwnedFrom(p.Above, p.Backend))
+}
+
 // IsTree reports whether the group has no directory.
 func (p Place) IsTree() bool { return p.Above == nil && p.kind() == "" }
 
@@ -218,8 +238,8 @@ func (p Place) MoveOut(pids []int) error {
 
 // userDirectory is the user's directory of the cgroup backend, made where it is missing. It enables no
 // controller: a limit does.
-func (p Place) userDirectory() (*cgroup.Group, error) {
-	slice, err := p.Root.MkdirOpen(names.Slice, 0o755)
+func userDirectory(root *cgroup.Group) (*cgroup.Group, error) {
+	slice, err := root.MkdirOpen(names.Slice, 0o755)
 	if err != nil {
 		return nil, err
 	}

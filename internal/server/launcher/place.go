@@ -154,15 +154,24 @@ func GroupOf(pid int, home string) (id string) {
 	return names.IDOf(path[i])
 }
 
-// CanTake returns the backend that would have a group for a process that runs, and the errors of better ones.
-// It finds that out as cheaply as that can be seen: a manager may still refuse a scope.
-func (s *Server) CanTake() (where names.Backend, missed, err error) {
+// Found is where a server can be.
+type Found struct {
+	Backend     names.Backend
+	Missed      error    // why better ones do not work
+	Controllers []string // with which it can be limited
+}
+
+// CanTake returns where a process that runs can have a group. It finds that out as cheaply as that can be
+// seen: a manager may still refuse a scope.
+func (s *Server) CanTake() (found Found, err error) {
 	err = s.eachPlace(func(p backend.Place, before []error) error {
-		where = p.Backend
-		missed = errors.Join(before...)
-		return p.CanTake()
+		if err := p.CanTake(); err != nil {
+			return err
+		}
+		found = Found{Backend: p.Backend, Missed: errors.Join(before...), Controllers: p.Controllers()}
+		return nil
 	})
-	return where, missed, err
+	return found, err
 }
 
 // MoveOut moves processes out of reach of a stop of the client's unit, or of a server.

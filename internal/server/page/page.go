@@ -443,6 +443,10 @@ func (s Step) String() string { return stepNames[s] }
 // Size is the size of a Page in memory. It does not depend on the machine's page size.
 const Size = 12 * 4096
 
+// FilesLeast is the limit of open files with which a server is started: a helper inherits it, and needs some
+// descriptors to find the members.
+const FilesLeast = 32
+
 const sizeMost = 8 << 20 // of a configuration: more than a command line can be
 
 // New makes a page whose descriptors are all none. It needs no Go runtime.

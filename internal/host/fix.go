@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package advice has the next step for a person whose host, or whose unit, offers no backend.
-package advice
+// Package host has the next step for a person whose host, or whose unit, offers no backend.
+package host
 
 import (
 	"errors"
@@ -25,8 +25,11 @@ import (
 // inFrontOfSandbox is for a process in the sandbox of an agent, which lets it reach no manager.
 const inFrontOfSandbox = "put mcpscope in front of the sandbox, as in: mcpscope run -- bwrap …"
 
-// Hint returns a remedy for an error of a backend or of auto, or "".
-func Hint(b names.Backend, err error) string {
+// WithoutListener is for a gateway in whose surroundings no program can be held: the kernel has one listener.
+const WithoutListener = "start it outside of mcpscope gateway, LXD and other programs with a seccomp listener"
+
+// Fix returns a remedy for an error of a backend or of auto, or "".
+func Fix(b names.Backend, err error) string {
 	var limit *protocol.LimitError
 	uid := os.Getuid()
 	user := b == names.SystemdUser
@@ -49,7 +52,7 @@ func Hint(b names.Backend, err error) string {
 		return "provide systemd, a delegated cgroup (Delegate=yes), or a writable cgroup2 hierarchy"
 	case is(backend.ErrNoBackend) && unix.Access("/run/systemd/system", unix.F_OK) == nil: // sd_booted(3)
 		if err := systemd.Reach(systemd.User); err != nil {
-			return Hint(names.SystemdUser, err)
+			return Fix(names.SystemdUser, err)
 		}
 		return inFrontOfSandbox
 	case is(backend.ErrNoBackend):
