@@ -105,7 +105,7 @@ func agentName(command []string) string {
 
 // session is the one that the settings ask for: each of its limits does.
 func (v *gatewayRun) session() gateway.Session {
-	return gateway.Session{Wanted: v.SessionGroup || len(v.Session.Files) > 0, Limits: v.Session}
+	return gateway.Session{Wanted: v.WantsSession || len(v.Session.Files) > 0, Limits: v.Session}
 }
 
 // options returns the gateway's options by its flags, the environment and the settings files.

@@ -34,7 +34,7 @@ func TestAgentName(t *testing.T) {
 func aGateway(t *testing.T, errs *bytes.Buffer) *gatewayRun {
 	t.Helper()
 	g := &gatewayRun{Printer: cli.Printer{Stdio: cli.Stdio{Err: errs}}, Values: settings.Defaults()}
-	if _, _, err := g.Parse(settings.Gateway, []string{"--session-pids-max", "9"}); err != nil {
+	if _, _, err := g.Parse(settings.Gateway, []string{"--session-set", "pids.max=9"}); err != nil {
 		t.Fatal(err)
 	}
 	return g

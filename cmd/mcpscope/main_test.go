@@ -69,14 +69,14 @@ func TestMistakes(t *testing.T) {
 func TestSettingsBelowAGateway(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "mcpscope.toml")
 	text := "[defaults]\nbackend = 'tree'\non-client-death = 'ignore'\n" +
-		"term-grace = '2s'\neof-grace = '2s'\n[server.git]\nmax-lifetime = '9h'\n"
+		"term-grace = '2s'\neof-grace = '2s'\n[server.git]\nidle-timeout = '9h'\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv(settings.FileVariable, file)
 	for name, want := range map[string]string{
 		"":    "tree eof-grace=1.2s term-grace=2s on-client-death=auto",
-		"git": "tree eof-grace=1.2s term-grace=2s on-client-death=auto max-lifetime=9h0m0s",
+		"git": "tree eof-grace=1.2s term-grace=2s on-client-death=auto idle-timeout=9h0m0s",
 	} {
 		s := configureServer([]string{"--eof-grace=1.2s"}, name)
 		if got := fmt.Sprint(s.Backend, " ", s.Policy); got != want {

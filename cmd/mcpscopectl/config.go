@@ -16,57 +16,28 @@ import (
 	"github.com/mcpscope/mcpscope/internal/clientconfig"
 	"github.com/mcpscope/mcpscope/internal/doctor"
 	"github.com/mcpscope/mcpscope/internal/render"
-	"github.com/mcpscope/mcpscope/internal/schema"
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
 func configCommand(stdio cli.Stdio) *cobra.Command {
-	c := command(spec{
-		use: "config COMMAND", short: "print the settings and their sources", also: "settings",
-		examples: `  mcpscope config show
-  mcpscope config show git --json
-  mcpscope config schema
-`,
-		long: `Print the settings that apply to servers, or the schema of mcpscope.toml. See
-'man mcpscope.toml'.`,
-	}, func([]string) int { return stdio.Mistake("config", "it needs show or schema") })
-	c.AddCommand(configShowCommand(stdio), configSchemaCommand(stdio))
-	return c
-}
-
-func configShowCommand(stdio cli.Stdio) *cobra.Command {
 	json := false
 	c := command(spec{
-		use: "show [NAME] [flags]", short: "print each setting, its value and its source",
+		use: "config [NAME] [flags]", short: "print the settings and their sources", also: "settings",
 		operands: servers,
-		examples: `  mcpscope config show
-  mcpscope config show git --json
+		examples: `  mcpscope config
+  mcpscope config git --json
 `,
 		long: `Print the settings that a server gets without flags. The source is default, the
 line of a file, or an environment variable of this shell. With NAME, print the
 settings of servers of that name. The flags and variables that clients' files
 give them follow, and come before those above. Without NAME, the tables
-[server."PATTERN"] and [client.NAME] follow.
+[server."PATTERN"] and [client.NAME] follow. See 'man mcpscope.toml'.
 
 Mistakes in files and variables are on stderr, and the exit status is then 1. A
 note names a table for a server that is neither configured nor running.`,
 	}, func(operands []string) int { return showConfig(operands, json, stdio) })
 	c.Flags().BoolVar(&json, "json", false, "print one JSON object")
 	return c
-}
-
-func configSchemaCommand(stdio cli.Stdio) *cobra.Command {
-	return command(spec{
-		use: "schema", short: "print the JSON schema of mcpscope.toml, for editors",
-		examples: `  mcpscope config schema >mcpscope.schema.json
-`,
-		long: `Print the JSON schema of mcpscope.toml. Editors with taplo (VS Code: Even Better
-TOML) read its path from the first line of the file:
-
-  #:schema ./mcpscope.schema.json`,
-	}, func([]string) int {
-		return printJSON(stdio, "print the schema", schema.Make())
-	})
 }
 
 // configView is the JSON of the settings; fields are only added.
@@ -92,7 +63,7 @@ type settingView struct {
 
 func showConfig(operands []string, json bool, stdio cli.Stdio) int {
 	if len(operands) > 1 {
-		return stdio.Mistake("config show", "only one name is possible")
+		return stdio.Mistake("config", "only one name is possible")
 	}
 	files := settings.ReadFiles()
 	name := strings.Join(operands, "")

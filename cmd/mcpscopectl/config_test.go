@@ -41,10 +41,10 @@ path = "~/.mytool/mcp.json"
 `
 
 // Each value is shown with its source.
-func TestConfigShow(t *testing.T) {
+func TestConfig(t *testing.T) {
 	file := writeSettings(t, someSettings)
 	t.Setenv("MCPSCOPE_STDERR", "journal")
-	s := say("config", "show")
+	s := say("config")
 	if s.status != cli.ExitOK || s.err != "" {
 		t.Errorf("%+v", s)
 	}
@@ -61,16 +61,16 @@ func TestConfigShow(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, squeezed)
 		}
 	}
-	s = say("config", "show", "github")
+	s = say("config", "github")
 	if !strings.Contains(s.out, "1G") || strings.Contains(s.out, "server.") || strings.Contains(s.out, "client.") {
 		t.Errorf("of one server: %+v", s)
 	}
 }
 
-func TestConfigShowJSON(t *testing.T) {
+func TestConfigJSON(t *testing.T) {
 	file := writeSettings(t, someSettings)
 	t.Setenv("MCPSCOPE_STDERR", "journal")
-	s := say("config", "show", "github", "--json")
+	s := say("config", "github", "--json")
 	var view configView
 	if err := json.Unmarshal([]byte(s.out), &view); err != nil || s.status != cli.ExitOK || view.Version != 1 {
 		t.Fatalf("%+v, %v", s, err)
@@ -99,45 +99,31 @@ func TestConfigShowJSON(t *testing.T) {
 }
 
 // A mistake is named as doctor names it, and the status shows it to scripts.
-func TestConfigShowMistakes(t *testing.T) {
+func TestConfigMistakes(t *testing.T) {
 	file := writeSettings(t, "[defaults]\nmemory-maks = \"1G\"\n")
 	t.Setenv("MCPSCOPE_BACKEND", "nowhere")
-	s := say("config", "show")
+	s := say("config")
 	for _, want := range []string{"mcpscope: " + file + ":2: unknown key \"memory-maks\"; did you mean memory-max?\n", `mcpscope: MCPSCOPE_BACKEND: "nowhere" is none of auto`} {
 		if s.status != cli.ExitFailure || !strings.Contains(s.err, want) {
 			t.Errorf("%+v, want %q", s, want)
 		}
 	}
-	s = say("config", "show", "--json")
+	s = say("config", "--json")
 	if s.status != cli.ExitFailure || s.err != "" || !strings.Contains(s.out, `:2: unknown key \"memory-maks\"`) {
 		t.Errorf("%+v", s)
 	}
 	checkSaid(t, map[string]said{
-		"config":             usage("config", "it needs show or schema"),
-		"config show a b":    usage("config show", "only one name is possible"),
-		"config show --nope": usage("config show", `unknown flag "--nope"`),
-		"config schema x":    usage("config schema", `unexpected argument "x"`),
-		"config sho":         usage("config", `unexpected argument "sho"`),
+		"config a b":    usage("config", "only one name is possible"),
+		"config --nope": usage("config", `unknown flag "--nope"`),
 	})
 }
 
-func TestConfigSchema(t *testing.T) {
-	s := say("config", "schema")
-	var schema struct{ Title string }
-	if err := json.Unmarshal([]byte(s.out), &schema); err != nil || schema.Title != "mcpscope.toml" || s.status != cli.ExitOK {
-		t.Errorf("%+v, %v", s, err)
-	}
-	if help := say("help", "config", "show"); help.status != cli.ExitOK || !strings.HasPrefix(help.out, "Usage: mcpscope config show [NAME]") {
-		t.Errorf("%+v", help)
-	}
-}
-
 // Flags and variables in the files of clients come before all other settings, so they are shown, too.
-func TestConfigShowHasTheFlagsInClientsFiles(t *testing.T) {
+func TestConfigHasTheFlagsInClientsFiles(t *testing.T) {
 	u := newUser(t)
 	u.write(u.config, strings.Replace(wrapped(u.program, `"--idle-freeze", "10m", `), `"env": {`, `"env": {"MCPSCOPE_MIN_FREE": "1G", `, 1))
 	place := u.config + ":1"
-	s := say("config", "show", "time")
+	s := say("config", "time")
 	rows := strings.Split(strings.TrimSpace(s.out), "\n")
 	last := rows[len(rows)-2:]
 	got := []string{strings.Join(strings.Fields(last[0]), " "), strings.Join(strings.Fields(last[1]), " ")}
@@ -151,25 +137,25 @@ func TestConfigShowHasTheFlagsInClientsFiles(t *testing.T) {
       "file": "` + u.config + `",
       "line": 1
     }`
-	u.wants(0, []string{want}, "config", "show", "time", "--json")
-	if s := say("config", "show"); strings.Contains(s.out, place) {
+	u.wants(0, []string{want}, "config", "time", "--json")
+	if s := say("config"); strings.Contains(s.out, place) {
 		t.Errorf("without a name: %+v", s)
 	}
 }
 
 // A mistyped name of a server is a note: the file itself has no mistake.
-func TestConfigShowNotesATableForNoServer(t *testing.T) {
+func TestConfigNotesATableForNoServer(t *testing.T) {
 	u := newUser(t)
 	file := writeSettings(t, "[server.tmie]\nmemory-max = '1G'\n[server.claude]\npids-max = 9\n")
 	line := file + `:2: no configured and no running server is called "tmie"; did you mean time?`
-	for _, command := range [][]string{{"config", "show"}, {"config", "show", "time"}} {
+	for _, command := range [][]string{{"config"}, {"config", "time"}} {
 		if s := say(command...); s.status != cli.ExitOK || s.err != "mcpscope: note: "+line+"\n" {
 			t.Errorf("%q: %d, %q", command, s.status, s.err)
 		}
 	}
-	u.wants(0, []string{`"notes": [`, `is called \"tmie\"; did you mean time?"`}, "config", "show", "--json")
+	u.wants(0, []string{`"notes": [`, `is called \"tmie\"; did you mean time?"`}, "config", "--json")
 	writeSettings(t, "[server.time]\nmemory-max = '1G'\n")
-	if s := say("config", "show"); s.err != "" {
+	if s := say("config"); s.err != "" {
 		t.Errorf("%q", s.err)
 	}
 }

@@ -61,10 +61,9 @@ func TestPagesDescribeCommandsAndFlags(t *testing.T) {
 		t.Fatalf("%+v", s)
 	}
 	for file, words := range map[string][]string{
-		"mcpscope.1":             {`\fBmcpscope-stop\fP(1)`, "stop servers", `\fBmcpscope-run\fP(1)`},
-		"mcpscope-stop.1":        {`\fB--grace\fP D`, `\fB--client\fP PID|NAME`, `\fB--yes\fP`},
-		"mcpscope-run.1":         {`\fB--memory-max\fP SIZE`, `\fB-q\fP, \fB--quiet\fP`},
-		"mcpscope-config-show.1": {"mcpscope config show"},
+		"mcpscope.1":      {`\fBmcpscope-stop\fP(1)`, "stop servers", `\fBmcpscope-run\fP(1)`},
+		"mcpscope-stop.1": {`\fB--grace\fP D`, `\fB--client\fP PID|NAME`, `\fB--yes\fP`},
+		"mcpscope-run.1":  {`\fB--memory-max\fP SIZE`, `\fB-q\fP, \fB--quiet\fP`},
 	} {
 		text, err := os.ReadFile(filepath.Join(dir, file))
 		if err != nil {

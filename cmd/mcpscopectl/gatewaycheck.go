@@ -84,7 +84,7 @@ func (c *gatewayCheck) parse(args []string) error {
 
 // wantsSession: a limit of a session makes it, too.
 func (c *gatewayCheck) wantsSession() bool {
-	return c.values.SessionGroup || len(c.values.Session.Files) > 0
+	return c.values.WantsSession || len(c.values.Session.Files) > 0
 }
 
 func (c *gatewayCheck) sessionLimits() (limits []string) {

@@ -132,15 +132,15 @@ configured servers, if it starts them with pipes:
   old             mcpscope is left alone: mcpscope run contains it
 `, cli.ExitOK},
 		{"a session", gatewayCheck{place: host.Backend{Usable: true, Name: "cgroup", Controllers: []string{"memory", "pids"}}}, "",
-			"--session-memory-max 1M --session-pids-max 9 -- /bin/sh hermes", `servers can be contained here, by cgroup: a group below mcp.slice in the cgroup2 hierarchy
+			"--session-set memory.max=1M --session-set pids.max=9 -- /bin/sh hermes", `servers can be contained here, by cgroup: a group below mcp.slice in the cgroup2 hierarchy
   session         a group of this command and its servers, with memory.max=1048576 and pids.max=9
 ` + clientAndNoServers, cli.ExitOK},
 		{"no session", gatewayCheck{place: host.Backend{Usable: true, Name: "tree"}}, "",
-			"--session-group -- /bin/sh hermes", `servers can be contained here, by tree: no control group, which is weaker; --require refuses it
+			"--session -- /bin/sh hermes", `servers can be contained here, by tree: no control group, which is weaker; --require refuses it
   session         none, so the command runs without one: the backend tree has no group that could be limited
 ` + clientAndNoServers, cli.ExitOK},
 		{"no session, which is required", gatewayCheck{place: host.Backend{Usable: true, Name: "cgroup"}}, "",
-			"--require --session-pids-max 9 -- /bin/sh hermes", `servers can be contained here, by cgroup: a group below mcp.slice in the cgroup2 hierarchy
+			"--require --session-set pids.max=9 -- /bin/sh hermes", `servers can be contained here, by cgroup: a group below mcp.slice in the cgroup2 hierarchy
   session         none, so --require starts nothing: cgroup has no controller pids for pids.max=9
 ` + clientAndNoServers, cli.ExitFailure},
 		{"a user", gatewayCheck{

@@ -47,7 +47,7 @@ sweep. CLIENT is the process that started the server; for servers of mcpscope
 gateway, it is the gateway. PROJECT is the base name of the directory in which
 the server was started.
 
-A session (mcpscope gateway --session-group) has a line above its servers, with
+A session (mcpscope gateway --session) has a line above its servers, with
 the sums of its agent and servers.
 
 With --all, also list the servers that have ended since the boot, as the journal

@@ -26,7 +26,8 @@ func (f *lsFlags) ended(running []*fleet.Listed, stdio cli.Stdio) []render.Serve
 	for _, e := range found {
 		isRunning := slices.ContainsFunc(running, func(s *fleet.Listed) bool { return s.ID == e.ID })
 		traits := selection.Traits{
-			ClientPID: e.ClientPID, ClientName: e.ClientName, Project: e.Project, Session: e.Session,
+			ClientPID: e.ClientPID, ClientName: e.ClientName,
+			Project: e.Project, Conversation: e.Conversation,
 		}
 		if !isRunning && f.servers.Matches(traits) {
 			views = append(views, endedView(&e))
@@ -40,7 +41,7 @@ func endedView(e *logs.EndedServer) render.Server {
 		Identity: render.Identity{
 			ID: e.ID, Name: e.Name, UID: e.UID, Backend: e.Backend, State: render.Ended, Cause: e.Cause,
 			Client: render.Process{PID: e.ClientPID, Name: e.ClientName}, ClientUnit: e.ClientUnit,
-			Origin: protocol.Origin{Project: e.Project, Session: e.Session},
+			Origin: protocol.Origin{Project: e.Project, Conversation: e.Conversation},
 		},
 		Started: e.Started,
 		Ended:   &e.Ended,

@@ -27,7 +27,6 @@ type rewriting struct {
 	stdio  cli.Stdio
 	verb   string
 	runner *wrapping.Runner // to wrap with; nil unwraps
-	shared bool             // wrap files that git tracks, too
 	check  bool             // only report whether there is anything to change
 	named  bool             // a person has named the clients or files
 	wrote  bool             // a file was changed
@@ -183,9 +182,7 @@ func (r *rewriting) planFile(c *clientconfig.File) clientconfig.Change {
 	if r.runner == nil {
 		return c.Unwrap(r.wants)
 	}
-	if !r.shared {
-		c.LeaveShared()
-	}
+	c.LeaveShared()
 	return c.Wrap(*r.runner, r.wants)
 }
 

@@ -105,7 +105,7 @@ func (r *rewriting) printUnchanged(c *clientconfig.File, s *wrapping.Server, isW
 
 // noteMissingFlags is about flags that a person gave all servers of a file before others were added.
 func (r *rewriting) noteMissingFlags(p clientconfig.Change) {
-	for _, m := range p.MissingFlags("idle-freeze", "min-free") {
+	for _, m := range p.MissingFlags("idle-freeze") {
 		verb := "do not get"
 		if len(m.Servers) == 1 {
 			verb = "does not get"

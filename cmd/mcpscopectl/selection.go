@@ -25,7 +25,8 @@ func addFilters(c *cobra.Command, s *selection.Selection) {
 // addOrigin declares the filters that the journal has, too.
 func addOrigin(fs *pflag.FlagSet, s *selection.Selection) {
 	fs.Func("project", "only servers of the project `NAME`", readBy(&s.Project, notEmpty))
-	fs.Func("session", "only servers of the session `ID`, or its beginning", readBy(&s.Session, notEmpty))
+	fs.Func("conversation", "only servers of the conversation `ID` of a client, or its beginning",
+		readBy(&s.Conversation, notEmpty))
 }
 
 // notEmpty refuses the value of a filter that a script has no value for: without it, all servers are meant.

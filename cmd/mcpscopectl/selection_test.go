@@ -30,11 +30,11 @@ func parsed(t *testing.T, c *cobra.Command, line string) (operands []string) {
 // pastes it.
 func TestHintsRepeatTheFilters(t *testing.T) {
 	for line, want := range map[string]string{
-		"stop --all":                         "mcpscope stop --all --yes",
-		"stop --all --project p1":            "mcpscope stop --all --project p1 --yes",
-		"stop --all --client a --session 8a": "mcpscope stop --all --client a --session 8a --yes",
-		"stop --all-users --grace 5s --all":  "mcpscope stop --all --all-users --grace 5s --yes",
-		"stop --client a --project p1":       "mcpscope stop --client a --project p1 --yes, or those of one client: --client PID",
+		"stop --all":                              "mcpscope stop --all --yes",
+		"stop --all --project p1":                 "mcpscope stop --all --project p1 --yes",
+		"stop --all --client a --conversation 8a": "mcpscope stop --all --client a --conversation 8a --yes",
+		"stop --all-users --grace 5s --all":       "mcpscope stop --all --all-users --grace 5s --yes",
+		"stop --client a --project p1":            "mcpscope stop --client a --project p1 --yes, or those of one client: --client PID",
 	} {
 		var f stopFlags
 		c := stopCommandOf(&f, cli.Stdio{})
@@ -59,8 +59,8 @@ func TestHintsRepeatTheFilters(t *testing.T) {
 		}
 	}
 	checkSaid(t, map[string]said{
-		"top --client a --project p --session 8a": failure("show servers: stdin or stdout is no terminal",
-			"mcpscope ls --client a --project p --session 8a"),
+		"top --client a --project p --conversation 8a": failure("show servers: stdin or stdout is no terminal",
+			"mcpscope ls --client a --project p --conversation 8a"),
 		"stop --project no-such-project": failure("stop: there are no servers of the project no-such-project", "mcpscope ls"),
 		"stop no-such-server --project p --client c": failure(
 			`stop: there is no server "no-such-server" of the client c of the project p`, ""),
@@ -70,8 +70,8 @@ func TestHintsRepeatTheFilters(t *testing.T) {
 // A script whose variable is empty does not mean all servers.
 func TestEmptyFilters(t *testing.T) {
 	for command, flags := range map[string][]string{
-		"stop": {"client", "project", "session"}, "ls": {"client", "project", "session"},
-		"top": {"client", "project", "session"}, "logs": {"project", "session"}, "sweep": {"unit"},
+		"stop": {"client", "project", "conversation"}, "ls": {"client", "project", "conversation"},
+		"top": {"client", "project", "conversation"}, "logs": {"project", "conversation"}, "sweep": {"unit"},
 	} {
 		for _, flag := range flags {
 			got := say(command, "--"+flag, "")
@@ -86,10 +86,10 @@ func TestEmptyFilters(t *testing.T) {
 // Each flag that a hint can have is one of the command that the hint is about.
 func TestHintsAreCommandLines(t *testing.T) {
 	for _, line := range []string{
-		"stop --all --all-users --client a --project p --session 8a --grace 5s --yes",
+		"stop --all --all-users --client a --project p --conversation 8a --grace 5s --yes",
 		"sweep --all-users --unit u --older-than 10m0s --yes",
-		"ls --all-users --client a --project p --session 8a",
-		"logs git --all-users --project p --session 8a",
+		"ls --all-users --client a --project p --conversation 8a",
+		"logs git --all-users --project p --conversation 8a",
 		"metrics --all-users",
 	} {
 		if _, _, err := setFlags(newRoot(cli.Stdio{}), strings.Fields(line)); err != nil {

@@ -24,8 +24,8 @@ func TestStopMistakes(t *testing.T) {
 		"stop no-such-server": failure(`stop: there is no server "no-such-server"`, ""),
 		"stop --client no-such-client": failure(
 			"stop: there are no servers of the client no-such-client", "mcpscope ls"),
-		"stop --project no-such-project --session 0": failure(
-			"stop: there are no servers of the project no-such-project of the session 0", "mcpscope ls"),
+		"stop --project no-such-project --conversation 0": failure(
+			"stop: there are no servers of the project no-such-project of the conversation 0", "mcpscope ls"),
 	})
 }
 

@@ -27,8 +27,6 @@ type wrapFlags struct {
 	choice
 	program    string
 	idleFreeze string
-	minFree    string
-	shared     bool
 	check      bool
 	list       bool
 	json       bool
@@ -61,8 +59,8 @@ server gets this mcpscope.
 Configurations are searched in the home directory, and in the working directory
 and its parents up to the top of the repository. A file with a wrapped server
 and a backup is found anywhere. A file in a project stays as it is if git tracks
-it, or if git cannot answer, because other people may get it: name the file, or
-use --shared. Your own file, such as ~/.cursor/mcp.json, is changed, also if it
+it, or if git cannot answer, because other people may get it: name the file to
+change it. Your own file, such as ~/.cursor/mcp.json, is changed, also if it
 is a link to a file that git tracks.
 
 A server is bare, wrapped, not editable (with a reason) or broken. The command
@@ -84,9 +82,6 @@ wrapped it. Otherwise, there is a note.`,
 		"`PATH` of the mcpscope that clients start (default: the mcpscope that you ran)")
 	c.Flags().StringVar(&f.idleFreeze, "idle-freeze", "",
 		"freeze each server after `D` without use: 10m; 0 is never (see mcpscope help run)")
-	c.Flags().StringVar(&f.minFree, "min-free", "",
-		"start a server only when `SIZE` of memory is free: 512M (see mcpscope help run)")
-	c.Flags().BoolVar(&f.shared, "shared", false, "also change files of projects that git tracks")
 	c.Flags().BoolVar(&f.check, "check", false, "change nothing; exit with 1 if wrap would change a file")
 	c.Flags().BoolVar(&f.list, "list", false, "list clients, servers and their states; change nothing")
 	c.Flags().BoolVar(&f.json, "json", false, "with --list: print one JSON object")
@@ -144,7 +139,7 @@ func (f *wrapFlags) run(operands []string, stdio cli.Stdio) int {
 		return stdio.Mistake("wrap", err.Error())
 	}
 	r := rewriting{
-		choice: f.choice, stdio: stdio, verb: "wrap", shared: f.shared, check: f.check,
+		choice: f.choice, stdio: stdio, verb: "wrap", check: f.check,
 		runner: &wrapping.Runner{Program: program, Chosen: f.program != "", Flags: flags},
 	}
 	status := r.run(operands)
@@ -182,13 +177,6 @@ func (f *wrapFlags) flagsOfRun(stdio cli.Stdio) ([]wrapping.Flag, error) {
 				" can freeze a server during a call, and delay the answer by a minute")
 		}
 		ofRun = append(ofRun, wrapping.Flag{Name: "idle-freeze", Value: f.idleFreeze})
-	}
-	if f.minFree != "" {
-		_, err := settings.ParseFree(f.minFree)
-		if err != nil {
-			return nil, fmt.Errorf("--min-free: %w", err)
-		}
-		ofRun = append(ofRun, wrapping.Flag{Name: "min-free", Value: f.minFree})
 	}
 	return ofRun, nil
 }

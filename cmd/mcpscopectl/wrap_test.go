@@ -92,9 +92,6 @@ func TestWrapAgainWithAFlag(t *testing.T) {
 		"wrap", "--program", u.program, "--yes", "--idle-freeze", "10m")
 	u.wantsFile(wrapped(u.program, `"--idle-freeze", "10m", `))
 	u.wants(2, []string{"--idle-freeze: "}, "wrap", "--program", u.program, "--idle-freeze", "soon")
-	u.wants(0, []string{"Changed 1 server in "}, "wrap", "--program", u.program, "--yes", "--min-free", "512M")
-	u.wantsFile(wrapped(u.program, `"--min-free", "512M", "--idle-freeze", "10m", `))
-	u.wants(2, []string{`--min-free: "512" is too small`}, "wrap", "--program", u.program, "--min-free", "512")
 	u.wants(0, []string{"Unwrapped 1 server"}, "unwrap", "--yes")
 	u.wantsFile(cursor)
 }

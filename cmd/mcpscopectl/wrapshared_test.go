@@ -60,7 +60,7 @@ func TestWrapWhereGitCannotAnswer(t *testing.T) {
 	u.wants(0, []string{"bare: in a repository, and git cannot report whether it tracks the file: ", "index"},
 		"wrap", "--program", u.program, "--yes")
 	u.wantsFile(cursor)
-	u.wants(0, []string{"Wrapped 1 server"}, "wrap", "--program", u.program, "--yes", "--shared")
+	u.wants(0, []string{"Wrapped 1 server"}, "wrap", "--program", u.program, "--yes", ".mcp.json")
 }
 
 // git refuses to read a repository of another user ("dubious ownership").

@@ -306,21 +306,6 @@ func TestWrapOfAServerWithoutTheFlagOfTheOthers(t *testing.T) {
 	u.wants(0, []string{"Changed 1 server"}, "wrap", "--program", u.program, "--idle-freeze", "10m", "--server", "late one", "cursor", "--yes")
 }
 
-// One command gives the same servers all flags that they lack.
-func TestWrapOfServersWithoutSeveralFlagsOfTheOthers(t *testing.T) {
-	u := newUser(t)
-	u.write(u.config, strings.Replace(wrapped(u.program, `"--idle-freeze", "10m", "--min-free", "512M", `),
-		"}}}}", `}}, "a": {"command": "x"}, "b": {"command": "x"}}}`, 1))
-	missing := "mcpscope: note: in " + u.config + ", a, b do not get --idle-freeze and --min-free, which all wrapped servers have\n" +
-		"mcpscope: hint: mcpscope wrap --idle-freeze 10m --min-free 512M --server a --server b cursor\n"
-	s := say("wrap", "--program", u.program, "--yes")
-	if s.err != missing {
-		t.Errorf("%q, want %q", s.err, missing)
-	}
-	u.wants(0, []string{"Changed 2 servers"}, "wrap", "--program", u.program,
-		"--idle-freeze", "10m", "--min-free", "512M", "--server", "a", "--server", "b", "cursor", "--yes")
-}
-
 // The words before a command are those of a shell, and a name from the file cannot control the terminal.
 func TestCommandLine(t *testing.T) {
 	words := []string{"/usr/bin/mcpscope", "run", "--name", "my server", "", `a"b`, "c\x1b[31m"}

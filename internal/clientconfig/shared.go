@@ -19,11 +19,11 @@ import (
 )
 
 // tracked is the reason for a bare server in a file that other people get by git.
-const tracked = "tracked by git, for people without mcpscope at this path: mcpscope wrap --shared"
+const tracked = "tracked by git, for people without mcpscope at this path: to change it, name the file"
 
 // unanswered is the reason for a bare server in a file that other people may get by git.
 const unanswered = "in a repository, and git cannot report whether it tracks the file: %s: " +
-	"mcpscope wrap --shared"
+	"to change it, name the file"
 
 // LeaveShared gives a reason to the bare servers of a file that other people share: a client reads it from a
 // project, and git tracks it, or cannot answer. A person who names a file means it. A repository at the top

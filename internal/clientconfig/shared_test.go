@@ -59,7 +59,7 @@ func TestLeaveShared(t *testing.T) {
 	h.write("project/.git/index", "no index")
 	const want = "in a repository, and git cannot report whether it tracks the file: "
 	got := reasons(h.one("claude-code"))
-	if len(got) != 1 || !strings.HasPrefix(got[0], want) || !strings.HasSuffix(got[0], ": mcpscope wrap --shared") {
+	if len(got) != 1 || !strings.HasPrefix(got[0], want) || !strings.HasSuffix(got[0], ": to change it, name the file") {
 		t.Errorf("no index: %q", got)
 	}
 }

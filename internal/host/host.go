@@ -77,7 +77,33 @@ func Look() Host {
 }
 
 // lookAt finds out whether run could use a backend, as run itself does before it starts a server.
-func lookAt(b names.Backend) Backend { return LookFor(b, false) }
+func lookAt(b names.Backend) Backend {
+	found := LookFor(b, false)
+	if !found.Usable {
+		return found
+	}
+	if err := answers(b); err != nil {
+		return Backend{Name: b, Reason: err.Error(), Fix: Fix(b, err)}
+	}
+	return found
+}
+
+// answers returns why the manager of a backend does not answer. Run finds that out when it asks for a scope.
+func answers(b names.Backend) error {
+	kind := systemd.System
+	switch b {
+	case names.SystemdSystem:
+	case names.SystemdUser:
+		kind = systemd.User
+	default: // it has no manager
+		return nil
+	}
+	conn, err := systemd.Dial(kind, managerWithin)
+	if err == nil {
+		conn.Close()
+	}
+	return err
+}
 
 // LookFor finds the backend that a gateway uses which was given a backend, auto for the best, and --require.
 // Of auto the reason is why there is no better one.

@@ -18,18 +18,18 @@ import (
 // EndedServer is a server that has ended, as its event in the journal has it. Any process of its user can
 // have written that.
 type EndedServer struct {
-	ID, Name         string
-	UID              int // of the process that wrote the event, or the owner that an event of root names
-	Backend          names.Backend
-	ClientPID        int
-	ClientName       string
-	ClientUnit       string
-	Project, Session string
-	Cause            causes.Cause
-	Started          *time.Time // nil if the event does not have it
-	Ended            time.Time
-	CPU              float64 // seconds
-	Peak             *uint64 // bytes, nil where the kernel has not counted
+	ID, Name              string
+	UID                   int // of the process that wrote the event, or the owner that an event of root names
+	Backend               names.Backend
+	ClientPID             int
+	ClientName            string
+	ClientUnit            string
+	Project, Conversation string
+	Cause                 causes.Cause
+	Started               *time.Time // nil if the event does not have it
+	Ended                 time.Time
+	CPU                   float64 // seconds
+	Peak                  *uint64 // bytes, nil where the kernel has not counted
 }
 
 // Causes that no report has.
@@ -88,15 +88,15 @@ func parseEnded(line []byte) (EndedServer, bool) {
 		return EndedServer{}, false
 	}
 	e := EndedServer{
-		ID:         text("MCPSCOPE_ID"),
-		Name:       text("MCPSCOPE_NAME"),
-		Backend:    names.Backend(text("MCPSCOPE_BACKEND")),
-		ClientName: text("MCPSCOPE_CLIENT"),
-		ClientUnit: text("MCPSCOPE_CLIENT_UNIT"),
-		Project:    text("MCPSCOPE_PROJECT"),
-		Session:    text("MCPSCOPE_SESSION"),
-		Cause:      causes.Cause(text("MCPSCOPE_CAUSE")),
-		Ended:      time.UnixMicro(micros).UTC(),
+		ID:           text("MCPSCOPE_ID"),
+		Name:         text("MCPSCOPE_NAME"),
+		Backend:      names.Backend(text("MCPSCOPE_BACKEND")),
+		ClientName:   text("MCPSCOPE_CLIENT"),
+		ClientUnit:   text("MCPSCOPE_CLIENT_UNIT"),
+		Project:      text("MCPSCOPE_PROJECT"),
+		Conversation: text("MCPSCOPE_CONVERSATION"),
+		Cause:        causes.Cause(text("MCPSCOPE_CAUSE")),
+		Ended:        time.UnixMicro(micros).UTC(),
 	}
 	e.UID, _ = strconv.Atoi(text("_UID")) // the journal writes it
 	owner, err := strconv.Atoi(text("MCPSCOPE_OWNER"))

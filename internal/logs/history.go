@@ -183,8 +183,8 @@ func (j *Journal) events(s *selection.Selection, match string, kinds ...journal.
 	if s.Project != "" {
 		filters = append(filters, "MCPSCOPE_PROJECT="+s.Project)
 	}
-	for _, id := range j.conversations(s.Session) {
-		filters = append(filters, "MCPSCOPE_SESSION="+id)
+	for _, id := range j.conversations(s.Conversation) {
+		filters = append(filters, "MCPSCOPE_CONVERSATION="+id)
 	}
 	if match != "" {
 		filters = append(filters, match)

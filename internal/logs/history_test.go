@@ -54,8 +54,8 @@ func TestFlags(t *testing.T) {
 
 // All events are matched without a name. The beginning of a conversation's id stands for those in the journal.
 func TestArgumentsForAllServers(t *testing.T) {
-	j := fakeJournal(t, `test "$2" = --field=MCPSCOPE_SESSION && printf '%s\n' s1 t2 s1b`)
-	entries, err := j.Entries(&Query{Servers: selection.Selection{AllUsers: true, Project: "shop", Session: "s1"}})
+	j := fakeJournal(t, `test "$2" = --field=MCPSCOPE_CONVERSATION && printf '%s\n' s1 t2 s1b`)
+	entries, err := j.Entries(&Query{Servers: selection.Selection{AllUsers: true, Project: "shop", Conversation: "s1"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func TestArgumentsForAllServers(t *testing.T) {
 		}
 	}
 	if !strings.HasPrefix(line, "--no-pager --all --quiet --output=short-iso --no-hostname MESSAGE_ID=") ||
-		!strings.HasSuffix(line, " MCPSCOPE_PROJECT=shop MCPSCOPE_SESSION=s1 MCPSCOPE_SESSION=s1b") || strings.Contains(line, "_UID") {
+		!strings.HasSuffix(line, " MCPSCOPE_PROJECT=shop MCPSCOPE_CONVERSATION=s1 MCPSCOPE_CONVERSATION=s1b") || strings.Contains(line, "_UID") {
 		t.Errorf("%s", line)
 	}
 }

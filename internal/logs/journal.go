@@ -80,7 +80,7 @@ func (j *Journal) conversations(beginning string) []string {
 		return nil
 	}
 	ids := []string{beginning} // also if there is none yet: --follow waits for it
-	all := exec.Command(j.journalctl, "--quiet", "--field=MCPSCOPE_SESSION")
+	all := exec.Command(j.journalctl, "--quiet", "--field=MCPSCOPE_CONVERSATION")
 	values, _ := all.Output() // none, if it cannot be read: then the next call fails, too
 	for id := range strings.Lines(string(values)) {
 		id = strings.TrimSuffix(id, "\n")

@@ -65,7 +65,7 @@ func documented(c *cobra.Command) (below []*cobra.Command) {
 	return below
 }
 
-// pageName is "mcpscope-config-show" for mcpscope config show.
+// pageName is "mcpscope-ls" for mcpscope ls.
 func pageName(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(), " ", "-") }
 
 func commandPage(c *cobra.Command) page {

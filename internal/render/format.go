@@ -65,7 +65,7 @@ func (f *Format) Write(out io.Writer, servers []Server) error {
 // any process can have written the cause into the journal.
 func (v Server) printable() Server {
 	for _, text := range []*string{
-		&v.Name, &v.Client.Name, &v.ClientUnit, &v.Project, &v.Session, &v.Group, &v.Unit,
+		&v.Name, &v.Client.Name, &v.ClientUnit, &v.Project, &v.Conversation, &v.Group, &v.Unit,
 		(*string)(&v.Cause), (*string)(&v.Backend),
 	} {
 		*text = cli.OneLine(*text)

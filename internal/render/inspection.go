@@ -144,7 +144,7 @@ func (i *Inspection) writeIdentity(b block) {
 	b.line("client", "%s", i.clientText())
 	b.optional("stdin held by", joinProcesses(i.HeldBy))
 	b.optional("project", i.Project)
-	b.optional("session", i.Session)
+	b.optional("conversation", i.Conversation)
 	if i.Started != nil {
 		b.line("started", "%s, %s ago", i.Started.Local().Format(time.DateTime), HumanSeconds(i.Age))
 	}

@@ -28,7 +28,7 @@ func TestInspectionText(t *testing.T) {
 		Identity: Identity{
 			ID: "k3x9w2ab", Name: "time\n", Backend: names.SystemdUser, State: fleet.Idle, Cause: causes.StdinClosed,
 			Group: "/a/b", Unit: "mcp.scope", Client: Process{PID: 7, Name: "hermes"}, ClientUnit: "hermes.service",
-			Origin: protocol.Origin{Project: "shop", Session: "s1"},
+			Origin: protocol.Origin{Project: "shop", Conversation: "s1"},
 		},
 		Launcher: 8, Guard: 9, Started: &started, Age: 3725, Policy: "term-grace 1s",
 		Figures: Figures{
@@ -58,7 +58,7 @@ client's unit    hermes.service
 client           hermes[7] ← init[1]
 stdin held by    a[12], b[13]
 project          shop
-session          s1
+conversation     s1
 started          2026-11-20 08:00:00, 1h2m ago
 policy           term-grace 1s
 note             a note

@@ -49,7 +49,7 @@ type Identity struct {
 	Unit       string        `json:"unit,omitempty"`
 	Client     Process       `json:"client,omitzero"`
 	ClientUnit string        `json:"client_unit,omitempty"`
-	// InSession is the id of a session, which Origin.Session is not.
+	// InSession is the id of a session.
 	InSession string `json:"in_session,omitempty"`
 	protocol.Origin
 }

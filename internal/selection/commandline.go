@@ -20,7 +20,8 @@ func (s *Selection) CommandLine(command string, more ...string) string {
 		words = append(words, "--all-users")
 	}
 	for _, flag := range []struct{ name, value string }{
-		{"--client", s.Client}, {"--project", s.Project}, {"--session", s.Session}, {"--unit", s.Unit},
+		{"--client", s.Client}, {"--project", s.Project}, {"--conversation", s.Conversation},
+		{"--unit", s.Unit},
 	} {
 		if flag.value != "" {
 			words = append(words, flag.name, flag.value)

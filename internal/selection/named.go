@@ -118,7 +118,9 @@ func (s *Selection) findServers(name string, among *Found) ([]*fleet.Listed, err
 		}
 		return nil, fmt.Errorf("%q is the beginning of several ids: %s", name, strings.Join(ids, ", "))
 	case others > 0:
-		everyone := Selection{AllUsers: true, Client: s.Client, Project: s.Project, Session: s.Session}
+		everyone := Selection{
+			AllUsers: true, Client: s.Client, Project: s.Project, Conversation: s.Conversation,
+		}
 		err := &OtherUsersError{Name: name, Servers: others, filters: s.narrowing()}
 		return nil, remedy.With(err, "add --all-users, or give an id: "+everyone.CommandLine("ls"))
 	}

@@ -3,9 +3,8 @@
 // Package selection finds the servers and sessions that a command line means. Each command that takes names
 // or the flags of a filter asks it, so a filter means the same everywhere.
 //
-// The word "session" has two meanings here, as on the command line. The flag --session has the id of a
-// conversation, which a client gives to its servers: Selection.Session, and Origin.Session of a server. A
-// fleet.Session is a group of an agent with all its servers, as mcpscope gateway --session-group makes it.
+// A session is the group of an agent with all its servers, as mcpscope gateway --session makes it. The id of
+// a conversation is the client's, which has it in the environment of its servers.
 package selection
 
 import (
@@ -30,7 +29,8 @@ type Selection struct {
 	AllUsers bool
 	Client   string // pid or name; "" for all, as with the following
 	Project  string
-	Session  string // the id of a conversation, or its beginning
+	// Conversation is its id, or the beginning of it.
+	Conversation string
 
 	Unit      string         // only orphans of clients in that unit
 	OlderThan *time.Duration // only orphans and leaks that started longer ago; nil for all
@@ -125,13 +125,13 @@ func (s *Selection) CountOthers() int {
 }
 
 // IsNarrow reports whether a filter leaves out servers of a user.
-func (s *Selection) IsNarrow() bool { return s.Client != "" || s.Project != "" || s.Session != "" }
+func (s *Selection) IsNarrow() bool { return s.Client != "" || s.Project != "" || s.Conversation != "" }
 
 // Traits are what a filter compares, of a server that runs or has ended, or of an agent.
 type Traits struct {
-	ClientPID        int
-	ClientName       string
-	Project, Session string
+	ClientPID             int
+	ClientName            string
+	Project, Conversation string
 }
 
 // Matches reports whether the filters let something with these traits through. It does not compare users and
@@ -139,19 +139,19 @@ type Traits struct {
 func (s *Selection) Matches(of Traits) bool {
 	isClient := s.Client == "" || s.Client == strconv.Itoa(of.ClientPID) || s.Client == of.ClientName
 	isProject := s.Project == "" || s.Project == of.Project
-	isSession := s.Session == "" || strings.HasPrefix(of.Session, s.Session)
-	return isClient && isProject && isSession
+	isConversation := s.Conversation == "" || strings.HasPrefix(of.Conversation, s.Conversation)
+	return isClient && isProject && isConversation
 }
 
 func (s *Selection) matchesServer(l *fleet.Listed) bool {
 	return s.Matches(Traits{
-		ClientPID: l.Client.PID, ClientName: l.Client.Name, Project: l.Project, Session: l.Session,
+		ClientPID: l.Client.PID, ClientName: l.Client.Name, Project: l.Project, Conversation: l.Conversation,
 	})
 }
 
 // matchesSession takes the agent for the client: it is that of the servers in its session.
 func (s *Selection) matchesSession(of *fleet.Session) bool {
-	agent := Traits{ClientName: of.Name, Project: of.Project, Session: of.Session}
+	agent := Traits{ClientName: of.Name, Project: of.Project, Conversation: of.Conversation}
 	if isCalled(of, s.Client) {
 		agent.ClientName = s.Client
 	}
@@ -181,8 +181,8 @@ func (s *Selection) narrowing() (text string) {
 	if s.Project != "" {
 		text += " of the project " + s.Project
 	}
-	if s.Session != "" {
-		text += " of the session " + s.Session
+	if s.Conversation != "" {
+		text += " of the conversation " + s.Conversation
 	}
 	return text
 }

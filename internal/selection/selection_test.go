@@ -21,7 +21,7 @@ func TestNone(t *testing.T) {
 	}
 	for want, s := range map[string]Selection{
 		own: {}, "no servers": {AllUsers: true}, "no servers of the client claude": {Client: "claude"},
-		"no servers of the project shop of the session 8a": {Project: "shop", Session: "8a"},
+		"no servers of the project shop of the conversation 8a": {Project: "shop", Conversation: "8a"},
 	} {
 		if got := s.None(); got != want {
 			t.Errorf("%+v: %q, want %q", s, got, want)
@@ -45,7 +45,7 @@ func TestMatches(t *testing.T) {
 	of.Client.PID = 7
 	of.Client.Name = "claude"
 	of.Project = "shop"
-	of.Session = "abcdef"
+	of.Conversation = "abcdef"
 	for _, c := range []struct {
 		s    Selection
 		want bool
@@ -54,9 +54,9 @@ func TestMatches(t *testing.T) {
 		{Selection{Client: "7"}, true},
 		{Selection{Client: "claude"}, true},
 		{Selection{Client: "clau"}, false},
-		{Selection{Project: "shop", Session: "abc"}, true},
+		{Selection{Project: "shop", Conversation: "abc"}, true},
 		{Selection{Project: "sho"}, false},
-		{Selection{Session: "abcdefg"}, false},
+		{Selection{Conversation: "abcdefg"}, false},
 		{Selection{Client: "claude", Project: "web"}, false},
 	} {
 		if got := c.s.matchesServer(of); got != c.want {
@@ -76,8 +76,8 @@ func TestMatchesSession(t *testing.T) {
 		{Selection{}, true},
 		{Selection{Project: "shop"}, true},
 		{Selection{Project: "web"}, false},
-		{Selection{Session: "8a"}, false}, // the id of a conversation, which this agent has not
-		{Selection{Session: "k3x9w2ab"}, false},
+		{Selection{Conversation: "8a"}, false}, // the id of a conversation, which this agent has not
+		{Selection{Conversation: "k3x9w2ab"}, false},
 	} {
 		if got := c.s.matchesSession(of); got != c.want {
 			t.Errorf("%+v: %v", c.s, got)
@@ -177,8 +177,8 @@ func TestCommandLine(t *testing.T) {
 	for want, s := range map[string]Selection{
 		"mcpscope stop --yes":           {},
 		"mcpscope stop git 'a b' --yes": {Names: []string{"git", "a b"}},
-		"mcpscope stop --all --all-users --client 'x;y' --project shop --session 8a --unit u.service --older-than 10m0s --yes": {
-			All: true, AllUsers: true, Client: "x;y", Project: "shop", Session: "8a", Unit: "u.service", OlderThan: &age,
+		"mcpscope stop --all --all-users --client 'x;y' --project shop --conversation 8a --unit u.service --older-than 10m0s --yes": {
+			All: true, AllUsers: true, Client: "x;y", Project: "shop", Conversation: "8a", Unit: "u.service", OlderThan: &age,
 		},
 	} {
 		if got := s.CommandLine("stop", "--yes"); got != want {

@@ -115,7 +115,7 @@ type Values struct {
 
 	// of a gateway
 	Configs, Match, Except []string
-	SessionGroup           bool          // the agent and all its servers are in a group of groups
+	WantsSession           bool          // the agent and all its servers are in a group of groups
 	Session                cgroup.Limits // of that group; with one there is the group, too
 	Explain                string
 	Check                  bool

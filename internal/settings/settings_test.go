@@ -115,7 +115,7 @@ func TestGivenFlags(t *testing.T) {
 
 func TestOrder(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "mcpscope.toml")
-	text := "[defaults]\nterm-grace = '1m'\neof-grace = '2m'\nmax-lifetime = '3m'\nreplace = true\nquiet = true\nrequire = true"
+	text := "[defaults]\nterm-grace = '1m'\neof-grace = '2m'\nreplace = true\nquiet = true\nrequire = true"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestOrder(t *testing.T) {
 	}
 	v.FromFile(c.For("x"))
 	p := v.Policy
-	if p.TermGrace.Seconds() != 10 || p.EOFGrace.Seconds() != 20 || p.MaxLifetime.Minutes() != 3 || v.Replace || v.Require || !v.Quiet {
+	if p.TermGrace.Seconds() != 10 || p.EOFGrace.Seconds() != 20 || v.Replace || v.Require || !v.Quiet {
 		t.Errorf("%+v", v)
 	}
 	t.Setenv("MCPSCOPE_EOF_GRACE", "x")

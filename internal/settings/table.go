@@ -54,13 +54,6 @@ var table = [...]Row{
 		Help: "as soon as the server runs, stop older servers with the same name (below a gateway: " +
 			"the same command, directory and variables) and client process",
 		parse: func(v *Values, s string) error { return flag(&v.Replace, s) }},
-	{Name: "max-lifetime", For: Run, Where: Everywhere, Arg: "D",
-		Default: "infinity",
-		Values:  []string{"1h", "24h", "infinity"},
-		Help:    "maximum lifetime of the server (default infinity)",
-		parse: func(v *Values, s string) error {
-			return keep(&v.Policy.MaxLifetime, s, cli.ParseLimit)
-		}},
 	{Name: "idle-timeout", For: both, Where: Everywhere, Arg: "D",
 		Default: "infinity",
 		Values:  []string{"10m", "1h", "infinity"},
@@ -128,26 +121,15 @@ var table = [...]Row{
 	{Name: "except", For: Gateway, Where: File, List: true, Whole: true, Arg: "GLOB",
 		Help:  "never recognize commands that match GLOB; may be repeated",
 		parse: func(v *Values, s string) error { return more(&v.Except, s) }},
-	{Name: "session-group", For: Gateway, Where: Everywhere, Whole: true,
+	{Name: "session", For: Gateway, Where: Everywhere, Whole: true,
 		Default: "false",
-		Help: "put COMMAND and all its servers into a group of groups, also without a limit, " +
-			"that freeze, stop, set and inspect take as a whole",
-		parse: func(v *Values, s string) error { return flag(&v.SessionGroup, s) }},
-	{Name: "session-memory-max", For: Gateway, Where: Everywhere, Whole: true, Arg: "SIZE",
-		Values: []string{"4G", "8G", "max"},
-		Help: "limit the memory of COMMAND and all its servers together; " +
-			"out of memory a server is killed, and not COMMAND",
-		parse: func(v *Values, s string) error {
-			return putLimit(&v.Session, "memory.max", s, cgroup.ParseMemory)
-		}},
-	{Name: "session-pids-max", For: Gateway, Where: Everywhere, Whole: true, Arg: "N",
-		Values: []string{"500", "2000", "max"},
-		Help:   "limit the number of processes and threads of COMMAND and all its servers together",
-		parse: func(v *Values, s string) error {
-			return putLimit(&v.Session, "pids.max", s, cgroup.ParsePIDs)
-		}},
+		Help: "put COMMAND and all its servers into a session: a group of groups that freeze, stop, set " +
+			"and inspect take as a whole",
+		parse: func(v *Values, s string) error { return flag(&v.WantsSession, s) }},
 	{Name: "session-set", For: Gateway, Where: Everywhere, Whole: true, Arg: "FILE=VALUE",
-		Help:  "set another file of the group of COMMAND and all its servers, as --set does for a server",
+		Values: []string{"memory.max=8G", "pids.max=2000"},
+		Help: "limit COMMAND and all its servers together, in a session: memory.max=8G, pids.max=2000 …; " +
+			"out of memory a server is killed, and not COMMAND; may be repeated, or separated by semicolons",
 		parse: func(v *Values, s string) error { return putLimits(&v.Session, s) }},
 	{Name: "explain", For: Gateway, Arg: "PATH|fd:N", Paths: true,
 		Help: "append a line for each program that could be a server: the decision, and its reason",

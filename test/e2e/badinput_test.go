@@ -211,7 +211,7 @@ func TestPlainStarts(t *testing.T) {
 		plain           bool
 	}{
 		{"", none, true},
-		{"--require --replace --eof-grace=2s --term-grace 2s --max-lifetime 1h --idle-timeout 1h --idle-freeze 1h -q", none, true},
+		{"--require --replace --eof-grace=2s --term-grace 2s --idle-timeout 1h --idle-freeze 1h -q", none, true},
 		{"-v --on-client-death stop", none, true},
 		{"--on-client-death=ignore", none, true},
 		{"", settings(string(example)), true},

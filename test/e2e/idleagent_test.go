@@ -294,7 +294,7 @@ func TestIdleAgentWithServers(t *testing.T) {
 // A gateway in front bounds the sum, and leaves what mcpscope run contains to that.
 func TestIdleAgentInASession(t *testing.T) {
 	t.Parallel()
-	a := startAgentBelow(t, []string{"--session-group", "--idle-freeze", agentIdle}, namedServer(t))
+	a := startAgentBelow(t, []string{"--session", "--idle-freeze", agentIdle}, namedServer(t))
 	a.does("s", "started")
 	a.does("m", "answer message")
 	for wakes := range 3 {

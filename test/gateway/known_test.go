@@ -131,7 +131,7 @@ func TestListedWithSettings(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	file := filepath.Join(t.TempDir(), "mcpscope.toml")
-	text := "[defaults]\nterm-grace = '700ms'\nbackend = 'tree'\non-client-death = 'ignore'\n[server.'zo*']\neof-grace = '3s'\nidle-timeout = '2h'\nmax-lifetime = '9h'\n"
+	text := "[defaults]\nterm-grace = '700ms'\nbackend = 'tree'\non-client-death = 'ignore'\n[server.'zo*']\neof-grace = '3s'\nidle-timeout = '2h'\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +148,7 @@ func TestListedWithSettings(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &listed); err != nil {
 		t.Fatal(err)
 	}
-	const want = "[{%s zoo running eof-grace=3s term-grace=700ms on-client-death=auto max-lifetime=9h0m0s idle-timeout=5h0m0s {like} 2}]"
+	const want = "[{%s zoo running eof-grace=3s term-grace=700ms on-client-death=auto idle-timeout=5h0m0s {like} 2}]"
 	if got := fmt.Sprint(listed.Servers); got != fmt.Sprintf(want, s.ID) {
 		t.Errorf("ls says %s", got)
 	}

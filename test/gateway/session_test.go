@@ -28,7 +28,7 @@ func newSessionWorld(t *testing.T, flags ...string) *sessionWorld {
 func sessionIn(w *world, flags ...string) *sessionWorld {
 	t := w.T
 	t.Helper()
-	flags = append([]string{"--session-group", "--match", "zoo", "--term-grace", "200ms"}, flags...)
+	flags = append([]string{"--session", "--match", "zoo", "--term-grace", "200ms"}, flags...)
 	s := &sessionWorld{world: w, g: w.gateway(flags...)}
 	agent := mustPath(t, s.g.PID)
 	s.dir = filepath.Join(bed.Root(t), filepath.Dir(agent))
@@ -187,8 +187,8 @@ func TestNoSession(t *testing.T) {
 		flags []string
 		note  string
 	}{
-		"no cgroup":     {[]string{"--backend", "tree", "--session-group"}, "in no session: "},
-		"no controller": {[]string{"--session-pids-max", "300"}, "in no session, without pids.max=300: "},
+		"no cgroup":     {[]string{"--backend", "tree", "--session"}, "in no session: "},
+		"no controller": {[]string{"--session-set", "pids.max=300"}, "in no session, without pids.max=300: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -91,7 +91,7 @@ func (s *session) end(t *testing.T) {
 
 // sessionFlags are the limits of a session.
 var sessionFlags = []string{
-	"--session-memory-max", "150M", "--session-pids-max", "300", "--session-set", "memory.swap.max=0",
+	"--session-set", "memory.max=150M", "--session-set", "pids.max=300", "--session-set", "memory.swap.max=0",
 }
 
 // listedServers are those that ls shows.
@@ -173,7 +173,7 @@ func TestSessionOutOfMemory(t *testing.T) {
 // the agent, too.
 func TestSessionIsActedOn(t *testing.T) {
 	on(t, ofSessions(), func(t *testing.T, b backend) {
-		s := b.session(t, "--session-group", "--session-pids-max", "300", "--session-set", "memory.swap.max=0")
+		s := b.session(t, "--session", "--session-set", "pids.max=300", "--session-set", "memory.swap.max=0")
 		b.awaitListed(t, len(hungryServers))
 		id := strings.TrimSuffix(s.dir[strings.LastIndexByte(s.dir, '_')+1:], ".slice")
 		out := b.succeed(t, "set", id, "memory.max=150M", "pids.max=200")
@@ -271,7 +271,7 @@ func TestSessionIsRefused(t *testing.T) {
 				withhold(t)
 			}
 			b.runsWithoutSession(t)
-			s := b.startSession(t, "--session-pids-max", "300", "--require")
+			s := b.startSession(t, "--session-set", "pids.max=300", "--require")
 			s.Hear("the shell lives: 125")
 			_ = s.Wait() // it has said how
 			const want = "mcpscope: "
@@ -285,7 +285,7 @@ func TestSessionIsRefused(t *testing.T) {
 
 func (b backend) runsWithoutSession(t *testing.T) {
 	t.Helper()
-	s := b.startSession(t, "--session-pids-max", "300")
+	s := b.startSession(t, "--session-set", "pids.max=300")
 	if first := s.Line(); !strings.HasPrefix(first, "up ") {
 		t.Errorf("the agent says %q", first)
 	}

@@ -25,20 +25,20 @@ ls --client dev                                 +       +        +       .     .
 ls --client nobody                              .       .        .       .     .      .
 ls --project shop                               +       +        +       .     .      .
 ls --project blog                               .       .        .       .     .      .
-ls --session talk                               +       .        +       .     .      .
-ls --session walk                               .       .        .       .     .      .
+ls --conversation talk                               +       .        +       .     .      .
+ls --conversation walk                               .       .        .       .     .      .
 ls --all-users --project shop                   +       +        +       .     +      .
 ls --all-users --project blog                   .       .        .       .     .      .
 ls --all                                        +       +        +       .     .      +
 ls --all --client dev                           +       +        +       .     .      +
-ls --all --project shop --session talk-1        +       .        +       .     .      +
+ls --all --project shop --conversation talk-1        +       .        +       .     .      +
 ls --all --project blog                         .       .        .       .     .      .
 
 top                                             +       +        +       .     .      .
 top --all-users                                 +       +        +       .     +      .
 top --client nobody                             .       .        .       .     .      .
 top --project shop --client dev                 +       +        +       .     .      .
-top --session talk                              +       .        +       .     .      .
+top --conversation talk                              +       .        +       .     .      .
 top --all-users --project blog                  .       .        .       .     .      .
 
 metrics                                         +       .        +       .     .      .
@@ -48,14 +48,14 @@ logs                                            +       .        +       .     .
 logs --all-users                                +       .        +       .     +      +
 logs --project shop                             +       .        +       .     .      +
 logs --project blog                             .       .        .       .     .      .
-logs --session talk                             +       .        +       .     .      +
-logs --session walk                             .       .        .       .     .      .
+logs --conversation talk                             +       .        +       .     .      +
+logs --conversation walk                             .       .        .       .     .      .
 logs --all-users --project shop                 +       .        +       .     +      +
 logs --all-users --project blog                 .       .        .       .     .      .
 logs NAME                                       +       .        +       .     .      +
 logs NAME --project shop                        +       .        +       .     .      +
 logs NAME --project blog                        .       .        .       .     .      .
-logs NAME --session walk                        .       .        .       .     .      .
+logs NAME --conversation walk                        .       .        .       .     .      .
 logs NAME --all-users                           +       .        +       .     +      +
 logs NAME --all-users --project blog            .       .        .       .     .      .
 
@@ -73,19 +73,19 @@ stop --all --project shop                       +       .        +       .     .
 stop --all --project blog                       .       .        .       .     .      .
 stop --all --yes --project blog                 .       .        .       .     .      .
 stop --all --yes --client nobody                .       .        .       .     .      .
-stop --all --yes --session walk                 .       .        .       .     .      .
+stop --all --yes --conversation walk                 .       .        .       .     .      .
 stop --all --yes --all-users --project blog     .       .        .       .     .      .
 stop NAME --project blog                        .       .        .       .     .      .
 stop NAME --client nobody                       .       .        .       .     .      .
-stop NAME --session walk                        .       .        .       .     .      .
+stop NAME --conversation walk                        .       .        .       .     .      .
 stop NAME --all-users --project blog            .       .        .       .     .      .
 stop NAME                                       +       +        +       .     .      .
 stop NAME --project shop --client dev           +       +        +       .     .      .
-stop NAME --session talk                        +       .        +       .     .      .
+stop NAME --conversation talk                        +       .        +       .     .      .
 stop NAME --all-users --project shop            +       +        +       .     +      .
 stop --project shop --yes                       +       .        +       .     .      .
 stop --client dev --yes                         +       .        +       .     .      .
-stop --session talk --yes                       +       .        +       .     .      .
+stop --conversation talk --yes                       +       .        +       .     .      .
 stop --all --yes                                +       .        +       .     .      .
 stop --all --yes --all-users --project shop     +       .        +       .     +      .
 

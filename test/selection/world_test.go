@@ -189,7 +189,7 @@ func (w *world) startProgram(k *target, u host.User, program string) {
 func (w *world) startSession(k *target) {
 	w.t.Helper()
 	const program = "echo ready $PPID; exec cat >/dev/null"
-	w.begin(k, w.command(host.Root, mcpscope, "gateway", "--session-group", "--", w.client, "sh", "-c", program))
+	w.begin(k, w.command(host.Root, mcpscope, "gateway", "--session", "--", w.client, "sh", "-c", program))
 	k.id = w.listed(k.name).ID
 }
 

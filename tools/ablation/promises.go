@@ -10,7 +10,9 @@ var promises = []mechanism{
 	without("bystander", one("internal/server/orphan/orphan.go",
 		"\tif err == nil {\n\t\treturn Orphan, nil", "\tif err == nil || why == ToStop {\n\t\treturn Orphan, nil"),
 		core("test/script"), core("test/systemd")),
-	without("honest", one(guard+"place.go", "\te = setLimits(payload, &p.page.Plan.Limits, failed, &p.buf)\n", "\tsetLimits(payload, &p.page.Plan.Limits, failed, &p.buf)\n"),
+	without("honest", both(
+		one(guard+"place.go", "\te = setLimits(payload, &p.page.Plan.Limits, failed, &p.buf)\n", "\te = 0\n"),
+		one("internal/server/backend/manager.go", "\t\t\treturn \"\", group.LimitError(l, err)\n", "\t\t\tcontinue\n")),
 		core("test/week"), core("test/script")),
 	without("transparent", one(guard+"launcher.go", "\t\tl.Signals.stop(sig)\n", ""), core("test/e2e")),
 	without("roof", one("internal/server/roof/roof.go", "\t\t\treturn Elsewhere, \"\"\n\t\t}\n\t}\n", "\t\t\treturn LoginSession, \"\"\n\t\t}\n\t}\n"),

@@ -91,14 +91,14 @@ func recordOrigin(session *cgroup.Group) {
 	dir, _ := os.Getwd() // "" for a directory that was removed
 	origin := protocol.OriginOf(dir, os.Environ())
 	_ = session.SetAttr(attrProject, origin.Project)
-	_ = session.SetAttr(attrConversation, origin.Session)
+	_ = session.SetAttr(attrConversation, origin.Conversation)
 }
 
 // OriginOfSession is where the agent of a session was started. Processes of its user may have written any
 // text.
 func OriginOfSession(session *cgroup.Group) (o protocol.Origin) {
 	o.Project, _, _ = session.Attr(attrProject)
-	o.Session, _, _ = session.Attr(attrConversation)
+	o.Conversation, _, _ = session.Attr(attrConversation)
 	return o
 }
 

@@ -17,7 +17,6 @@ const (
 	Signalled       Cause = "signal"
 	LauncherGone    Cause = "launcher-gone"
 	StopRequested   Cause = "stop-requested"
-	LifetimeOver    Cause = "max-lifetime"
 	IdleTooLong     Cause = "idle-timeout"
 )
 
@@ -25,7 +24,7 @@ const (
 func All() []Cause {
 	return []Cause{
 		MainExited, MemoryExhausted, StdinClosed, StdoutClosed, ClientDied, Signalled,
-		LauncherGone, StopRequested, LifetimeOver, IdleTooLong,
+		LauncherGone, StopRequested, IdleTooLong,
 	}
 }
 

@@ -216,7 +216,7 @@ func (g *serverGuard) react() {
 	}
 	g.events.watchMain(g.page)
 	g.events.awaitReaped(&g.stop)
-	g.seeTime()
+	g.seeIdle()
 	if g.stop.step(g.helper.failed) {
 		g.end()
 	}
@@ -229,10 +229,10 @@ func (g *serverGuard) react() {
 	}
 }
 
-// seeTime writes the events that time and a helper bring.
-func (g *serverGuard) seeTime() {
-	for event := page.NextEvent(g.page, now()); event != page.NoEvent; event = page.NextEvent(g.page, now()) {
-		g.happened(event)
+// seeIdle writes the event that a helper's look brings.
+func (g *serverGuard) seeIdle() {
+	if page.IsNewlyIdle(g.page) {
+		g.happened(page.IdleTooLong)
 	}
 }
 
@@ -240,9 +240,6 @@ func (g *serverGuard) seeTime() {
 func (g *serverGuard) deadline() int64 {
 	first := decide.Earlier(g.stop.wakesAt(), g.helper.dueBy)
 	first = decide.Earlier(first, g.events.reapDueAt(&g.stop))
-	if g.page.ByGuard.Happened[page.LifetimeOver] == 0 {
-		first = decide.Earlier(first, page.LifetimeEnds(g.page))
-	}
 	if !g.helper.isRunning() {
 		first = decide.Earlier(first, g.helper.neededAt(g.page))
 	}

@@ -95,7 +95,6 @@ func (p *Plain) prepare(l *Launcher) bool {
 	f := &p.Flags
 	on.Order.EOFGrace = f.EOFGrace
 	on.Order.TermGrace = f.TermGrace
-	on.Order.MaxLifetime = f.MaxLifetime
 	on.Plan.Limits = f.Limits
 	on.Order.Replaces = f.Replace
 	on.Order.Verbose = f.Verbose && !f.Quiet
@@ -110,7 +109,6 @@ func (p *Plain) prepare(l *Launcher) bool {
 	s.TermGrace = f.TermGrace
 	s.IdleFreeze = f.IdleFreeze
 	s.IdleTimeout = f.IdleTimeout
-	s.MaxLifetime = f.MaxLifetime
 	s.Replace = f.Replace
 	s.Quiet = f.Quiet
 	s.Verbose = on.Order.Verbose

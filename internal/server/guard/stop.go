@@ -268,7 +268,7 @@ func continueLauncher(on *page.Page) {
 func causeText(c page.Cause) string {
 	all := [...]string{
 		"", "main-exited", "out-of-memory", "stdin-closed", "stdout-closed", "client-died", "signal",
-		"launcher-gone", "stop-requested", "max-lifetime", "idle-timeout", "", "", "", "", "",
+		"launcher-gone", "stop-requested", "idle-timeout", "", "", "", "", "", "",
 	}
 	return all[c&15]
 }

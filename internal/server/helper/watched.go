@@ -102,7 +102,7 @@ func (w *Watched) Live() {
 	w.lookForRequest() // one that was made before the loop had the events of the group
 	for !w.stop.isLeft() {
 		w.looks.lookIfDue()
-		w.seeTime()
+		w.seeIdle()
 		if w.stop.step() {
 			w.end()
 			return
@@ -202,11 +202,10 @@ func (w *Watched) rouse(hasInput bool) {
 	}
 }
 
-// seeTime notes the events that time brings.
-func (w *Watched) seeTime() {
-	p := w.Server.Page
-	for event := page.NextEvent(p, clock()); event != page.NoEvent; event = page.NextEvent(p, clock()) {
-		w.happened(event)
+// seeIdle notes the event that a look brings.
+func (w *Watched) seeIdle() {
+	if page.IsNewlyIdle(w.Server.Page) {
+		w.happened(page.IdleTooLong)
 	}
 }
 
@@ -225,8 +224,7 @@ func (w *Watched) deadline() time.Time {
 		return fromMonotonic(decide.Earlier(due, clock()+int64(w.emptyPause)))
 	}
 	due = decide.Earlier(due, monotonic(w.looks.deadline(), time.Now()))
-	due = decide.Earlier(due, w.stop.askAt)
-	return fromMonotonic(decide.Earlier(due, page.LifetimeEnds(p)))
+	return fromMonotonic(decide.Earlier(due, w.stop.askAt))
 }
 
 // end reports the end of the server, and removes its group.

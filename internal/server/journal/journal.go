@@ -93,6 +93,6 @@ func (s Subject) Log(e Event, p systemd.Priority, what string, more ...systemd.J
 		Field("event", string(e)), Field("id", s.ID), Field("name", s.Name),
 		Field("client", s.Client.Name), Field("client_pid", pid),
 		Field("client_unit", s.Client.Unit), Field("backend", string(s.Backend)),
-		Field("project", s.Project), Field("session", s.Session),
+		Field("project", s.Project), Field("conversation", s.Conversation),
 	}, more...)...)
 }

@@ -97,7 +97,6 @@ func (m *making) openPage() error {
 	p.FD.Keep = int32(c.Report)
 	p.Order.EOFGrace = int64(c.Policy.EOFGrace)
 	p.Order.TermGrace = int64(c.Policy.TermGrace)
-	p.Order.MaxLifetime = int64(c.Policy.MaxLifetime)
 	if c.Engine != "" {
 		p.Order.EndWithin = int64(protocol.EndWithin(c))
 	}

@@ -24,7 +24,7 @@ func TimesOf(p *Page) decide.Times {
 // FactsOf are those that are on the page. Whoever decides adds what it has to look for.
 func FactsOf(p *Page, at int64) decide.Facts {
 	happened := &p.ByGuard.Happened
-	requested := happened[StopRequested] | happened[LifetimeOver] | happened[IdleTooLong]
+	requested := happened[StopRequested] | happened[IdleTooLong]
 	return decide.Facts{
 		Now:       at,
 		HungUpAt:  decide.Earlier(happened[StdinClosed], happened[StdoutClosed]),
@@ -43,30 +43,8 @@ func slowUntil(p *Page) int64 {
 	return p.ByGuard.Thaw.At + ReclaimedWithin
 }
 
-// LifetimeEnds is when --max-lifetime is over, or 0.
-func LifetimeEnds(p *Page) int64 {
-	began := p.ByLauncher.StartedAt
-	if began == 0 || p.Order.MaxLifetime == 0 {
-		return 0
-	}
-	return began + p.Order.MaxLifetime
-}
-
-// NextEvent is an event that time or a look has brought, and that is not on the page yet, or NoEvent.
-func NextEvent(p *Page, at int64) int {
-	happened := &p.ByGuard.Happened
-	ends := LifetimeEnds(p)
-	switch {
-	case ends != 0 && at >= ends && happened[LifetimeOver] == 0:
-		return LifetimeOver
-	case p.ByHelper.IdleTooLong && happened[IdleTooLong] == 0:
-		return IdleTooLong
-	}
-	return NoEvent
-}
-
-// NoEvent is none of the events.
-const NoEvent = -1
+// IsNewlyIdle reports whether a look has found the server idle for too long, which is no event yet.
+func IsNewlyIdle(p *Page) bool { return p.ByHelper.IdleTooLong && p.ByGuard.Happened[IdleTooLong] == 0 }
 
 // SeeksHolder reports whether it has to be found out who can write to stdin: the client is dead, and stdin
 // has not hung up.

@@ -55,7 +55,7 @@ type Page struct {
 
 // LayoutNow is raised with each change of a page: after an upgrade, a command meets the pages of servers that
 // the program before has started. Launcher, guard and helpers of a server are always one program.
-const LayoutNow = 9
+const LayoutNow = 10
 
 // ErrLayout: the page is another version's.
 var ErrLayout = errors.New("another version of mcpscope has started this server: restart its client")
@@ -80,8 +80,6 @@ type Inherited struct {
 type Order struct {
 	EOFGrace  int64 // how long a server may live after the hang-up; negative: for ever
 	TermGrace int64 // how long it may live after SIGTERM; negative: for ever
-	// MaxLifetime is how long it may live at all, or 0.
-	MaxLifetime int64
 	// EndWithin is how long a helper may take to end containers and to report.
 	EndWithin int64
 	Managed   bool // the group is in a scope, or will be
@@ -182,7 +180,6 @@ const (
 	ClientDied
 	LauncherDied
 	StopRequested
-	LifetimeOver
 	IdleTooLong
 )
 
@@ -201,15 +198,14 @@ const (
 	BySignal      Cause = 6
 	byLauncher    Cause = 7
 	ByRequest     Cause = 8
-	byLifetime    Cause = 9
-	byIdleTimeout Cause = 10
+	byIdleTimeout Cause = 9
 )
 
 // FirstCause is why the server ends: what has happened first. The main process ends with its launcher
 // (PR_SET_PDEATHSIG), and may be seen before it. That of a starter means nothing.
 func (p *Page) FirstCause() (first Cause) {
 	all := [...]Cause{
-		byStdin, byStdout, byClient, byLauncher, ByRequest, byLifetime, byIdleTimeout,
+		byStdin, byStdout, byClient, byLauncher, ByRequest, byIdleTimeout,
 	}
 	first = byMainExit
 	since := int64(math.MaxInt64)

@@ -17,16 +17,16 @@ type Started struct {
 	EOFGrace  int64  // nanoseconds
 	TermGrace int64
 	// The rest of the policy, 0 for never.
-	IdleFreeze, IdleTimeout, MaxLifetime int64
-	Stdin                                File
-	Stdout                               File
-	Conveyed                             bool // stdin is a pipe or socket
-	Socket                               bool
-	Replace                              bool // retire older servers of this name and client
-	Quiet, Verbose                       bool
-	OnClientDeath                        ClientDeath
-	From                                 Origin
-	Position                             [512]byte // of the client in the hierarchy, for a manager
+	IdleFreeze, IdleTimeout int64
+	Stdin                   File
+	Stdout                  File
+	Conveyed                bool // stdin is a pipe or socket
+	Socket                  bool
+	Replace                 bool // retire older servers of this name and client
+	Quiet, Verbose          bool
+	OnClientDeath           ClientDeath
+	From                    Origin
+	Position                [512]byte // of the client in the hierarchy, for a manager
 }
 
 // Origin is where a raw launcher has made its group.

@@ -15,7 +15,6 @@ type Policy struct {
 	EOFGrace      time.Duration
 	TermGrace     time.Duration // from the asking signal to the kill
 	OnClientDeath ClientDeath
-	MaxLifetime   time.Duration // from the start of the server to its stop; 0 is no limit
 	// IdleTimeout is how long a server may use no CPU (20 ms), read no message, have no call without an
 	// answer and nothing unread on stdin before it is stopped: between once and twice that; 0 is no limit.
 	IdleTimeout time.Duration
@@ -41,9 +40,6 @@ func Default() Policy {
 func (p Policy) String() string {
 	text := fmt.Sprintf("eof-grace=%s term-grace=%s on-client-death=%s",
 		GraceText(p.EOFGrace), GraceText(p.TermGrace), p.OnClientDeath)
-	if p.MaxLifetime > 0 {
-		text += " max-lifetime=" + p.MaxLifetime.String()
-	}
 	if p.IdleTimeout > 0 {
 		text += " idle-timeout=" + p.IdleTimeout.String()
 	}

@@ -12,13 +12,12 @@ type Origin struct {
 	// Project is the base name of the directory that the server was started in: agents start servers in the
 	// directory of the project. It is "" for the root directory.
 	Project string `json:"project,omitempty"`
-	// Session is the client's id of its conversation in the environment of its servers; "" without one. It is
-	// no session as mcpscope gateway makes them.
-	Session string `json:"session,omitempty"`
+	// Conversation is the client's id of that in the environment of its servers; "" without one.
+	Conversation string `json:"conversation,omitempty"`
 }
 
-// sessionVariable is the only variable of a server that is read: others may be secrets.
-const sessionVariable = "CLAUDE_CODE_SESSION_ID"
+// conversationVariable is the only variable of a server that is read: others may be secrets.
+const conversationVariable = "CLAUDE_CODE_SESSION_ID"
 
 // originMost bounds each text, in bytes.
 const originMost = 64
@@ -30,8 +29,8 @@ func OriginOf(dir string, env []string) (o Origin) {
 	}
 	for _, entry := range env {
 		key, value, _ := strings.Cut(entry, "=")
-		if key == sessionVariable {
-			o.Session = clip(value)
+		if key == conversationVariable {
+			o.Conversation = clip(value)
 		}
 	}
 	return o

@@ -14,11 +14,11 @@ func TestOrigin(t *testing.T) {
 		"": "", "/": "", "/home/a/shop": "shop", "/home/a/my shop/": "my shop", "/x/" + long: strings.Repeat("ü", 32),
 	} {
 		got := OriginOf(dir, env)
-		if got.Project != want || got.Session != "8a1f" {
+		if got.Project != want || got.Conversation != "8a1f" {
 			t.Errorf("%q: %+v", dir, got)
 		}
 	}
-	if got := OriginOf("/a", nil); got.Session != "" {
+	if got := OriginOf("/a", nil); got.Conversation != "" {
 		t.Errorf("%+v", got)
 	}
 }

@@ -23,7 +23,6 @@ func FactsOf(s *page.Started, dir string) Facts {
 	f.Policy.OnClientDeath = clientDeathOf(s.OnClientDeath)
 	f.Policy.IdleFreeze = time.Duration(s.IdleFreeze)
 	f.Policy.IdleTimeout = time.Duration(s.IdleTimeout)
-	f.Policy.MaxLifetime = time.Duration(s.MaxLifetime)
 	f.Name = nameIn(dir)
 	f.Client = ClientFacts{PID: int(s.Client.PID), Start: s.Client.Start, Name: textOf(s.Client.Name[:])}
 	f.Launcher = Identity{PID: int(s.Launcher.PID), Start: s.Launcher.Start, Namespace: s.Namespace}

@@ -42,7 +42,6 @@ var reasons = map[causes.Cause]string{
 	causes.ClientDied:    "its client died",
 	causes.LauncherGone:  "mcpscope run was killed",
 	causes.StopRequested: "a stop was requested",
-	causes.LifetimeOver:  "its max-lifetime was over",
 	causes.IdleTooLong:   "its idle-timeout was over",
 }
 

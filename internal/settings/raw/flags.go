@@ -18,13 +18,13 @@ import (
 
 // Flags are the flags of a run. Times are in nanoseconds, and 0 is never for the last three.
 type Flags struct {
-	Name                                 uintptr // a string of C, or 0
-	InCgroup                             bool    // the backend cgroup was asked for
-	EOFGrace, TermGrace                  int64
-	IdleFreeze, IdleTimeout, MaxLifetime int64
-	OnClientDeath                        page.ClientDeath
-	Replace, Require, Quiet, Verbose     bool
-	Limits                               page.Limits
+	Name                             uintptr // a string of C, or 0
+	InCgroup                         bool    // the backend cgroup was asked for
+	EOFGrace, TermGrace              int64
+	IdleFreeze, IdleTimeout          int64
+	OnClientDeath                    page.ClientDeath
+	Replace, Require, Quiet, Verbose bool
+	Limits                           page.Limits
 }
 
 // Read reads the flags in front of a command, whose words are as execve(2) has put them. It returns no
@@ -102,8 +102,6 @@ func (f *Flags) set(flag, value string) (ok bool) {
 		f.IdleFreeze, ok = duration(value)
 	case "idle-timeout":
 		f.IdleTimeout, ok = duration(value)
-	case "max-lifetime":
-		f.MaxLifetime, ok = duration(value)
 	case "memory-max":
 		ok = f.put("memory.max", value)
 	case "cpu-max":

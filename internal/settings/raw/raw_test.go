@@ -58,7 +58,7 @@ func (f *Flags) describe(name string, command []string) string {
 	p := policy.Policy{
 		EOFGrace: time.Duration(f.EOFGrace), TermGrace: time.Duration(f.TermGrace),
 		IdleFreeze: time.Duration(f.IdleFreeze), IdleTimeout: time.Duration(f.IdleTimeout),
-		MaxLifetime: time.Duration(f.MaxLifetime), OnClientDeath: deaths[f.OnClientDeath],
+		OnClientDeath: deaths[f.OnClientDeath],
 	}
 	var limits []string
 	at := uint32(0)
@@ -132,7 +132,6 @@ func TestFlagsAsByMain(t *testing.T) {
 		"--on-client-death=ignore x":           false,
 		"--on-client-death=never x":            true,
 		"--replace -- x":                       false,
-		"--max-lifetime 24h -- x":              false,
 		"--idle-timeout 0 -- x":                false,
 		"--idle-freeze=10m -- x":               false,
 		"--memory-max 512M -- x":               false,

@@ -266,7 +266,7 @@ func TestServiceInASession(t *testing.T) {
 	host.Both(t, func(t *testing.T, u host.User) {
 		for name, isWatched := range map[string]bool{"watched": true, "killed": false} {
 			t.Run(name, func(t *testing.T) {
-				s := serve(t, u, "--session-group")
+				s := serve(t, u, "--session")
 				path, err := bed.ProcessPath(s.PID)
 				session := filepath.Join("/sys/fs/cgroup", filepath.Dir(path))
 				if err != nil || !strings.HasPrefix(filepath.Base(session), "mcp-session_") {
