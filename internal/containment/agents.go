@@ -19,16 +19,6 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// isAgent reports whether a program is an agent, which starts MCP servers and tools in a terminal.
-func isAgent(program string) bool {
-	switch program {
-	case "amp", "auggie", "claude", "cline", "cn", "codex", "copilot", "crush", "cursor-agent", "droid",
-		"gemini", "goose", "hermes", "kilo", "kimi", "opencode", "qodercli", "qwen":
-		return true
-	}
-	return false
-}
-
 // Agent is a running agent.
 type Agent struct {
 	PID    int
@@ -73,7 +63,7 @@ func agentName(argv []string) string {
 	if program == "node" || program == "bun" {
 		program = name.Derive(argv)
 	}
-	if !isAgent(program) {
+	if !name.ProgramOf(program).Agent {
 		return ""
 	}
 	return program

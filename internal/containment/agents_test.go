@@ -41,7 +41,7 @@ func TestClientOf(t *testing.T) {
 		goose hermes kilo kimi opencode qodercli qwen`) {
 		client := name.ClientOf(agent)
 		isIt := func(c known.Client) bool { return c.ID == client }
-		if !isAgent(agent) || !slices.ContainsFunc(known.All(), isIt) {
+		if !name.ProgramOf(agent).Agent || !slices.ContainsFunc(known.All(), isIt) {
 			t.Errorf("%s: %q is no client", agent, client)
 		}
 	}

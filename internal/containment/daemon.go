@@ -4,7 +4,6 @@ package containment
 
 import (
 	"fmt"
-	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -15,15 +14,13 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// withDaemon are agents that start a daemon for all their conversations.
-var withDaemon = []string{"claude", "cline", "codex"}
-
 // DaemonLines are about agents in groups of mcpscope run that have started a daemon of their own: it ends
 // with the first conversation, and others that use it stop working. A daemon leads a process session
 // (setsid(2)) and has the agent's name.
 func DaemonLines(servers []*fleet.Listed) (lines []string) {
 	for _, s := range servers {
-		if !slices.Contains(withDaemon, s.Name) {
+		agent := name.ProgramOf(s.Name)
+		if !agent.Daemon {
 			continue
 		}
 		pid, found := findDaemon(s)
@@ -33,8 +30,8 @@ func DaemonLines(servers []*fleet.Listed) (lines []string) {
 		const text = "%s (%s): its daemon [%d] is in its group, and ends with it; " +
 			"other conversations that use the daemon would stop working"
 		line := fmt.Sprintf(text, s.Name, s.ID, pid)
-		if s.Name == "codex" {
-			line += ": mcpscope run -- codex --no-daemon"
+		if agent.WithoutDaemon != "" {
+			line += ": mcpscope run -- " + agent.WithoutDaemon
 		}
 		lines = append(lines, cli.OneLine(line))
 	}

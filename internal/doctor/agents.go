@@ -7,6 +7,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/containment"
 	"github.com/mcpscope/mcpscope/internal/host"
+	"github.com/mcpscope/mcpscope/internal/name"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
@@ -25,10 +26,7 @@ func agentProblem(pid int, agent, project string) host.Problem {
 	if project != "" {
 		what += " in " + project
 	}
-	command := agent
-	if agent == "codex" {
-		command = "codex --no-daemon" // otherwise its daemon has the servers
-	}
+	command := name.ProgramOf(agent).CommandLine()
 	const fix = "next time: mcpscope gateway -- %s (its servers end with it), " +
 		"or mcpscope run -- %s (all that it starts does)"
 	return host.Problem{
