@@ -9,7 +9,7 @@ buildGoModule rec {
   pname = "mcpscope";
   version = "0.1.0";
   src = lib.cleanSource ../..;
-  vendorHash = "sha256-L0pMep5PozAOK88ZWEPHmdgHFC5toC54bT8P2JgL5eY=";
+  vendorHash = "sha256-uuBNzgeUKtFdBhvfNQb/r9dOA9JosAMx4ugoOXfBIKE=";
 
   buildPhase = ''
     runHook preBuild
