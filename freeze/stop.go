@@ -163,6 +163,8 @@ const askRounds = 50 // of a fork bomb
 type Stuck struct {
 	PID  int
 	Text string
+
+	maySleep bool // uninterruptibly: it does, or its state cannot be read
 }
 
 // AddStuck appends the members that are not in the list yet.
@@ -181,10 +183,11 @@ const killRound = 20 * time.Millisecond
 // Kill kills every member of the subtree until none is left. cgroup.kill reaches all, also those that are
 // being forked, but not a process whose first thread has exited. SIGKILL by pidfd reaches that.
 //
-// Kill returns the members that are left when their number has not decreased for that time, so a slow
-// machine gets the time that it needs. Those that no SIGKILL has reached for lack of descriptors or memory
-// are not among them: then there is an error.
+// Kill returns the members that are left when their number has not decreased for that time and one of them is
+// in uninterruptible sleep, or after a minute: a slow machine gets the time that it needs. Those that no
+// SIGKILL has reached for lack of descriptors or memory are not among them: then there is an error.
 func Kill(g Target, within time.Duration) ([]Stuck, error) {
+	busyUntil := time.Now().Add(busyWithin)
 	var roundEnds time.Time // of a round without progress
 	fewest := math.MaxInt   // members that were left at the end of a round
 	for {
@@ -202,7 +205,8 @@ func Kill(g Target, within time.Duration) ([]Stuck, error) {
 			continue
 		}
 		left := Left(g)
-		hasProgress := len(left) < fewest
+		mayEnd := !slices.ContainsFunc(left, func(s Stuck) bool { return s.maySleep })
+		hasProgress := len(left) < fewest || mayEnd && time.Now().Before(busyUntil)
 		if !hasProgress {
 			if exhausted(signalErr) {
 				left = nil
@@ -214,6 +218,9 @@ func Kill(g Target, within time.Duration) ([]Stuck, error) {
 	}
 }
 
+// busyWithin is how long members may take that SIGKILL has reached and that do not sleep.
+const busyWithin = time.Minute
+
 // Left describes the members that are left after a kill.
 func Left(g Target) (left []Stuck) {
 	pids, _ := g.Members() // a partial list is better than none
@@ -222,7 +229,8 @@ func Left(g Target) (left []Stuck) {
 		if err != nil && proc.Exited(pid) || st.IsZombie() {
 			continue
 		}
-		text := "not ended by SIGKILL"
+		text := "not ended by SIGKILL yet"
+		maySleep := err != nil || st.State == 'D'
 		if err != nil { // with hidepid it may be another user's
 			st.Comm = "hidden"
 		}
@@ -232,7 +240,7 @@ func Left(g Target) (left []Stuck) {
 				text += " in " + in
 			}
 		}
-		left = append(left, Stuck{pid, fmt.Sprintf("process %d (%s), %s", pid, st.Comm, text)})
+		left = append(left, Stuck{pid, fmt.Sprintf("process %d (%s), %s", pid, st.Comm, text), maySleep})
 	}
 	return left
 }

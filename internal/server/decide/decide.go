@@ -44,6 +44,7 @@ type State struct {
 	Deadline int64 // when Step has to be called next without an event, or 0
 	graceAt  int64 // from when the EOF grace counts
 	killedAt int64 // when the kill has begun
+	isStuck  bool  // see IsStuck
 }
 
 // Times are those of a server, in nanoseconds. A negative grace is endless.
@@ -61,6 +62,9 @@ type Facts struct {
 	Requested    bool // by mcpscope stop, or a manager
 	Signalled    bool // the launcher has got a signal that ends a server, and the main process has it
 	Repeated     bool // once more
+	// Sleeps: a member is in uninterruptible sleep, where SIGKILL has to wait. It is looked for only when the
+	// kill has lasted for KillMost.
+	Sleeps bool
 	// Containers have to be removed before the members are killed: the engine needs those.
 	Containers bool
 	// SlowUntil: the server reads its memory back until then, so graces that begin before are longer.
@@ -88,8 +92,12 @@ const (
 	unreadMost  = 10e9 // so long unread input or output delays the EOF grace
 	unreadEach  = 100e6
 	killEach    = 5e6
-	killMost    = 4e9
+	// killMostBusy is for a kill without a reason to last: a killed process ends when a processor runs it.
+	killMostBusy = 60e9
 )
+
+// KillMost is how long a kill lasts, in nanoseconds, before somebody looks why.
+const KillMost = 4e9
 
 // Step makes the next step.
 func Step(s *State, f *Facts, t *Times) Action {
@@ -135,8 +143,9 @@ func (s *State) KillingFor(now int64) int64 {
 	return now - s.killedAt
 }
 
-// IsStuck reports whether SIGKILL has not ended a member for long: it is in uninterruptible sleep.
-func (s *State) IsStuck(now int64) bool { return s.KillingFor(now) >= killMost }
+// IsStuck reports whether a member is left that SIGKILL does not end: it is in uninterruptible sleep. On a
+// busy machine, or among a thousand servers that end at once, a kill may last as well.
+func (s *State) IsStuck() bool { return s.isStuck }
 
 // stayInGrace begins the EOF grace again while something is unread. No event reports an emptied pipe.
 func (s *State) stayInGrace(f *Facts, t *Times) Action {
@@ -180,6 +189,8 @@ func (s *State) kill(f *Facts) Action {
 	if s.Phase != Killing {
 		s.killedAt = f.Now
 	}
+	lasts := f.Now - s.killedAt
+	s.isStuck = lasts >= KillMost && f.Sleeps || lasts >= killMostBusy
 	s.enter(Killing, f.Now+killEach)
 	return Kill
 }

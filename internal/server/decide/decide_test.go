@@ -102,3 +102,28 @@ func TestStep(t *testing.T) {
 		})
 	}
 }
+
+// A kill that lasts has either met a process in uninterruptible sleep, or the machine is busy: then it goes on.
+func TestIsStuck(t *testing.T) {
+	const second = int64(1e9)
+	for _, c := range []struct {
+		after  int64 // the begin of the kill
+		sleeps bool
+		want   bool
+	}{
+		{3 * second, true, false}, {4 * second, true, true}, {5 * second, false, false},
+		{59 * second, false, false}, {60 * second, false, true},
+	} {
+		s := State{}
+		f := Facts{Now: second, LauncherDead: true}
+		times := Times{}
+		if Step(&s, &f, &times) != Kill || s.IsStuck() {
+			t.Fatalf("%+v: at the begin: %+v", c, s)
+		}
+		f.Now += c.after
+		f.Sleeps = c.sleeps
+		if Step(&s, &f, &times) != Kill || s.IsStuck() != c.want {
+			t.Errorf("%+v: stuck %v", c, s.IsStuck())
+		}
+	}
+}

@@ -256,7 +256,7 @@ func (g *serverGuard) end() {
 	hasReturned := g.page.ByLauncher.EndLeft == page.LeftReturned
 	hasStarted := g.page.ByLauncher.MainPID != 0
 	isReported := hasStarted && g.page.Order.PlainEnd != page.LauncherEnds || !launcherIsDead || hasReturned
-	isStuck := g.page.ByGuard.Stop.State.IsStuck(now())
+	isStuck := g.page.ByGuard.Stop.State.IsStuck()
 	if isReported || isStuck {
 		if g.helper.failed&page.End == 0 {
 			haveEnded(g.page)

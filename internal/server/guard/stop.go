@@ -20,6 +20,7 @@ type stop struct {
 	launcher        int32 // socket, or -1 after the launcher's death
 	search          tagSearch
 	wantsContainers bool // the end waits for them to be removed
+	searchDueAt     int64
 }
 
 func (s *stop) begin(tag uint64, launcher int32) {
@@ -72,9 +73,9 @@ func (s *stop) step(failed page.Tasks) (isOver bool) {
 			s.recordCause()
 			s.claimEnd()
 			s.kill()
-			return state.IsStuck(facts.Now) // events come before the next kill
+			return state.IsStuck() // events come before the next kill
 		default:
-			return state.Phase == decide.Gone || state.IsStuck(facts.Now)
+			return state.Phase == decide.Gone || state.IsStuck()
 		}
 	}
 }
@@ -163,7 +164,32 @@ func (s *stop) facts(failed page.Tasks) decide.Facts {
 	case state.Phase == decide.Grace:
 		f.Unread = isUnread(s.page, f.Abandoned)
 	}
+	if state.KillingFor(f.Now) >= decide.KillMost && s.maySearch(f.Now) {
+		s.lookWhy(&f)
+	}
 	return f
+}
+
+// lookWhy finds out why a kill lasts: a member sleeps, or none is left and a launcher that is frozen does not
+// say so.
+func (s *stop) lookWhy(f *decide.Facts) {
+	f.Sleeps = s.search.sleeps()
+	isEmpty := !s.members.populated() && !s.search.exists()
+	f.Empty = f.Empty || isEmpty
+	f.MainEnded = f.MainEnded || isEmpty
+}
+
+// maySearch reports whether to visit all processes again while the group has members. With a thousand servers
+// that end at once these searches would keep them from ending: so they take a small part of the time.
+func (s *stop) maySearch(at int64) bool {
+	return at >= s.searchDueAt || s.members.payload < 0 || !s.members.populated()
+}
+
+// searched says how long a search took that has ended now.
+func (s *stop) searched(began int64) {
+	const pause = 20 // times as long
+	ended := now()
+	s.searchDueAt = ended + pause*(ended-began)
 }
 
 // mainHasEnded reports whether the main process has, and the rest of the server is to end. The launcher is
@@ -238,6 +264,10 @@ func (s *stop) kill() {
 		s.search.listGroup()
 	}
 	s.members.kill()
+	began := now()
+	if !isFirst && !s.maySearch(began) {
+		return
+	}
 	if isFirst && s.members.payload < 0 { // no member is to see the death of another
 		s.search.signalEach(unix.SIGSTOP)
 		s.search.list = 0
@@ -249,11 +279,12 @@ func (s *stop) kill() {
 	s.search.signalEach(unix.SIGKILL)
 	s.search.list = 0
 	s.search.hasCommands = false
+	s.searched(began)
 }
 
 // writeLeft has the launcher say that something is left, where no helper can.
 func writeLeft(on *page.Page) {
-	const text = "a process that SIGKILL does not end\n"
+	const text = "a process that SIGKILL has not ended\n"
 	for i := range len(text) {
 		on.ByHelper.Left[i] = text[i]
 	}

@@ -57,21 +57,30 @@ func clearTag() {
 // group that have lost it. It takes two descriptors.
 type tagSearch struct {
 	tag         uint64
-	procs       int32        // directory of the group, or -1
-	list        uintptr      // *page.Members where they are listed, or 0
-	hasCommands bool         // and with their arguments
-	hasGroup    bool         // those in the group are listed already
-	signal      unix.Signal  // 0 sends none
-	isStopped   bool         // only stopped ones get one
-	pipes       [2]page.File // of the client, for pipesFound; zero for none
-	pipesFound  bool         // a process has both
-	main        int32        // the pid of the main process, which is not listed; or 0
-	mainHas     bool         // and gets no signal
-	above       int32        // only processes with greater pids get one
-	highest     int32        // the greatest pid that there was
-	buf         [512]byte    // struct linux_dirent64, or a list of pids
+	procs       int32       // directory of the group, or -1
+	list        uintptr     // *page.Members where they are listed, or 0
+	hasCommands bool        // and with their arguments
+	hasGroup    bool        // those in the group are listed already
+	signal      unix.Signal // 0 sends none
+	isStopped   bool        // only stopped ones get one
+	pipes       pipeSearch
+	sleeper     sleepSearch
+	main        int32     // the pid of the main process, which is not listed; or 0
+	mainHas     bool      // and gets no signal
+	above       int32     // only processes with greater pids get one
+	highest     int32     // the greatest pid that there was
+	buf         [512]byte // struct linux_dirent64, or a list of pids
 	text        [512]byte
 }
+
+// pipeSearch looks for a member that has both of the client's pipes.
+type pipeSearch struct {
+	wanted [2]page.File // zero for none
+	found  bool
+}
+
+// sleepSearch looks for a member in uninterruptible sleep.
+type sleepSearch struct{ isOn, found bool }
 
 // killAll kills all of them.
 func (s *tagSearch) killAll() {
@@ -115,12 +124,34 @@ func (s *tagSearch) continueStopped() {
 
 // hasPipes reports whether one of them has both of the client's pipes.
 func (s *tagSearch) hasPipes(of *page.Started) bool {
-	s.pipes[0] = of.Stdin
-	s.pipes[1] = of.Stdout
-	s.pipesFound = false
+	s.pipes = pipeSearch{}
+	s.pipes.wanted[0] = of.Stdin
+	s.pipes.wanted[1] = of.Stdout
 	s.exists()
-	s.pipes[0].Ino = 0
-	return s.pipesFound
+	s.pipes.wanted[0].Ino = 0
+	return s.pipes.found
+}
+
+// sleeps reports whether one of them is in uninterruptible sleep.
+func (s *tagSearch) sleeps() bool {
+	s.sleeper = sleepSearch{isOn: true}
+	s.exists()
+	s.seekSleepInGroup()
+	s.sleeper.isOn = false
+	return s.sleeper.found
+}
+
+// seekSleepInGroup is for processes of the group, whatever their tag is.
+func (s *tagSearch) seekSleepInGroup() {
+	list, e := openAt(s.procs, procsFile, 0)
+	if e != 0 {
+		return
+	}
+	pids := pidList{file: list, buf: &s.buf}
+	for pids.next() {
+		s.sleeper.found = s.sleeper.found || s.stateOf(pids.pid) == 'D'
+	}
+	closeFD(list)
 }
 
 // signalEach visits all processes once, and reports whether there was a member.
@@ -246,14 +277,18 @@ func (s *tagSearch) visit(pid int32, pidfd int) {
 	if s.list != 0 && pid != s.main && !(s.hasGroup && s.isListed(pid)) {
 		s.add(*(**page.Members)(unsafe.Pointer(&s.list)), pid)
 	}
-	if s.pipes[0].Ino != 0 && !s.pipesFound {
-		s.pipesFound = hasFile(pid, &s.pipes[0]) && hasFile(pid, &s.pipes[1])
+	pipes := &s.pipes
+	if pipes.wanted[0].Ino != 0 && !pipes.found {
+		pipes.found = hasFile(pid, &pipes.wanted[0]) && hasFile(pid, &pipes.wanted[1])
+	}
+	if s.sleeper.isOn && !s.sleeper.found {
+		s.sleeper.found = s.stateOf(pid) == 'D'
 	}
 	hasGot := pid == s.main && s.mainHas
 	if hasGot {
 		return
 	}
-	if s.signal == 0 || s.isStopped && !s.isStoppedNow(pid) {
+	if s.signal == 0 || s.isStopped && s.stateOf(pid) != 'T' {
 		return
 	}
 	signalBy(pidfd, s.signal)
@@ -308,16 +343,16 @@ func (s *tagSearch) add(to *page.Members, pid int32) {
 	}
 }
 
-// isStoppedNow reports whether a process is stopped (proc_pid_stat(5)).
-func (s *tagSearch) isStoppedNow(pid int32) bool {
+// stateOf is the state of a process (proc_pid_stat(5)), or 0.
+func (s *tagSearch) stateOf(pid int32) (state byte) {
 	n := s.readProcess(pid, "/stat")
-	state := byte(0) // the field behind the name, which may have anything
+	// the field behind the name, which may have anything
 	for i := uintptr(0); i+2 < n; i++ {
 		if s.text[i&511] == ')' {
 			state = s.text[(i+2)&511]
 		}
 	}
-	return state == 'T'
+	return state
 }
 
 // readProcess reads the beginning of a file of /proc/PID into text, which has a 0 behind it.

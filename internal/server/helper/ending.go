@@ -83,7 +83,7 @@ func (e *ending) awaitSwept() {
 
 // findStuck finds the members that the guard's SIGKILL has not ended.
 func (e *ending) findStuck() {
-	if e.server.Page.ByGuard.Stop.State.IsStuck(clock()) {
+	if e.server.Page.ByGuard.Stop.State.IsStuck() {
 		e.stuck = freeze.Left(e.server.Group.Members())
 	}
 }
