@@ -62,8 +62,8 @@ type Facts struct {
 	Requested    bool // by mcpscope stop, or a manager
 	Signalled    bool // the launcher has got a signal that ends a server, and the main process has it
 	Repeated     bool // once more
-	// Sleeps: a member is in uninterruptible sleep, where SIGKILL has to wait. It is looked for only when the
-	// kill has lasted for KillMost.
+	// Sleeps: a member has been in uninterruptible sleep for long, where SIGKILL has to wait. It is looked
+	// for only when the kill has lasted for LooksAfter.
 	Sleeps bool
 	// Containers have to be removed before the members are killed: the engine needs those.
 	Containers bool
@@ -92,12 +92,13 @@ const (
 	unreadMost  = 10e9 // so long unread input or output delays the EOF grace
 	unreadEach  = 100e6
 	killEach    = 5e6
+	killMost    = 4e9
 	// killMostBusy is for a kill without a reason to last: a killed process ends when a processor runs it.
 	killMostBusy = 60e9
 )
 
-// KillMost is how long a kill lasts, in nanoseconds, before somebody looks why.
-const KillMost = 4e9
+// LooksAfter is how long a kill lasts, in nanoseconds, before somebody looks why.
+const LooksAfter = 2e9
 
 // Step makes the next step.
 func Step(s *State, f *Facts, t *Times) Action {
@@ -190,7 +191,7 @@ func (s *State) kill(f *Facts) Action {
 		s.killedAt = f.Now
 	}
 	lasts := f.Now - s.killedAt
-	s.isStuck = lasts >= KillMost && f.Sleeps || lasts >= killMostBusy
+	s.isStuck = lasts >= killMost && f.Sleeps || lasts >= killMostBusy
 	s.enter(Killing, f.Now+killEach)
 	return Kill
 }

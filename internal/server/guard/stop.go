@@ -21,6 +21,7 @@ type stop struct {
 	search          tagSearch
 	wantsContainers bool // the end waits for them to be removed
 	searchDueAt     int64
+	sleepsSince     int64 // the member that search.sleeper has found
 }
 
 func (s *stop) begin(tag uint64, launcher int32) {
@@ -164,16 +165,22 @@ func (s *stop) facts(failed page.Tasks) decide.Facts {
 	case state.Phase == decide.Grace:
 		f.Unread = isUnread(s.page, f.Abandoned)
 	}
-	if state.KillingFor(f.Now) >= decide.KillMost && s.maySearch(f.Now) {
+	if state.KillingFor(f.Now) >= decide.LooksAfter && s.maySearch(f.Now) {
 		s.lookWhy(&f)
 	}
 	return f
 }
 
 // lookWhy finds out why a kill lasts: a member sleeps, or none is left and a launcher that is frozen does not
-// say so.
+// say so. Members that wait for a lock of the kernel sleep, too, but one that is stuck does so at each look.
 func (s *stop) lookWhy(f *decide.Facts) {
-	f.Sleeps = s.search.sleeps()
+	const isStuckAfter = 2e9
+	before := s.search.sleeper.pid
+	s.search.findSleeper()
+	if s.search.sleeper.pid != before {
+		s.sleepsSince = f.Now
+	}
+	f.Sleeps = s.search.sleeper.pid != 0 && f.Now-s.sleepsSince >= isStuckAfter
 	isEmpty := !s.members.populated() && !s.search.exists()
 	f.Empty = f.Empty || isEmpty
 	f.MainEnded = f.MainEnded || isEmpty

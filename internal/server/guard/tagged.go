@@ -79,8 +79,21 @@ type pipeSearch struct {
 	found  bool
 }
 
-// sleepSearch looks for a member in uninterruptible sleep.
-type sleepSearch struct{ isOn, found bool }
+// sleepSearch looks for a member in uninterruptible sleep: the one that it has found before, if that sleeps
+// still.
+type sleepSearch struct {
+	isOn   bool
+	before int32
+	pid    int32 // 0 for none
+}
+
+// see takes a process and its state (proc_pid_stat(5)).
+func (s *sleepSearch) see(pid int32, state byte) {
+	isNew := s.pid != s.before || s.pid == 0
+	if state == 'D' && isNew {
+		s.pid = pid
+	}
+}
 
 // killAll kills all of them.
 func (s *tagSearch) killAll() {
@@ -132,24 +145,18 @@ func (s *tagSearch) hasPipes(of *page.Started) bool {
 	return s.pipes.found
 }
 
-// sleeps reports whether one of them is in uninterruptible sleep.
-func (s *tagSearch) sleeps() bool {
-	s.sleeper = sleepSearch{isOn: true}
+// findSleeper looks for a member in uninterruptible sleep, also among those of the group without the tag.
+func (s *tagSearch) findSleeper() {
+	s.sleeper = sleepSearch{isOn: true, before: s.sleeper.pid}
 	s.exists()
-	s.seekSleepInGroup()
 	s.sleeper.isOn = false
-	return s.sleeper.found
-}
-
-// seekSleepInGroup is for processes of the group, whatever their tag is.
-func (s *tagSearch) seekSleepInGroup() {
 	list, e := openAt(s.procs, procsFile, 0)
 	if e != 0 {
 		return
 	}
 	pids := pidList{file: list, buf: &s.buf}
 	for pids.next() {
-		s.sleeper.found = s.sleeper.found || s.stateOf(pids.pid) == 'D'
+		s.sleeper.see(pids.pid, s.stateOf(pids.pid))
 	}
 	closeFD(list)
 }
@@ -281,8 +288,8 @@ func (s *tagSearch) visit(pid int32, pidfd int) {
 	if pipes.wanted[0].Ino != 0 && !pipes.found {
 		pipes.found = hasFile(pid, &pipes.wanted[0]) && hasFile(pid, &pipes.wanted[1])
 	}
-	if s.sleeper.isOn && !s.sleeper.found {
-		s.sleeper.found = s.stateOf(pid) == 'D'
+	if s.sleeper.isOn {
+		s.sleeper.see(pid, s.stateOf(pid))
 	}
 	hasGot := pid == s.main && s.mainHas
 	if hasGot {
