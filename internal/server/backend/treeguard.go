@@ -45,11 +45,21 @@ type treeSearch struct {
 	users         group.Users
 	watchersFiles int             // descriptors of watchers that may still be read
 	watched       map[string]bool // servers of watchers: a gateway has two watchers for a moment
+	grouped       map[Owned]bool
 }
 
-// EachTree visits the trees of a choice of users, which visit closes.
-func EachTree(users group.Users, visit func(*TreeGuard)) {
-	s := &treeSearch{users: users, watchersFiles: watchersFilesMost, watched: map[string]bool{}}
+// Owned is a server of a user.
+type Owned struct {
+	UID int
+	ID  string
+}
+
+// EachTree visits the trees of a choice of users, which visit closes. grouped are servers that are known to
+// have directories, and so no trees: to open the files of their guards would take most of the time.
+func EachTree(users group.Users, grouped map[Owned]bool, visit func(*TreeGuard)) {
+	s := &treeSearch{
+		users: users, watchersFiles: watchersFilesMost, watched: map[string]bool{}, grouped: grouped,
+	}
 	_ = proc.Each(func(pid int) bool { // without /proc there is no tree
 		for _, t := range s.of(pid) {
 			visit(t)
@@ -70,6 +80,9 @@ func (s *treeSearch) of(pid int) (all []*TreeGuard) {
 	}
 	var of unix.Stat_t
 	if unix.Stat("/proc/"+strconv.Itoa(pid), &of) != nil || !s.users.Include(int(of.Uid)) {
+		return nil
+	}
+	if s.grouped[Owned{int(of.Uid), id}] {
 		return nil
 	}
 	pidfd, err := unix.PidfdOpen(pid, 0)
@@ -210,7 +223,7 @@ func (t *TreeGuard) Tree() *freeze.Tree {
 
 // FindTree returns the guard of a user's tree with that id, which the caller closes, or nil without one.
 func FindTree(uid int, id string) (found *TreeGuard) {
-	EachTree(group.OneUser(uid), func(t *TreeGuard) {
+	EachTree(group.OneUser(uid), nil, func(t *TreeGuard) {
 		if found == nil && !t.IsWatcher && t.Config.Group.ID == id {
 			found = t
 		} else {

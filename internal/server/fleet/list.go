@@ -124,12 +124,6 @@ func List(users group.Users) ([]*Listed, error) {
 		return nil, err
 	}
 	var all []*Listed
-	backend.EachTree(users, func(t *backend.TreeGuard) {
-		s := listTree(t)
-		if s != nil {
-			all = append(all, s)
-		}
-	})
 	locks := orphan.NewLocks()
 	err := group.InParents(users, func(above string, parent *cgroup.Group, dirs []string) error {
 		seen := orphan.TakeCensus(parent, locks)
@@ -142,6 +136,16 @@ func List(users group.Users) ([]*Listed, error) {
 			}
 		}
 		return errors.Join(errs...)
+	})
+	grouped := map[backend.Owned]bool{}
+	for _, s := range all {
+		grouped[backend.Owned{UID: s.UID, ID: s.ID}] = true
+	}
+	backend.EachTree(users, grouped, func(t *backend.TreeGuard) {
+		s := listTree(t)
+		if s != nil {
+			all = append(all, s)
+		}
 	})
 	slices.SortFunc(all, func(a, b *Listed) int {
 		return cmp.Or(a.Started.Compare(b.Started), strings.Compare(a.ID, b.ID))

@@ -486,7 +486,7 @@ func (s *sweeper) sweepTrees(users group.Users) {
 	slots := make(chan struct{}, sweepParallel)
 	left := 0
 	var all sync.WaitGroup
-	backend.EachTree(users, func(t *backend.TreeGuard) {
+	backend.EachTree(users, nil, func(t *backend.TreeGuard) {
 		if t.IsWatcher { // which stops its servers itself
 			t.Close()
 			return
