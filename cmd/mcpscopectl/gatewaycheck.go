@@ -15,6 +15,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/gateway"
 	"github.com/mcpscope/mcpscope/internal/host"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/names"
 	"github.com/mcpscope/mcpscope/internal/settings"
@@ -29,7 +30,8 @@ func gatewayCheckCommand(args []string, stdio cli.Stdio) int {
 	}
 	c.readServers()
 	c.conditions = gateway.OwnConditions()
-	c.outer, c.inside = gateway.Around().Of(os.Getpid()) // the outer one may have executed this program
+	// the outer one may have executed this program
+	c.outer, c.inside = gateway.Around(proc.Take()).Of(os.Getpid())
 	if !c.inside {
 		c.place = placeOfGateway(c.values.Backend, c.values.Require, c.conditions.NoFilter)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/clientconfig"
 	"github.com/mcpscope/mcpscope/internal/containment"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/leaks"
 	"github.com/mcpscope/mcpscope/internal/render"
 	"github.com/mcpscope/mcpscope/internal/selection"
@@ -90,15 +91,15 @@ func (f *lsFlags) setFormat(text string) (err error) {
 
 // note prints which servers of gateways are missing in the list, for they are not contained, and which agents
 // have a daemon that would end with them.
-func (f *lsFlags) note(servers []*fleet.Listed, stdio cli.Stdio) {
+func (f *lsFlags) note(t *proc.Table, servers []*fleet.Listed, stdio cli.Stdio) {
 	isForProgram := f.json || f.format != nil // it may take stderr for a failure
 	if !isForProgram {
 		noteOthers(&f.servers, stdio, "ls")
 	}
-	for _, line := range containment.Lines(f.servers.Users()) {
+	for _, line := range containment.Lines(t, f.servers.Users()) {
 		stdio.Note(line)
 	}
-	for _, group := range containment.UncontainedGroups(f.servers.Users()) {
+	for _, group := range containment.UncontainedGroups(t, f.servers.Users()) {
 		stdio.Note("the gateway in " + group + " has no server that is contained: see mcpscope doctor")
 	}
 	for _, line := range containment.DaemonLines(servers) {
@@ -111,10 +112,10 @@ func (f *lsFlags) note(servers []*fleet.Listed, stdio cli.Stdio) {
 
 // notePerson prints what takes a while to find. Scripts do not wait for it: they have mcpscope wrap --check
 // and mcpscope sweep.
-func (f *lsFlags) notePerson(isEmpty bool, stdio cli.Stdio) {
+func (f *lsFlags) notePerson(t *proc.Table, isEmpty bool, stdio cli.Stdio) {
 	search := clientconfig.NewSearch()
 	isMissed := isEmpty && !f.servers.IsNarrow() // the servers that a person expects in the list may be bare
-	for _, line := range slices.Concat(mistakesInSettings(), uncovered(search, isMissed)) {
+	for _, line := range slices.Concat(mistakesInSettings(), uncovered(t, search, isMissed)) {
 		stdio.Note(line)
 	}
 	left, _ := leaks.CountBy(f.servers.Users(), search) // sweep prints the error
@@ -141,14 +142,14 @@ func mistakesInSettings() []string {
 
 // uncovered returns lines about configured servers that run without mcpscope, where others are wrapped or in
 // any case.
-func uncovered(search *clientconfig.Search, inAnyCase bool) []string {
+func uncovered(t *proc.Table, search *clientconfig.Search, inAnyCase bool) []string {
 	found, _ := search.Everywhere() // no file, without a directory to look in
 	coverage := found.Coverage()
 	someAreWrapped := coverage.Wrapped+len(coverage.Broken) > 0
 	if !someAreWrapped && !inAnyCase {
 		return nil
 	}
-	return coverage.Lines(containment.ClientsInside())
+	return coverage.Lines(containment.ClientsInside(t))
 }
 
 func (f *lsFlags) run(stdio cli.Stdio) int {
@@ -164,9 +165,10 @@ func (f *lsFlags) run(stdio cli.Stdio) int {
 	}
 	f.order.Sort(views)
 	status := f.print(views, sessions, found.Unlisted, stdio)
-	f.note(found.Servers, stdio)
+	t := proc.Take()
+	f.note(t, found.Servers, stdio)
 	if cli.OnTerminal(stdio.Out) {
-		f.notePerson(len(views) == 0, stdio)
+		f.notePerson(t, len(views) == 0, stdio)
 	}
 	return status
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/render"
 	"github.com/mcpscope/mcpscope/test/opened"
@@ -117,7 +118,7 @@ func TestNotesOfLsReadEachFileOnce(t *testing.T) {
 	var f lsFlags
 	count := opened.Times(t, u.config, func() {
 		got := printed(func(stdio cli.Stdio) int {
-			f.notePerson(true, stdio)
+			f.notePerson(proc.Take(), true, stdio)
 			return cli.ExitOK
 		})
 		if !strings.Contains(got.err, "1 server is configured without mcpscope: time (cursor)") {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/clientconfig"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/render"
 	"github.com/mcpscope/mcpscope/internal/render/top"
 	"github.com/mcpscope/mcpscope/internal/selection"
@@ -58,7 +59,7 @@ func openScreen(f *selection.Selection, stdio cli.Stdio) int {
 }
 
 func showServers(f *selection.Selection) error {
-	notes := append(mistakesInSettings(), uncovered(clientconfig.NewSearch(), false)...)
+	notes := append(mistakesInSettings(), uncovered(proc.Take(), clientconfig.NewSearch(), false)...)
 	screen, err := top.New(top.Options{
 		Servers: f,
 		Note:    strings.Join(notes, "; "),

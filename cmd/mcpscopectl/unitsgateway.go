@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/containment"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/remedy"
 	"github.com/mcpscope/mcpscope/internal/selection"
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
@@ -205,7 +206,7 @@ func reportServers(stdio cli.Stdio, d units.DropIn, gateway int) {
 	if len(d.LimitNotes()) > 0 {
 		return
 	}
-	for _, line := range containment.LinesOf(selection.Whose(os.Getuid() == 0), gateway) {
+	for _, line := range containment.LinesOf(proc.Take(), selection.Whose(os.Getuid() == 0), gateway) {
 		stdio.Note(line)
 	}
 }

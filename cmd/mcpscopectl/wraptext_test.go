@@ -16,6 +16,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/clientconfig"
 	"github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
 	"github.com/mcpscope/mcpscope/internal/host"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/programs"
 )
 
@@ -173,7 +174,7 @@ func TestWrapOfAFileThatIsReadOnly(t *testing.T) {
 	u.wants(0, nil, "wrap", "--program", u.program, "--yes")
 	want := []string{"1 server is configured without mcpscope, where wrap cannot edit the command: time (cursor): " +
 		"chmod u+w " + u.config + ", then mcpscope wrap"}
-	if got := uncovered(clientconfig.NewSearch(), false); !slices.Equal(got, want) {
+	if got := uncovered(proc.Take(), clientconfig.NewSearch(), false); !slices.Equal(got, want) {
 		t.Errorf("ls notes %q, want %q", got, want)
 	}
 }

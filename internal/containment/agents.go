@@ -4,7 +4,6 @@ package containment
 
 import (
 	"fmt"
-	"github.com/mcpscope/mcpscope/internal/server/group"
 	"os"
 	"path"
 	"slices"
@@ -15,8 +14,8 @@ import (
 	"github.com/mcpscope/mcpscope/internal/gateway"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/name"
+	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/names"
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
 // Agent is a running agent.
@@ -30,17 +29,18 @@ type Agent struct {
 }
 
 // Agents finds the agents of this user. Names of processes prove nothing.
-func Agents() []Agent {
-	around := gateway.Around()
+func Agents(t *proc.Table) []Agent {
+	around := gateway.Around(t)
 	var found []Agent
-	_ = proc.Each(func(pid int) bool { // no process, without /proc
+	for _, p := range t.All() {
+		agent := agentName(p.Arguments())
+		if agent == "" {
+			continue
+		}
+		pid := p.PID
 		status, err := proc.ReadStatus(pid)
 		if err != nil || status.UID[0] != os.Getuid() {
-			return true
-		}
-		agent := agentName(proc.Arguments(pid, protocol.CommandMost))
-		if agent == "" {
-			return true
+			continue
 		}
 		_, isBelowGateway := around.Of(pid)
 		dir, _ := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid)) // "" if it can't be read
@@ -48,8 +48,7 @@ func Agents() []Agent {
 		found = append(found, Agent{
 			PID: pid, Name: agent, Client: name.ClientOf(agent), Dir: dir, Inside: inside,
 		})
-		return true
-	})
+	}
 	return withoutParts(found)
 }
 
@@ -95,7 +94,9 @@ func withoutParts(agents []Agent) []Agent {
 
 // ClientsInside returns the clients of this user that run below mcpscope at this moment, and only there. The
 // value names a process of the client: NAME[PID].
-func ClientsInside() map[string]string { return insideOf(Agents(), gateway.List(group.CallingUser())) }
+func ClientsInside(t *proc.Table) map[string]string {
+	return insideOf(Agents(t), gateway.List(t, group.CallingUser()))
+}
 
 func insideOf(agents []Agent, gateways []gateway.Running) map[string]string {
 	inside := map[string]string{}

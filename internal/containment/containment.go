@@ -58,7 +58,7 @@ const argumentBytes = 8 << 10
 func FindState(pid int, group string) State {
 	// Before the snapshot: a process that has executed the gateway has its guard already.
 	before := beforeGateway(pid)
-	state := takeSnapshot().judge(group)
+	state := takeSnapshot(proc.Take()).judge(group)
 	switch {
 	case state == Uncontained && before:
 		return Undecided
@@ -66,7 +66,7 @@ func FindState(pid int, group string) State {
 		return state
 	}
 	// Guard and watcher may have moved out while /proc was read. Then the watcher is there now.
-	return takeSnapshot().judge(group)
+	return takeSnapshot(proc.Take()).judge(group)
 }
 
 // HasFilter reports whether a seccomp filter judges the system calls of a process. Of a gateway without a
@@ -121,9 +121,9 @@ func (s snapshot) judge(group string) State {
 
 // UncontainedGroups returns the control groups of gateways of a choice of users, whose watcher has found
 // that no server can get a group. A gateway that could not have a guard is not found.
-func UncontainedGroups(users group.Users) (groups []string) {
-	for _, group := range takeSnapshot().uncontained(users) {
-		if takeSnapshot().judge(group) == Uncontained { // see FindState
+func UncontainedGroups(t *proc.Table, users group.Users) (groups []string) {
+	for _, group := range takeSnapshot(t).uncontained(users) {
+		if takeSnapshot(proc.Take()).judge(group) == Uncontained { // see FindState
 			groups = append(groups, group)
 		}
 	}
@@ -160,26 +160,25 @@ func isWithin(group, above string) bool {
 	return group == above || strings.HasPrefix(group, above+"/")
 }
 
-func takeSnapshot() (s snapshot) {
-	_ = proc.Each(func(pid int) bool { // no process is found without /proc
-		s.add(pid)
-		return true
-	})
+func takeSnapshot(t *proc.Table) (s snapshot) {
+	for _, p := range t.All() {
+		s.add(p)
+	}
 	return s
 }
 
 // add adds a process if that is a watcher or a guard of a gateway.
-func (s *snapshot) add(pid int) {
-	argv := proc.Arguments(pid, argumentBytes)
+func (s *snapshot) add(of *proc.Process) {
+	argv := of.Arguments()
 	if len(argv) < 2 {
 		return
 	}
 	watcher, isWatcher := gateway.ParseWatcher(argv)
-	comm, _ := proc.Comm(pid) // "", if it has exited
-	isGuard := comm == early.GuardName && argv[1] == "gateway"
+	isGuard := argv[1] == "gateway" && of.Comm() == early.GuardName
 	if !isWatcher && !isGuard {
 		return
 	}
+	pid := of.PID
 	stat, errStat := proc.ReadStat(pid)
 	status, errStatus := proc.ReadStatus(pid)
 	group, errGroup := proc.ReadCgroup(pid)
@@ -197,7 +196,7 @@ func (s *snapshot) add(pid int) {
 		p.GatewayGroup, _ = proc.ReadCgroup(gatewayPID) // "", if the gateway has ended
 	}
 	p.ReadOnly = cgroupsAreReadOnly(pid)
-	p.HasTrees = comm == names.WatcherOfTrees
+	p.HasTrees = of.Comm() == names.WatcherOfTrees
 	s.watchers = append(s.watchers, p)
 }
 

@@ -8,12 +8,13 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/gateway"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 )
 
 // CountUncontained counts the servers of gateways of a choice of users that run and are not contained.
-func CountUncontained(users group.Users) (count int) {
-	for _, g := range gateway.List(users) {
+func CountUncontained(t *proc.Table, users group.Users) (count int) {
+	for _, g := range gateway.List(t, users) {
 		count += len(g.Notices.Living())
 	}
 	return count
@@ -21,16 +22,16 @@ func CountUncontained(users group.Users) (count int) {
 
 // Lines describes the reports of the watchers of a choice of users: which servers are not contained,
 // and why. The texts may be anything.
-func Lines(users group.Users) (lines []string) {
-	for _, g := range gateway.List(users) {
+func Lines(t *proc.Table, users group.Users) (lines []string) {
+	for _, g := range gateway.List(t, users) {
 		lines = append(lines, linesOf(g, users)...)
 	}
 	return lines
 }
 
 // LinesOf describes the report of the watcher of one gateway.
-func LinesOf(users group.Users, pid int) (lines []string) {
-	for _, g := range gateway.List(users) {
+func LinesOf(t *proc.Table, users group.Users, pid int) (lines []string) {
+	for _, g := range gateway.List(t, users) {
 		if g.PID == pid {
 			lines = append(lines, linesOf(g, users)...)
 		}

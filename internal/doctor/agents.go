@@ -7,13 +7,14 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/containment"
 	"github.com/mcpscope/mcpscope/internal/host"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/name"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
 // addAgents adds the agents of this user that are neither below mcpscope gateway nor in a group of run.
-func (d *Diagnosis) addAgents() {
-	for _, a := range containment.Agents() {
+func (d *Diagnosis) addAgents(t *proc.Table) {
+	for _, a := range containment.Agents(t) {
 		if !a.Inside {
 			d.add(agentProblem(a.PID, a.Name, protocol.OriginOf(a.Dir, nil).Project))
 		}

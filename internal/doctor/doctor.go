@@ -16,6 +16,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/clientconfig"
 	"github.com/mcpscope/mcpscope/internal/containment"
 	"github.com/mcpscope/mcpscope/internal/host"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/leaks"
 	"github.com/mcpscope/mcpscope/internal/programs"
@@ -52,10 +53,11 @@ func New(h host.Host) *Diagnosis {
 // users.
 func Examine() *Diagnosis {
 	d := New(host.Look())
+	t := proc.Take()
 	files := settings.ReadFiles()
 	search := clientconfig.NewSearch()
 	configured, _ := search.Everywhere() // no file, without a directory to look in
-	d.addGateways()
+	d.addGateways(t)
 	d.addServices()
 	for _, p := range files.Problems { // in the format of editors: FILE:LINE: TEXT
 		d.add(host.Problem{Capability: host.Settings, What: cli.ErrorLine(p)})
@@ -63,9 +65,9 @@ func Examine() *Diagnosis {
 	d.addMinor(host.Settings, UnmatchedSections(files, search)...)
 	d.addLimits(slices.Concat(files.Limits(), configured.Limits()))
 	coverage := configured.Coverage()
-	d.addMinor(host.Clients, coverage.Lines(containment.ClientsInside())...)
+	d.addMinor(host.Clients, coverage.Lines(containment.ClientsInside(t))...)
 	d.addMinor(host.Clients, configured.UnreadLines()...)
-	d.addAgents()
+	d.addAgents(t)
 	count, _ := leaks.CountBy(selection.Whose(d.UID == 0), search) // sweep prints the error
 	d.addLeaks(count)
 	return d

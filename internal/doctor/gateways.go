@@ -18,12 +18,12 @@ import (
 
 // addGateways lists the running gateways with the number of their servers, and what their watchers have to
 // say: servers that are not contained, and daemons.
-func (d *Diagnosis) addGateways() {
+func (d *Diagnosis) addGateways(t *proc.Table) {
 	isRoot := d.UID == 0
 	users := selection.Whose(isRoot) // root sees those of all users
 	servers, _ := fleet.List(users)  // no server, where groups cannot be listed
 	defer selection.Close(servers)
-	for _, g := range gw.List(users) {
+	for _, g := range gw.List(t, users) {
 		count := 0
 		for _, s := range servers {
 			if g.IsClient(s.ClientProcess()) {
@@ -37,7 +37,7 @@ func (d *Diagnosis) addGateways() {
 			"where they are needed, wrap the servers instead: mcpscope wrap"
 		d.Gateways = append(d.Gateways, note)
 	}
-	d.Gateways = slices.Concat(d.Gateways, containment.Lines(users), containment.DaemonLines(servers))
+	d.Gateways = slices.Concat(d.Gateways, containment.Lines(t, users), containment.DaemonLines(servers))
 }
 
 func gatewayText(g *gw.Running, service string, servers int) string {

@@ -51,7 +51,9 @@ func (r *Running) IsClient(c protocol.Identity) bool {
 type Gateways []Running
 
 // Around returns the gateways of this user and of root.
-func Around() Gateways { return append(List(group.CallingUser()), List(group.OneUser(0))...) }
+func Around(t *proc.Table) Gateways {
+	return append(List(t, group.CallingUser()), List(t, group.OneUser(0))...)
+}
 
 // Of finds the gateway that a process is or is below.
 func (all Gateways) Of(pid int) (outer Running, found bool) {
@@ -81,24 +83,24 @@ func (r *Running) Daemons() (texts []string) {
 
 // List finds the gateways of a choice of users by their watchers' command lines, which processes of
 // these users may have forged. A gateway whose pid can't be found out is left out.
-func List(users group.Users) (found []Running) {
-	_ = proc.Each(func(pid int) bool { // no process is found without /proc
-		gateway, isWatcher := readWatcher(pid, users)
+func List(t *proc.Table, users group.Users) (found []Running) {
+	for _, p := range t.All() {
+		gateway, isWatcher := readWatcher(p, users)
 		isKnown := slices.ContainsFunc(found, func(r Running) bool { return r.PID == gateway.PID })
 		if isWatcher && !isKnown { // it has two watchers for a moment
 			found = append(found, gateway)
 		}
-		return true
-	})
+	}
 	return found
 }
 
 // readWatcher returns the gateway of a watcher of these users. It returns false for any other process.
-func readWatcher(pid int, users group.Users) (gateway Running, isWatcher bool) {
-	written, ok := ParseWatcher(arguments(pid))
+func readWatcher(p *proc.Process, users group.Users) (gateway Running, isWatcher bool) {
+	written, ok := ParseWatcher(p.Arguments())
 	if !ok {
 		return Running{}, false
 	}
+	pid := p.PID
 	status, err := proc.ReadStatus(pid) // its directory is root's: it keeps tracers off
 	if err != nil || !users.Include(status.UID[0]) {
 		return Running{}, false

@@ -16,6 +16,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/atomicfile"
 	"github.com/mcpscope/mcpscope/internal/containment"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/leaks"
 	"github.com/mcpscope/mcpscope/internal/logs"
 	"github.com/mcpscope/mcpscope/internal/remedy"
@@ -40,7 +41,7 @@ func sourceOf(s *selection.Selection) source {
 	return source{
 		servers:     func() ([]render.Server, error) { return measure(s) },
 		leaks:       func() (int, error) { return leaks.Count(users) },
-		uncontained: func() int { return containment.CountUncontained(users) },
+		uncontained: func() int { return containment.CountUncontained(proc.Take(), users) },
 		gateways:    func() int { return len(units.UncontainedGateways()) },
 		ends:        countEnds(users),
 	}

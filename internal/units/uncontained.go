@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/mcpscope/mcpscope/internal/containment"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 )
@@ -41,7 +42,7 @@ func UncontainedGateways() (gateways []UncontainedGateway) {
 			gateways = append(gateways, g)
 		}
 	}
-	for _, path := range containment.UncontainedGroups(visibleUsers()) {
+	for _, path := range containment.UncontainedGroups(proc.Take(), visibleUsers()) {
 		name := path
 		if unit, _, ok := systemd.UnitOf(path, os.Getuid()); ok {
 			name = unit

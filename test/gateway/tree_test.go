@@ -82,14 +82,14 @@ func TestGatewayInAContainerIsFoundByItsOwnPID(t *testing.T) {
 		t.Fatalf("the gateway is %d in the container, want 1", g.PID)
 	}
 	s := g.Server(binaries.Programs, "one", "plain")
-	if outer, found := gateway.Around().Of(os.Getpid()); found {
+	if outer, found := gateway.Around(proc.Take()).Of(os.Getpid()); found {
 		t.Errorf("this test is below %s[%d]", outer.Name, outer.PID)
 	}
 	st, err := proc.ReadStat(s.Main.PID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	outer, found := gateway.Around().Of(s.Main.PID)
+	outer, found := gateway.Around(proc.Take()).Of(s.Main.PID)
 	if !found || outer.PID != st.PPID {
 		t.Errorf("the server is below %s[%d] (%t), want %d", outer.Name, outer.PID, found, st.PPID)
 	}
