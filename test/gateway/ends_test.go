@@ -339,6 +339,30 @@ func TestManyServers(t *testing.T) {
 	w.clean()
 }
 
+// A gateway that may copy no descriptor (yama, docker's filter) holds none either. The end of a server's stdin is seen
+// all the same, and a write to a server that has ended fails as it does without mcpscope.
+func TestBlindGateway(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	g := w.start([]string{
+		binaries.deny, "process_vm_readv", "pidfd_getfd", binaries.mcpscope, "gateway", "--backend", "cgroup", "--match", "zoo",
+		"--eof-grace", "200ms", "--term-grace", "200ms", "--", binaries.like,
+	})
+	one := g.Server(binaries.Programs, "one", "ignore-both")
+	two := g.Server(binaries.Programs, "two", "plain")
+	g.Tell("close one")
+	one.Gone(t)
+	g.Answers("two")
+	two.Main.Signal(unix.SIGKILL)
+	two.Gone(t)
+	g.Tell("ask two")
+	if answer := g.Expect("answer two"); !strings.Contains(answer, "broken pipe") {
+		t.Errorf("a server that has ended: %q", answer)
+	}
+	g.Tell("exit 0")
+	w.clean()
+}
+
 // A gateway for which the kernel allows no filter runs, with a note and without groups, unless that was refused.
 func TestNoFilter(t *testing.T) {
 	t.Parallel()

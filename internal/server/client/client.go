@@ -100,55 +100,52 @@ type Child struct {
 	Idle        bool // an event for input is wanted
 }
 
-// WatchChild watches the descriptors 0 and 1 of a process. held is a descriptor that must stay open, or -1.
-func WatchChild(r Child) (in *Side, held int, err error) {
+// WatchChild watches the descriptors 0 and 1 of a process. Where its stdin cannot be copied (yama, docker's
+// filter) only a look shows its end: see IsOnlySeen. To hold a reading end would keep the client's write from
+// failing when the server has ended.
+func WatchChild(r Child) (in *Side, err error) {
 	in = &Side{PIDFD: r.ClientPIDFD, Server: OfChild(r.PIDFD, nil)}
-	held = -1
 	stdin, refused := unix.PidfdGetfd(r.PIDFD, 0, 0) // for all but an ancestor, by yama
 	if refused != nil {
 		stdin = r.openStdin()
-		held = stdin
-	} else {
-		defer unix.Close(stdin)
 	}
+	defer unix.Close(stdin)
 	// not opened once more: another writer would keep the client from seeing the end of stdout
 	stdout, _ := unix.PidfdGetfd(r.PIDFD, 1, 0)
 	defer unix.Close(stdout) // EBADF for -1
 	err = in.watchEnds(stdin, stdout)
 	in.Conveyed = in.Conveyed && !r.Inherited
-	if err == nil && r.Idle && in.Conveyed {
+	if refused != nil { // the set is empty without the file
+		_ = unix.Close(int(in.Stdin))
+		in.Stdin = -1
+	}
+	if err == nil && r.Idle && in.Conveyed && refused == nil {
 		in.Server.Input, err = newWatch(stdin, input)
 	}
-	return in, held, err
+	return in, err
 }
 
-// Rewatch watches what ended with the process before: the end of a stdin that this could watch only by
-// holding it, and, where an event for input is wanted, that. held is as of WatchChild.
-func (in *Side) Rewatch(idle bool) (held int) {
-	held = -1
+// IsOnlySeen reports whether no event says that the client has closed stdin: HasHungUp has to be asked.
+func (in *Side) IsOnlySeen() bool { return in.Conveyed && in.Stdin < 0 }
+
+// HasHungUp reports whether the client has closed its end of a stdin that a member still has. It holds that
+// for a moment.
+func (in *Side) HasHungUp() bool {
+	now, has := in.look(0, in.File, 0)
+	return has && now&unix.POLLHUP != 0
+}
+
+// Rewatch watches the input again, an event for which is wanted, after the process before has ended.
+func (in *Side) Rewatch() {
+	if in.IsOnlySeen() {
+		return
+	}
 	stdin := in.copyOf(0, in.File)
 	if stdin < 0 {
-		return held
+		return
 	}
-	defer func() {
-		if held < 0 {
-			_ = unix.Close(stdin) // a copy
-		}
-	}()
-	if idle {
-		in.Server.Input, _ = newWatch(stdin, input) // -1 without a descriptor: then it is never frozen
-	}
-	if in.Socket || !in.Stdin.Unheld() {
-		return held
-	}
-	again, err := newWatch(stdin, hangUp)
-	if err != nil || again < 0 {
-		return held
-	}
-	_ = unix.Close(int(in.Stdin)) // an empty set
-	in.Stdin = again
-	held = stdin
-	return held
+	defer unix.Close(stdin)
+	in.Server.Input, _ = newWatch(stdin, input) // -1 without a descriptor: then it is never frozen
 }
 
 // look returns those of the events that a member's descriptor has now. has: a member has that file

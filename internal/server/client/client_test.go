@@ -3,6 +3,7 @@
 package client
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"testing"
@@ -227,9 +228,9 @@ func TestLookAtMembers(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer unix.Close(pidfd)
-			side, held, err := WatchChild(Child{PID: cmd.Process.Pid, PIDFD: pidfd, ClientPIDFD: -1})
-			if err != nil || held >= 0 {
-				t.Fatal(held, err)
+			side, err := WatchChild(Child{PID: cmd.Process.Pid, PIDFD: pidfd, ClientPIDFD: -1})
+			if err != nil || side.IsOnlySeen() {
+				t.Fatalf("%+v, %v", side, err)
 			}
 			defer side.Close()
 			if side.Server.Input >= 0 || side.Server.Room != [2]Watch{-1, -1} {
@@ -256,8 +257,9 @@ func TestLookAtMembers(t *testing.T) {
 				_, err = unix.Write(writeOut, make([]byte, 4096))
 			}
 			want("with input and output", true, true)
-			if held := side.Rewatch(true); held >= 0 || !side.Server.Input.Readable() {
-				t.Errorf("the input is not watched again; it holds %d", held)
+			side.Rewatch()
+			if !side.Server.Input.Readable() {
+				t.Error("the input is not watched again")
 			}
 			side.Close()
 			file := side.Output
@@ -286,41 +288,47 @@ func sockets(t *testing.T) (read, write int) {
 	return pair[0], pair[1]
 }
 
-// Under yama a watcher sees the end of stdin only while it holds that. The next one holds it again.
-func TestRewatchOfAHeldStdin(t *testing.T) {
-	read, write := pipe(t)
-	stdin := os.NewFile(uintptr(read), "in")
-	cmd := exec.Command("sleep", "1000")
-	cmd.Stdin = stdin
-	err := cmd.Start()
-	_ = stdin.Close()
-	if err != nil {
-		t.Fatal(err)
+// Without the right to copy a descriptor, as under yama, a look sees the end of stdin. Nothing holds it: when the
+// server has ended, the client's write fails.
+func TestStdinThatIsOnlySeen(t *testing.T) {
+	sleeper := func() (cmd *exec.Cmd, side *Side, write int) {
+		read, write := pipe(t)
+		stdin := os.NewFile(uintptr(read), "in")
+		cmd = exec.Command("sleep", "1000")
+		cmd.Stdin = stdin
+		err := cmd.Start()
+		_ = stdin.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_ = cmd.Process.Kill() // it sleeps
+			_ = cmd.Wait()         // killed
+		})
+		side, err = WatchChild(Child{PID: cmd.Process.Pid, PIDFD: -1, ClientPIDFD: -1, Idle: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(side.Close)
+		side.Server.Members = func() []int { return []int{cmd.Process.Pid} }
+		side.Rewatch()
+		if !side.IsOnlySeen() || side.Server.Input >= 0 || side.HasHungUp() {
+			t.Errorf("%+v", side)
+		}
+		return cmd, side, write
 	}
-	defer func() {
-		_ = cmd.Process.Kill() // it sleeps
-		_ = cmd.Wait()         // killed
-	}()
-	child := Child{PID: cmd.Process.Pid}
-	own := child.openStdin()
-	side := &Side{Stdout: -1, Server: OfChild(-1, func() []int { return []int{child.PID} })}
-	if err := side.watchEnds(own, -1); err != nil {
-		t.Fatal(err)
-	}
-	defer side.Close()
-	_ = unix.Close(own) // with the watcher
-	if !side.Stdin.Unheld() {
-		t.Fatal("it does not depend on what the watcher held: nothing is tried here")
-	}
-	held := side.Rewatch(false)
-	if held < 0 || side.Server.Input >= 0 || side.Stdin.Unheld() || side.Stdin.Fired() {
-		t.Errorf("it holds %d: %+v", held, side)
-	}
+	_, side, write := sleeper()
 	_ = unix.Close(write)
-	if !side.Stdin.Fired() {
+	if !side.HasHungUp() {
 		t.Error("the end of stdin is not seen")
 	}
-	_ = unix.Close(held)
+	cmd, side, write := sleeper()
+	_ = cmd.Process.Kill() // it sleeps
+	_ = cmd.Wait()         // killed
+	if _, err := unix.Write(write, []byte("x")); !errors.Is(err, unix.EPIPE) || side.HasHungUp() {
+		t.Errorf("write to a server that has ended: %v", err)
+	}
+	_ = unix.Close(write)
 }
 
 // group is a list of members.

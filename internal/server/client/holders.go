@@ -45,7 +45,7 @@ func (in *Side) FindHolder(p freeze.Target, outer freeze.Tag, ours []int) (pid i
 	}
 	// A write end that is open, and that the search does not find, is in a message on its way (unix(7)) or in
 	// a process that is hidden from us. So it has to be closed, or found inside.
-	isAccountedFor := in.Stdin.Fired()
+	isAccountedFor := in.Stdin.Fired() || in.IsOnlySeen() && in.HasHungUp()
 	isUnclear := false
 	err = proc.Each(func(other int) bool {
 		if other == os.Getpid() || slices.Contains(ours, other) {

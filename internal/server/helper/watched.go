@@ -19,19 +19,19 @@ import (
 type Watched struct {
 	Server *Server
 	Loop   *loop.Loop
-	Held   int // stdin, where that can be watched only by holding it; or -1
 	Events int // of the group, or -1
 
 	settling   settling
 	looks      looks
 	stop       watchedStop
 	emptyPause time.Duration // between two checks whether a stop has left a member
+	stdinDue   time.Time     // of the next look whether the client has closed stdin, where no event says so
 }
 
 // NewWatched has its client's side still missing: Attend.
 func NewWatched(s *Server, l *loop.Loop) *Watched {
 	return &Watched{
-		Server: s, Loop: l, Held: -1, Events: -1,
+		Server: s, Loop: l, Events: -1,
 		settling: settling{server: s},
 		stop:     watchedStop{server: s, loop: l, ending: newEnding(s)},
 	}
@@ -69,6 +69,9 @@ func (w *Watched) TakeOver(in *client.Side) error {
 	default:
 		w.Server.Page.ByHelper.Frozen = false
 		w.looks.resume()
+		if in.IsOnlySeen() { // see Settle
+			w.looks.sleeper = nil
+		}
 	}
 	if err := w.addInput(); err != nil {
 		return err
@@ -83,6 +86,11 @@ func (w *Watched) TakeOver(in *client.Side) error {
 func (w *Watched) Settle(in *client.Side, adopted func()) {
 	w.attend(in)
 	w.looks.begin(false)
+	if w.looks.sleeper != nil && in.IsOnlySeen() {
+		const why = "its input cannot be watched without the right to ptrace (yama, docker's filter)"
+		w.Server.Note("never frozen when idle: " + why)
+		w.looks.sleeper = nil
+	}
 	if err := w.addInput(); err != nil { // which would not thaw it
 		w.Server.Note("never frozen when idle: " + err.Error())
 		w.looks.sleeper = nil
@@ -103,6 +111,7 @@ func (w *Watched) Live() {
 	for !w.stop.isLeft() {
 		w.looks.lookIfDue()
 		w.seeIdle()
+		w.seeStdin()
 		if w.stop.step() {
 			w.end()
 			return
@@ -142,7 +151,6 @@ func (w *Watched) handle(t loop.Token) {
 	case loop.TokenInput:
 		w.rouse(true)
 	case loop.TokenMain:
-		w.CloseHeld()
 		w.mainExited()
 	case loop.TokenEvents:
 		w.handleGroupEvent()
@@ -209,6 +217,28 @@ func (w *Watched) seeIdle() {
 	}
 }
 
+// stdinEvery is between two looks, which are a part of the EOF grace.
+const stdinEvery = 500 * time.Millisecond
+
+// seeStdin looks whether the client has closed stdin, where no event says so.
+func (w *Watched) seeStdin() {
+	in := w.stop.client
+	now := time.Now()
+	isWanted := in.IsOnlySeen() && w.Server.Page.ByGuard.Happened[page.StdinClosed] == 0
+	if !isWanted {
+		w.stdinDue = time.Time{}
+		return
+	}
+	if now.Before(w.stdinDue) {
+		return
+	}
+	w.stdinDue = now.Add(stdinEvery)
+	if in.HasHungUp() {
+		w.happened(page.StdinClosed)
+		w.stdinDue = time.Time{}
+	}
+}
+
 const (
 	emptyCheckFirst = 2 * time.Millisecond
 	emptyCheckMost  = 100 * time.Millisecond // a delayed notification can be lost; no event for a tree
@@ -224,6 +254,7 @@ func (w *Watched) deadline() time.Time {
 		return fromMonotonic(decide.Earlier(due, clock()+int64(w.emptyPause)))
 	}
 	due = decide.Earlier(due, monotonic(w.looks.deadline(), time.Now()))
+	due = decide.Earlier(due, monotonic(w.stdinDue, time.Now()))
 	return fromMonotonic(decide.Earlier(due, w.stop.askAt))
 }
 
@@ -233,10 +264,4 @@ func (w *Watched) end() {
 		w.Server.Group.Nudge() // the scope's first process has ended long before
 		w.settling.sweeping.Wait()
 	})
-}
-
-// CloseHeld closes Held when the server does not read any more: the client gets its EPIPE.
-func (w *Watched) CloseHeld() {
-	_ = unix.Close(w.Held) // a copy, or -1
-	w.Held = -1
 }

@@ -118,7 +118,9 @@ func (h *Heir) watchAgain(t *TakenServer) error {
 	if err != nil {
 		return err
 	}
-	t.watched.Held = t.client.Rewatch(t.Config.Policy.IdleFreeze > 0)
+	if t.Config.Policy.IdleFreeze > 0 {
+		t.client.Rewatch()
+	}
 	if !t.IsProven() {
 		return nil
 	}

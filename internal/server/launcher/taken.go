@@ -55,8 +55,7 @@ func (s *Server) Prepare(r client.Child) (*TakenServer, error) {
 	m.server.Config.StartedByClient = true
 	t := newTaken(helper.NewWatched(m.server, s.Hub.Loop()))
 	t.wanted = s
-	held, err := m.prepareChild(r)
-	t.watched.Held = held
+	err := m.prepareChild(r)
 	t.client = m.client
 	t.Unlimited = m.unlimited
 	if err != nil {
@@ -66,30 +65,30 @@ func (s *Server) Prepare(r client.Child) (*TakenServer, error) {
 	return t, nil
 }
 
-// prepareChild makes page and group for a process. held is a descriptor that must stay open, or -1.
-func (m *making) prepareChild(r client.Child) (held int, err error) {
+// prepareChild makes page and group for a process.
+func (m *making) prepareChild(r client.Child) (err error) {
 	c := m.server.Config
 	r.Idle = c.Policy.IdleFreeze > 0
-	m.client, held, err = client.WatchChild(r)
+	m.client, err = client.WatchChild(r)
 	if err != nil {
-		return held, err
+		return err
 	}
 	m.client.Server.Members = membersOf(m.server)
 	c.Main, err = group.Identify(r.PID)
 	if err != nil {
-		return held, err
+		return err
 	}
 	if err := m.openPage(); err != nil {
-		return held, err
+		return err
 	}
 	if err := m.acquire(); err != nil {
-		return held, err
+		return err
 	}
 	c.Side = m.client.ClientSide
 	p := m.server.Page
 	p.Started.Conveyed = c.Side.Conveyed
 	p.ByWatcher.Unproven = m.wanted.Unproven
-	return held, p.SetConfig(protocol.Encode(c))
+	return p.SetConfig(protocol.Encode(c))
 }
 
 // membersOf returns a list of the processes of the group, the main process first.
@@ -366,7 +365,6 @@ func closeWatched(t *TakenServer) {
 	if t == nil {
 		return
 	}
-	t.watched.CloseHeld()
 	_ = unix.Close(t.watched.Events) // a file that is only read, or -1
 	if t.client != nil {
 		_ = unix.Close(t.client.Server.Main)       // a pidfd, or -1
