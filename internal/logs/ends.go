@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"os/exec"
 	"strings"
 
 	"github.com/mcpscope/mcpscope/internal/selection"
@@ -24,7 +23,7 @@ func LastEnd(s *selection.Selection) string {
 	}
 	args := []string{"--quiet", "--output=short-iso", "--no-hostname", "--lines=1"}
 	args = append(args, entries.eventsOfNamed(s, journal.Ended)...)
-	line, _ := exec.Command(entries.journalctl, args...).Output() // none, if the journal can't be read
+	line, _ := entries.output(args) // none, if the journal can't be read
 	return strings.TrimSpace(string(line))
 }
 

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"slices"
 	"strconv"
 
@@ -60,11 +59,8 @@ func (j *Journal) Entries(q *Query) (*Entries, error) {
 // Any reports whether there is an entry.
 func (e *Entries) Any() (bool, error) {
 	args := append([]string{"--quiet", "--output=cat", "--lines=1"}, e.query.times()...)
-	entry, err := exec.Command(e.journal.journalctl, append(args, e.matches...)...).Output()
-	if err != nil {
-		return false, e.journal.failed(err)
-	}
-	return len(entry) > 0, nil
+	entry, err := e.journal.output(append(args, e.matches...))
+	return err == nil && len(entry) > 0, err
 }
 
 // Become executes journalctl instead of this program, which prints the entries. It returns only if it cannot.

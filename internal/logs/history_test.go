@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/remedy"
@@ -166,6 +167,21 @@ func TestStreamOfAJournalThatMayNotBeRead(t *testing.T) {
 		if err == nil || err.Error() != want[0] || !strings.HasPrefix(remedy.Of(err), want[1]) || entries != "entry\n" {
 			t.Errorf("%v, hint %q, entries %q", err, remedy.Of(err), entries)
 		}
+	}
+}
+
+// A journal that does not answer is given up, whichever command asks.
+func TestAJournalThatDoesNotAnswer(t *testing.T) {
+	before := answersWithin
+	answersWithin = 50 * time.Millisecond
+	defer func() { answersWithin = before }()
+	j := fakeJournal(t, "echo entry\nexec sleep 1000\n")
+	if _, err := j.output(nil); !errors.Is(err, ErrSlow) {
+		t.Errorf("output: %v", err)
+	}
+	err := j.stream(nil, func(entries io.Reader) { _, _ = io.Copy(io.Discard, entries) })
+	if !errors.Is(err, ErrSlow) {
+		t.Errorf("stream: %v", err)
 	}
 }
 

@@ -4,12 +4,14 @@ package logs
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os/exec"
 	"strings"
+	"time"
 
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/programs"
@@ -32,13 +34,41 @@ func Open() (*Journal, error) {
 	return &Journal{journalctl: journalctl, asRoot: "sudo mcpscope logs --all-users"}, nil
 }
 
+// answersWithin bounds each question to the journal, which can be as large as a disk. Tests change it.
+var answersWithin = 10 * time.Second
+
+// ErrSlow is of a journal that has not answered within some seconds.
+var ErrSlow = errors.New("journalctl has not answered in time")
+
+// command returns a call of journalctl that is killed when it takes too long. finish returns the error of the
+// call, and has to follow.
+func (j *Journal) command(args []string) (cmd *exec.Cmd, finish func(error) error) {
+	ctx, cancel := context.WithTimeout(context.Background(), answersWithin)
+	cmd = exec.CommandContext(ctx, j.journalctl, args...)
+	cmd.WaitDelay = time.Second // a child of it may hold its output
+	return cmd, func(err error) error {
+		defer cancel()
+		if err != nil && ctx.Err() != nil {
+			return ErrSlow
+		}
+		return j.failed(err)
+	}
+}
+
+// output is what journalctl prints.
+func (j *Journal) output(args []string) ([]byte, error) {
+	cmd, finish := j.command(args)
+	text, err := cmd.Output()
+	return text, finish(err)
+}
+
 // newest returns the server of the newest of these entries, and false if there is no entry. journalctl reads
 // backwards, and ends with the first entry.
 func (j *Journal) newest(matches []string) (server, bool, error) {
 	args := append([]string{"--quiet", "--output=json", "--lines=1"}, matches...)
-	entry, err := exec.Command(j.journalctl, args...).Output()
+	entry, err := j.output(args)
 	if err != nil {
-		return server{}, false, j.failed(err)
+		return server{}, false, err
 	}
 	s, ok := parseEntry(entry)
 	return s, ok, nil
@@ -46,23 +76,23 @@ func (j *Journal) newest(matches []string) (server, bool, error) {
 
 // stream has a function read the entries that journalctl prints, to the end.
 func (j *Journal) stream(args []string, read func(entries io.Reader)) error {
-	cmd := exec.Command(j.journalctl, args...)
+	cmd, finish := j.command(args)
 	var reason bytes.Buffer
 	cmd.Stderr = &reason
 	entries, err := cmd.StdoutPipe()
-	if err != nil {
-		return fmt.Errorf("read the journal: %w", err)
+	if err == nil {
+		err = cmd.Start()
 	}
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("read the journal: %w", err)
+	if err != nil {
+		return fmt.Errorf("read the journal: %w", finish(err))
 	}
 	read(entries)
 	err = cmd.Wait()
 	if failed, ok := errors.AsType[*exec.ExitError](err); ok {
 		failed.Stderr = reason.Bytes() // Output does that, Wait does not
 	}
-	if err != nil {
-		return fmt.Errorf("read the journal: %w", j.failed(err))
+	if err = finish(err); err != nil {
+		return fmt.Errorf("read the journal: %w", err)
 	}
 	return nil
 }
@@ -80,8 +110,8 @@ func (j *Journal) conversations(beginning string) []string {
 		return nil
 	}
 	ids := []string{beginning} // also if there is none yet: --follow waits for it
-	all := exec.Command(j.journalctl, "--quiet", "--field=MCPSCOPE_CONVERSATION")
-	values, _ := all.Output() // none, if it cannot be read: then the next call fails, too
+	// none, if it cannot be read: then the next call fails, too
+	values, _ := j.output([]string{"--quiet", "--field=MCPSCOPE_CONVERSATION"})
 	for id := range strings.Lines(string(values)) {
 		id = strings.TrimSuffix(id, "\n")
 		if strings.HasPrefix(id, beginning) && id != beginning {
