@@ -7,8 +7,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,7 +22,6 @@ import (
 	"github.com/mcpscope/mcpscope/internal/selection"
 	"github.com/mcpscope/mcpscope/internal/server/names"
 	"github.com/mcpscope/mcpscope/internal/server/sweep"
-	"github.com/mcpscope/mcpscope/internal/units"
 )
 
 type sweepFlags struct {
@@ -127,12 +126,13 @@ func (f *sweepFlags) ofOrphans() sweep.SweepFilter {
 	return filter
 }
 
-// readUnitStop asks systemctl, since a user may not connect to the system's manager itself.
+// readUnitStop asks the manager how it stops a unit.
 func readUnitStop(kind systemd.Kind, unit string) (how sweep.UnitStop) {
-	how.KillMode, _ = units.Systemctl(kind, "show", "--value", "--property=KillMode", unit) // "" if it fails
-	text, _ := units.Systemctl(kind, "show", "--value", "--property=TimeoutStopUSec", unit)
-	text = strings.ReplaceAll(strings.ReplaceAll(text, " ", ""), "min", "m") // such as "1min 30s"
-	how.Timeout, _ = time.ParseDuration(text)                                // 0 for "infinity"
+	how.KillMode, _ = systemd.ReadProperty[string](kind, unit, "Service", "KillMode") // "" if it fails
+	timeout, err := systemd.ReadProperty[uint64](kind, unit, "Service", "TimeoutStopUSec")
+	if err == nil && timeout != math.MaxUint64 { // infinity
+		how.Timeout = time.Duration(timeout) * time.Microsecond
+	}
 	return how
 }
 

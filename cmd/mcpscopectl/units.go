@@ -14,7 +14,6 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/flags"
-	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/programs"
 	"github.com/mcpscope/mcpscope/internal/remedy"
 	"github.com/mcpscope/mcpscope/internal/settings"
@@ -50,7 +49,8 @@ mcpscope gateway before the service's command, which is read from systemd. The
 service must exist. Flags of mcpscope gateway, such as --match GLOB, --except
 GLOB and --memory-max SIZE, are written before the command. An --install with
 flags replaces those of the drop-in, one without flags keeps them. --remove
-clears them.
+clears them. With --now, a service that does not run below mcpscope runs as
+before again.
 
 The units of root are for the system manager (/etc/systemd/system), those of
 other users for their own manager (~/.config/systemd/user).`,
@@ -192,55 +192,56 @@ func (u *unitsCall) check() error {
 
 // ownFiles prints, installs or removes the units of mcpscope itself.
 func (u *unitsCall) ownFiles(dir string) int {
-	files := units.OwnFiles(systemd.Own(), units.InstalledPrograms())
+	own := units.FindOwn(dir)
 	switch {
 	case u.install:
-		return u.installOwn(files, dir, units.PackageDirs(systemd.Own()))
+		return u.installOwn(own)
 	case u.remove:
-		return u.removeOwn(files, dir)
+		return u.removeOwn(own)
 	}
-	u.printFiles(files, dir)
+	for _, file := range own.Files {
+		fmt.Fprintf(u.stdio.Out, "# %s\n%s\n", cli.OneLine(file.Path(dir)), file.Text)
+	}
 	return cli.ExitOK
 }
 
 // installOwn enables the units of a package, where there are some, instead of copies.
-func (u *unitsCall) installOwn(files []units.File, dir string, packageDirs []string) int {
-	results := units.InstallOwn(files, dir, packageDirs)
+func (u *unitsCall) installOwn(own units.Own) int {
+	results := own.Install()
 	status := u.printResults("install", results)
-	if slices.ContainsFunc(results, func(r units.FileResult) bool { return r.Result == units.Packaged }) {
-		u.stdio.Note("a unit that is packaged is used as it is: there is no copy of it in " + dir)
+	ofPackage := func(r units.FileResult) bool { return r.Result == units.Packaged }
+	isPackaged := slices.ContainsFunc(results, ofPackage)
+	if isPackaged {
+		u.stdio.Note("a unit that is packaged is used as it is: there is no copy of it in " + own.Dir)
 	}
 	mayBePending := u.now && status == cli.ExitOK // an earlier installation may not be in force
-	if !units.AnyChanged(results) && !mayBePending {
+	if !units.AnyChanged(results) && !isPackaged && !mayBePending {
 		return status
 	}
 	return max(status, u.takeSteps(units.EnableSteps()...))
 }
 
 // removeOwn stops the units first: a service goes on without its file.
-func (u *unitsCall) removeOwn(files []units.File, dir string) int {
-	stop, isInstalled := units.StopStep(files, dir)
-	steps := []units.Step{units.ReloadStep()}
-	if u.now && isInstalled {
+func (u *unitsCall) removeOwn(own units.Own) int {
+	stop, isNeeded := own.StopStep()
+	var steps []units.Step
+	switch {
+	case isNeeded && u.now:
 		if status := u.takeSteps(stop); status != cli.ExitOK {
 			return status
 		}
-	} else {
-		stop.MayFail = true // systemd knows a unit without a file while it runs
-		steps = []units.Step{stop, units.ReloadStep()}
+	case isNeeded:
+		steps = append(steps, stop)
 	}
-	results := units.RemoveAll(files, dir)
+	results := own.Remove()
 	status := u.printResults("remove", results)
-	if !units.AnyChanged(results) {
+	if units.AnyChanged(results) {
+		steps = append(steps, units.ReloadStep())
+	}
+	if len(steps) == 0 {
 		return status
 	}
 	return max(status, u.takeSteps(steps...))
-}
-
-func (u *unitsCall) printFiles(files []units.File, dir string) {
-	for _, file := range files {
-		fmt.Fprintf(u.stdio.Out, "# %s\n%s\n", cli.OneLine(file.Path(dir)), file.Text)
-	}
 }
 
 // printResults returns the status of a change of files: a failure if one could not be changed.
@@ -272,9 +273,9 @@ func (u *unitsCall) takeSteps(steps ...units.Step) int {
 	}
 	for _, s := range steps {
 		if err := s.Run(); err != nil {
-			return u.stdio.Cannot(s.String(), err)
+			return u.stdio.Cannot(s.Command, err)
 		}
-		fmt.Fprintf(u.stdio.Out, "done: %s\n", s)
+		fmt.Fprintf(u.stdio.Out, "done: %s\n", s.Command)
 	}
 	return cli.ExitOK
 }

@@ -6,7 +6,6 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,7 +17,6 @@ import (
 	"github.com/mcpscope/mcpscope/internal/programs"
 	"github.com/mcpscope/mcpscope/internal/remedy"
 	"github.com/mcpscope/mcpscope/internal/units"
-	"github.com/mcpscope/mcpscope/test/unprivileged"
 )
 
 // withoutManager skips a test that needs a host without a manager. test/systemd has the tests with one.
@@ -29,9 +27,6 @@ func withoutManager(t *testing.T) {
 	}
 }
 
-// withoutSystemctl has each step fail that calls systemctl.
-func withoutSystemctl(t *testing.T) { t.Helper(); t.Setenv("PATH", t.TempDir()) }
-
 // callUnits returns what a call of mcpscope units prints.
 func callUnits(u unitsCall, do func(*unitsCall) int) said {
 	var out, err bytes.Buffer
@@ -41,7 +36,7 @@ func callUnits(u unitsCall, do func(*unitsCall) int) said {
 }
 
 // systemctl is how a step of this user begins.
-func systemctl() string { return strings.TrimSuffix(units.ReloadStep().String(), "daemon-reload") }
+func systemctl() string { return strings.TrimSuffix(units.ReloadStep().Command, "daemon-reload") }
 
 func wantSaid(t *testing.T, what string, got, want said) {
 	t.Helper()
@@ -150,35 +145,33 @@ func TestUnitsAreInstalledAndRemoved(t *testing.T) {
 		return text
 	}
 	call := func(u unitsCall) said {
-		return callUnits(u, func(u *unitsCall) int { return u.ownFiles(dir) })
+		own := units.Own{Dir: dir, Files: units.OwnFiles(systemd.Own(), units.InstalledPrograms())}
+		return callUnits(u, func(u *unitsCall) int {
+			if u.install {
+				return u.installOwn(own)
+			}
+			return u.removeOwn(own)
+		})
 	}
 	install := unitsCall{install: true}
 	remove := unitsCall{remove: true}
 	reload := systemctl() + "daemon-reload"
 	enable := "now: " + reload + " && " + systemctl() + "enable --now mcpscope-sweep.timer\n"
-	stop := "now: " + systemctl() + "stop mcpscope-metrics.service mcpscope-sweep.service mcpscope-sweep.timer; " + reload + "\n"
 	wantSaid(t, "nothing to remove", call(remove), said{out: results("absent")})
 	wantSaid(t, "install", call(install), said{out: results("installed") + enable})
 	wantSaid(t, "install again", call(install), said{out: results("unchanged")})
-	wantSaid(t, "remove", call(remove), said{out: results("removed") + stop})
+	wantSaid(t, "remove", call(remove), said{out: results("removed") + "now: " + reload + "\n"})
 	wantSaid(t, "remove again", call(remove), said{out: results("absent")})
 }
 
-// The units of a package are enabled. Copies of them would outlive the package.
-func TestPackagedUnitsAreEnabled(t *testing.T) {
-	dir, ofPackage := t.TempDir(), t.TempDir()
-	files := []units.File{{Name: "mcpscope-sweep.timer", Text: "[Timer]\n"}}
-	if err := os.WriteFile(files[0].Path(ofPackage), []byte("[Timer]\n"), 0o600); err != nil {
-		t.Fatal(err)
+// A step that fails is named.
+func TestAStepThatFails(t *testing.T) {
+	withoutManager(t)
+	s := callUnits(unitsCall{now: true}, func(u *unitsCall) int { return u.takeSteps(units.EnableSteps()...) })
+	want := "mcpscope: cannot " + systemctl() + "daemon-reload: connect to the "
+	if s.status != cli.ExitFailure || s.out != "" || !strings.HasPrefix(s.err, want) {
+		t.Errorf("%+v, want %s", s, want)
 	}
-	got := callUnits(unitsCall{install: true}, func(u *unitsCall) int {
-		return u.installOwn(files, dir, []string{ofPackage})
-	})
-	wantSaid(t, "install", got, said{
-		out: "packaged " + files[0].Name + "\n" +
-			"now: " + systemctl() + "daemon-reload && " + systemctl() + "enable --now mcpscope-sweep.timer\n",
-		err: "mcpscope: note: a unit that is packaged is used as it is: there is no copy of it in " + dir + "\n",
-	})
 }
 
 // A file that a person has edited stays, and the others are changed all the same.
@@ -199,30 +192,6 @@ func TestEditedUnits(t *testing.T) {
 	}
 }
 
-// A step that fails is named. The files of units that could not be stopped stay.
-func TestUnitsWithoutSystemctl(t *testing.T) {
-	withoutSystemctl(t)
-	dir := t.TempDir()
-	const missing = ": exec: \"systemctl\": executable file not found in $PATH\n"
-	call := func(u unitsCall) said {
-		return callUnits(u, func(u *unitsCall) int { return u.ownFiles(dir) })
-	}
-	s := call(unitsCall{install: true, now: true})
-	if want := "mcpscope: cannot " + systemctl() + "daemon-reload" + missing; s.status != cli.ExitFailure || s.err != want || strings.Contains(s.out, "done") {
-		t.Errorf("install: %+v, want %s", s, want)
-	}
-	// They are in force only after these steps.
-	if s := call(unitsCall{install: true, now: true}); s.status != cli.ExitFailure || strings.Count(s.out, "unchanged ") != 3 {
-		t.Errorf("install again: %+v", s)
-	}
-	s = call(unitsCall{remove: true, now: true})
-	want := "mcpscope: cannot " + systemctl() + "stop mcpscope-metrics.service mcpscope-sweep.service mcpscope-sweep.timer" + missing
-	wantSaid(t, "remove", s, said{status: cli.ExitFailure, err: want})
-	if files, err := os.ReadDir(dir); err != nil || len(files) != 3 {
-		t.Errorf("left: %v, %v", files, err)
-	}
-}
-
 // The call of a user who may not change a unit is repeated with sudo, as it was.
 func TestACallWithSudo(t *testing.T) {
 	for want, u := range map[string]unitsCall{
@@ -236,141 +205,38 @@ func TestACallWithSudo(t *testing.T) {
 	}
 }
 
-// gatewayDropIn is a drop-in as it is for a service without anything unusual.
-func gatewayDropIn() units.DropIn {
-	return units.DropIn{
-		Gateway: units.Gateway{Name: units.ServiceName{Entered: "g", Full: "g.service"}},
-		File:    units.File{Name: "g.service.d/zz-mcpscope.conf", Text: "[Service]\n"},
-	}
-}
-
-// The facts about a drop-in follow its result, and the steps come last.
-func TestADropInIsInstalled(t *testing.T) {
-	dir := t.TempDir()
-	d := gatewayDropIn()
-	path := d.File.Path(dir)
-	former := d.FormerPath(dir)
-	call := func() said {
-		return callUnits(unitsCall{unit: "g"}, func(u *unitsCall) int { return u.ofGateway(dir).installDropIn(d) })
-	}
-	steps := "now: " + systemctl() + "daemon-reload && " + systemctl() + "try-restart g\n"
-	wantSaid(t, "plain", call(), said{out: "installed " + path + "\n" + steps})
-	wantSaid(t, "again, and not restarted", call(), said{out: "unchanged " + path + "\n" + steps})
-
-	d.Flags.Words = []string{"--replace=true"}
-	d.GroupNote = "a note about the group"
-	d.LogCommand = "journalctl -t g"
-	wantSaid(t, "flags", call(), said{out: "unchanged " + path + "\nflags: --replace\na note about the group\nlog: journalctl -t g\n" + steps})
-	d.Flags.Kept = true
-	wantSaid(t, "kept flags", call(), said{out: "unchanged " + path + "\nkept: --replace\na note about the group\nlog: journalctl -t g\n" + steps})
-
-	d = gatewayDropIn()
-	if _, err := (units.File{Name: "g.service.d/mcpscope.conf", Text: "[Service]\n"}).Install(dir); err != nil {
-		t.Fatal(err)
-	}
-	wantSaid(t, "with one of a former version", call(), said{out: "unchanged " + path + "\nremoved " + former + "\n" + steps})
-}
-
-// A change of KillMode= is a note.
-func TestNotesOfADropIn(t *testing.T) {
-	dir := t.TempDir()
-	d := gatewayDropIn()
-	d.File.Text += "# At a stop SIGTERM goes to the gateway alone: it can use its servers until it has drained.\n" +
-		"# How long that may take is its unit's TimeoutStopSec=.\nKillMode=mixed\n"
-	s := callUnits(unitsCall{unit: "g"}, func(u *unitsCall) int { return u.ofGateway(dir).installDropIn(d) })
-	const want = "mcpscope: note: KillMode control-group → mixed: " +
-		"when the gateway has exited, its other processes get SIGKILL; "
-	if s.status != cli.ExitOK || !strings.HasPrefix(s.err, want) {
-		t.Errorf("%+v, want %s", s, want)
-	}
-	preview := callUnits(unitsCall{unit: "g"}, func(u *unitsCall) int { return u.ofGateway(dir).previewDropIn(d) })
-	wantSaid(t, "without --install", preview, said{out: "# " + d.File.Path(dir) + "\n" + d.File.Text + "\n", err: s.err})
-}
-
-// A drop-in that a person has edited stays, also one of a former version.
-func TestAnEditedDropIn(t *testing.T) {
-	for verb, name := range map[string]string{"install": "zz-mcpscope.conf", "replace": "mcpscope.conf"} {
-		dir := t.TempDir()
-		file := units.File{Name: "g.service.d/" + name, Text: "[Service]\n"}
-		if _, err := file.Install(dir); err != nil {
-			t.Fatal(err)
-		}
-		text, err := os.ReadFile(file.Path(dir))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file.Path(dir), append(text, "Nice=5\n"...), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		s := callUnits(unitsCall{unit: "g"}, func(u *unitsCall) int { return u.ofGateway(dir).installDropIn(gatewayDropIn()) })
-		want := "mcpscope: cannot " + verb + " " + file.Path(dir) + ": it was changed, or is not a file of mcpscope\n" +
-			"mcpscope: hint: rm " + file.Path(dir) + " && " + systemctl() + "daemon-reload && " + systemctl() + "try-restart g; " +
-			"put changes into: " + systemctl() + "edit g\n"
-		wantSaid(t, verb, s, said{status: cli.ExitFailure, err: want})
-	}
-}
-
-// With --now, a manager that cannot be reached is a failure after the installation.
-func TestADropInWithoutSystemctl(t *testing.T) {
-	withoutSystemctl(t)
-	dir := t.TempDir()
-	d := gatewayDropIn()
-	s := callUnits(unitsCall{unit: "g", now: true}, func(u *unitsCall) int { return u.ofGateway(dir).installDropIn(d) })
-	wantSaid(t, "install", s, said{
-		status: cli.ExitFailure,
-		out:    "installed " + d.File.Path(dir) + "\n",
-		err:    "mcpscope: cannot " + systemctl() + "daemon-reload: exec: \"systemctl\": executable file not found in $PATH\n",
-	})
-}
-
-// A gateway that cannot be restarted keeps the drop-in, and the hint removes it.
-func TestAGatewayThatIsNotRestarted(t *testing.T) {
-	withoutSystemctl(t)
-	s := callUnits(unitsCall{unit: "g", now: true}, func(u *unitsCall) int { return u.ofGateway("").restart(gatewayDropIn()) })
-	wantSaid(t, "restart", s, said{
-		status: cli.ExitFailure,
-		err: "mcpscope: cannot " + systemctl() + "restart g: exec: \"systemctl\": executable file not found in $PATH\n" +
-			"mcpscope: hint: the drop-in stays; to undo it: mcpscope units --unit g --remove --now\n",
-	})
-}
-
-// A service whose command cannot be run below mcpscope is refused.
-func TestAnUnusableGateway(t *testing.T) {
-	u := unitsCall{unit: "g", install: true}
-	const want = " starts 0 commands (ExecStart=); mcpscope needs one"
-	if _, err := u.ofGateway("").dropInOf(units.Gateway{}); err == nil || err.Error() != want {
-		t.Errorf("%v, want %s", err, want)
-	}
-}
-
 // An installation succeeds only if servers can be contained.
 func TestContainmentAfterAnInstallation(t *testing.T) {
-	const goal = "mcpscope: cannot see whether the servers of g are contained: "
+	const reason = "user gw may\nmake no cgroup"
 	for _, c := range []struct {
-		containment units.Containment
-		err         error
-		want        said
+		state containment.State
+		want  said
 	}{
-		{units.Containment{State: containment.Contained}, nil, said{}},
-		{
-			units.Containment{State: containment.Weaker, Reason: "user gw may\nmake no cgroup", Remedy: "add Delegate=yes"}, nil,
-			said{cli.ExitOK, "", "mcpscope: note: the servers of g are contained without cgroups, which is weaker: user gw may, make no cgroup\nmcpscope: hint: add Delegate=yes\n"},
-		},
-		{
-			units.Containment{State: containment.Uncontained, Reason: "user gw may\nmake no cgroup", Remedy: "add Delegate=yes"}, nil,
-			said{cli.ExitFailure, "", "mcpscope: the servers of g are NOT contained: user gw may, make no cgroup\nmcpscope: hint: add Delegate=yes\n"},
-		},
-		{
-			units.Containment{State: containment.Undecided, Reason: "it is activating", Remedy: "systemctl status g"}, nil,
-			said{cli.ExitFailure, "", goal + "it is activating\nmcpscope: hint: systemctl status g\n"},
-		},
-		{
-			units.Containment{}, remedy.With(errors.New("g.service does not run"), "systemctl status g"),
-			said{cli.ExitFailure, "", goal + "g.service does not run\nmcpscope: hint: systemctl status g\n"},
-		},
+		{containment.Contained, said{}},
+		{containment.Weaker, said{cli.ExitOK, "", "mcpscope: note: the servers of g are contained without cgroups, which is weaker: user gw may, make no cgroup\nmcpscope: hint: add Delegate=yes\n"}},
+		{containment.Uncontained, said{cli.ExitFailure, "", "mcpscope: the servers of g are NOT contained: user gw may, make no cgroup\nmcpscope: hint: add Delegate=yes\n"}},
+		{containment.Undecided, said{cli.ExitFailure, "", "mcpscope: cannot see whether the servers of g are contained: user gw may, make no cgroup\nmcpscope: hint: add Delegate=yes\n"}},
 	} {
-		got := callUnits(unitsCall{unit: "g"}, func(u *unitsCall) int { return u.ofGateway("").printContainment(c.containment, c.err) })
-		wantSaid(t, string(c.containment.State), got, c.want)
+		found := units.Containment{State: c.state, Reason: reason, Remedy: "add Delegate=yes"}
+		got := callUnits(unitsCall{unit: "g"}, func(u *unitsCall) int { return u.ofGateway("").printContainment(found) })
+		wantSaid(t, string(c.state), got, c.want)
+	}
+}
+
+// The facts about a drop-in: flags that are kept, or that it has no more, are named.
+func TestFactsAboutADropIn(t *testing.T) {
+	for want, flags := range map[string]units.GatewayFlags{
+		"":                   {},
+		"flags: --replace\n": {Words: []string{"--replace=true"}},
+		"kept: --replace\n":  {Words: []string{"--replace=true"}, Kept: true},
+		"flags: --replace\ndropped: --match 'a b'\n": {Words: []string{"--replace=true"}, Dropped: []string{"--match=a b"}},
+	} {
+		d := units.DropIn{Flags: flags, GroupNote: "a note about the group", LogCommand: "journalctl -t g"}
+		got := callUnits(unitsCall{unit: "g"}, func(u *unitsCall) int {
+			u.ofGateway("").printAbout(d)
+			return cli.ExitOK
+		})
+		wantSaid(t, want, got, said{out: want + "a note about the group\nlog: journalctl -t g\n"})
 	}
 }
 
@@ -382,66 +248,6 @@ func TestServersAfterAnInstallation(t *testing.T) {
 		if got := serversText(count); got != want {
 			t.Errorf("%d: %q, want %q", count, got, want)
 		}
-	}
-}
-
-// A former drop-in that cannot be removed would apply beside the new one.
-func TestAFormerDropInThatStays(t *testing.T) {
-	unprivileged.Run(t, func(t *testing.T) {
-		dir := t.TempDir()
-		d := gatewayDropIn()
-		for _, file := range []units.File{d.File, {Name: "g.service.d/mcpscope.conf"}} {
-			if _, err := file.Install(dir); err != nil {
-				t.Fatal(err)
-			}
-		}
-		above := filepath.Dir(d.File.Path(dir))
-		if err := os.Chmod(above, 0o500); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = os.Chmod(above, 0o700) }) // for the removal of the directory
-		s := callUnits(unitsCall{unit: "g"}, func(u *unitsCall) int { return u.ofGateway(dir).installDropIn(d) })
-		want := failure("remove "+d.FormerPath(dir)+": permission denied", "")
-		want.out = "unchanged " + d.File.Path(dir) + "\n"
-		wantSaid(t, "install", s, want)
-	})
-}
-
-// A former drop-in applies until the manager has read that it is removed.
-func TestAFormerDropInWithoutSystemctl(t *testing.T) {
-	withoutSystemctl(t)
-	dir := t.TempDir()
-	d := gatewayDropIn()
-	if _, err := (units.File{Name: "g.service.d/mcpscope.conf"}).Install(dir); err != nil {
-		t.Fatal(err)
-	}
-	var got error
-	s := callUnits(unitsCall{unit: "g", now: true}, func(u *unitsCall) int {
-		got = u.ofGateway(dir).replaceFormer(d)
-		return cli.ExitOK
-	})
-	wantSaid(t, "replace", s, said{out: "removed " + d.FormerPath(dir) + "\n"})
-	const missing = `exec: "systemctl": executable file not found in $PATH`
-	if got == nil || got.Error() != missing {
-		t.Errorf("%v, want %s", got, missing)
-	}
-}
-
-// After the steps, units read from the manager how it starts the service. Where there is no such service, that is a failure.
-func TestStepsWithoutEffect(t *testing.T) {
-	dir := t.TempDir()
-	d := gatewayDropIn()
-	d.Gateway = units.Gateway{Name: units.ServiceName{Entered: "mcpscope-test-none", Full: "mcpscope-test-none.service"}}
-	u := unitsCall{unit: "mcpscope-test-none", now: true}
-	s := callUnits(u, func(u *unitsCall) int { return u.ofGateway(dir).finishInForce(d, units.Unchanged) })
-	if s.status != cli.ExitFailure || s.out != "" || !strings.HasPrefix(s.err, "mcpscope: cannot put "+d.File.Path(dir)+" in force: ") {
-		t.Errorf("install: %+v", s)
-	}
-	s = callUnits(u, func(u *unitsCall) int {
-		return u.ofGateway("").finishRemoval(units.DropInRemoval{Name: d.Gateway.Name})
-	})
-	if s.status != cli.ExitFailure || s.out != "" || !strings.HasPrefix(s.err, "mcpscope: cannot take mcpscope-test-none out of mcpscope: ") {
-		t.Errorf("remove: %+v", s)
 	}
 }
 
@@ -462,33 +268,5 @@ func TestUnitsOfAProgramThatDoesNotLast(t *testing.T) {
 	}
 	if err := withCacheStep(os.ErrNotExist); err != nil {
 		t.Error(err)
-	}
-}
-
-// Drop-ins are removed without a manager, and the steps that put that in force are printed.
-func TestADropInIsRemoved(t *testing.T) {
-	withoutManager(t)
-	dir := t.TempDir()
-	remove := func() said {
-		return callUnits(unitsCall{unit: "g", remove: true}, func(u *unitsCall) int { return u.ofGateway(dir).run() })
-	}
-	d := gatewayDropIn()
-	path := d.File.Path(dir)
-	wantSaid(t, "none", remove(), said{out: "absent " + path + "\n"})
-	for _, file := range []units.File{d.File, {Name: "g.service.d/mcpscope.conf"}} {
-		if _, err := file.Install(dir); err != nil {
-			t.Fatal(err)
-		}
-	}
-	steps := "now: " + systemctl() + "daemon-reload && " + systemctl() + "try-restart g\n"
-	wantSaid(t, "two", remove(), said{out: "removed " + path + "\nremoved " + d.FormerPath(dir) + "\n" + steps})
-	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte("[Service]\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if s := remove(); s.status != cli.ExitFailure || s.out != "" || !strings.HasPrefix(s.err, "mcpscope: cannot remove "+path+": it was changed") {
-		t.Errorf("an edited one: %+v", s)
 	}
 }

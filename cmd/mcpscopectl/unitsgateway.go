@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/containment"
@@ -33,89 +32,57 @@ func (u *unitsCall) ofGateway(dir string) *gatewayCall {
 
 // run prints, installs or removes the drop-in.
 func (g *gatewayCall) run() int {
+	name, err := units.ParseServiceName(g.unit)
+	if err != nil {
+		return g.stdio.Cannot(g.call.goal(), err)
+	}
 	if g.call.remove {
-		removal, err := g.planRemoval()
+		removal, err := units.PlanDropInRemoval(name, g.dir)
 		if err != nil {
 			return g.stdio.Cannot(g.call.goal(), err)
 		}
 		return g.removeDropIn(removal)
 	}
-	dropIn, err := g.planDropIn()
+	dropIn, err := g.planDropIn(name)
 	switch {
 	case err != nil:
 		return g.stdio.Cannot(g.call.goal(), err)
 	case g.call.install:
 		return g.installDropIn(dropIn)
 	}
-	return g.previewDropIn(dropIn)
+	return g.printDropIn(dropIn)
 }
 
-func (g *gatewayCall) planRemoval() (units.DropInRemoval, error) {
-	name, err := units.ParseServiceName(g.unit)
-	if err != nil {
-		return units.DropInRemoval{}, err
-	}
-	return units.PlanDropInRemoval(name, g.dir)
-}
-
-func (g *gatewayCall) planDropIn() (units.DropIn, error) {
-	name, err := units.ParseServiceName(g.unit)
+func (g *gatewayCall) planDropIn(name units.ServiceName) (units.DropIn, error) {
+	gateway, err := units.FindGateway(name, g.dir, g.call.now)
 	if err != nil {
 		return units.DropIn{}, err
 	}
-	gateway, err := units.FindGateway(name, g.dir)
-	if g.call.now && errors.Is(err, units.ErrOutdated) {
-		gateway, err = units.ReloadGateway(name)
-	}
-	if err != nil {
-		return units.DropIn{}, err
-	}
-	return g.dropInOf(gateway)
-}
-
-func (g *gatewayCall) dropInOf(gateway units.Gateway) (units.DropIn, error) {
 	flags, err := gateway.Flags(g.call.gatewayFlags)
 	if err != nil {
 		return units.DropIn{}, err
 	}
-	return gateway.DropIn(units.InstalledPrograms(), flags)
+	return gateway.DropIn(units.InstalledPrograms(), flags), nil
 }
 
-// previewDropIn prints the drop-in, and the notes that an installation would have.
-func (g *gatewayCall) previewDropIn(d units.DropIn) int {
-	g.call.printFiles([]units.File{d.File}, g.dir)
-	for _, note := range slices.Concat(d.Notes(units.Installed), d.LimitNotes()) {
-		g.stdio.Note(note)
-	}
+// printDropIn prints nothing but the file, which a person may put into place.
+func (g *gatewayCall) printDropIn(d units.DropIn) int {
+	fmt.Fprint(g.stdio.Out, d.File.Sealed())
+	g.stdio.Note("this is " + d.Path())
 	return cli.ExitOK
 }
 
 func (g *gatewayCall) installDropIn(d units.DropIn) int {
-	if err := d.CheckFormer(g.dir); err != nil {
-		return g.stdio.Cannot("replace "+d.FormerPath(g.dir), err)
-	}
-	path := d.File.Path(g.dir)
-	result, err := d.Install(g.dir)
+	result, err := d.Install()
 	if err != nil {
-		return g.stdio.Cannot("install "+path, err)
+		return g.stdio.Cannot("install "+d.Path(), err)
 	}
-	g.call.printResult(result, path)
+	g.call.printResult(result, d.Path())
 	g.printAbout(d)
-	for _, note := range slices.Concat(d.Notes(result), d.LimitNotes()) {
-		g.stdio.Note(note)
-	}
-	if g.call.now {
-		if status := g.putInForce(d, result); status != cli.ExitOK {
-			return status
-		}
-		return g.restart(d)
-	}
-	former, err := g.removeFormer(d)
-	if err != nil {
-		return g.stdio.Cannot("remove "+d.FormerPath(g.dir), err)
-	}
-	isAsBefore := result == units.Unchanged && former == units.Absent
-	if isAsBefore && !d.IsPending() {
+	switch {
+	case g.call.now:
+		return g.putInForce(d, result)
+	case result == units.Unchanged && !d.IsPending():
 		return cli.ExitOK
 	}
 	return g.call.takeSteps(d.RemainingSteps()...)
@@ -125,9 +92,12 @@ func (g *gatewayCall) installDropIn(d units.DropIn) int {
 func (g *gatewayCall) printAbout(d units.DropIn) {
 	about := func(line string) { fmt.Fprintln(g.stdio.Out, cli.OneLine(line)) }
 	if d.Flags.Kept {
-		about("kept: " + d.Flags.String())
+		about("kept: " + units.PrintFlags(d.Flags.Words))
 	} else if len(d.Flags.Words) > 0 {
-		about("flags: " + d.Flags.String())
+		about("flags: " + units.PrintFlags(d.Flags.Words))
+	}
+	if len(d.Flags.Dropped) > 0 {
+		about("dropped: " + units.PrintFlags(d.Flags.Dropped))
 	}
 	if d.GroupNote != "" {
 		about(d.GroupNote)
@@ -137,78 +107,63 @@ func (g *gatewayCall) printAbout(d units.DropIn) {
 	}
 }
 
-func (g *gatewayCall) removeFormer(d units.DropIn) (units.Result, error) {
-	former, err := d.RemoveFormer(g.dir)
-	if err == nil && former == units.Removed {
-		g.call.printResult(former, d.FormerPath(g.dir))
-	}
-	return former, err
-}
-
-// putInForce has the manager read an installed drop-in.
+// putInForce has the manager read an installed drop-in, and start the gateway by it.
 func (g *gatewayCall) putInForce(d units.DropIn, result units.Result) int {
 	if status := g.call.takeSteps(units.ReloadStep()); status != cli.ExitOK {
 		return status
 	}
-	return g.finishInForce(d, result)
-}
-
-// finishInForce comes after the reload. The manager starts the gateway by the drop-in then, or that fails.
-func (g *gatewayCall) finishInForce(d units.DropIn, result units.Result) int {
-	err := d.CheckInForce(g.dir, result)
-	if err == nil {
-		err = g.replaceFormer(d)
-	}
+	notes, err := d.CheckInForce()
 	if err != nil {
-		return g.stdio.Cannot("put "+d.File.Path(g.dir)+" in force", err)
+		return g.stdio.Cannot("put "+d.Path()+" in force", err)
 	}
-	return cli.ExitOK
-}
-
-// replaceFormer removes the former drop-in, which the manager has, too.
-func (g *gatewayCall) replaceFormer(d units.DropIn) error {
-	former, err := g.removeFormer(d)
-	if err != nil || former != units.Removed {
-		return err
+	for _, note := range notes {
+		g.stdio.Note(note)
 	}
-	return units.ReloadStep().Run()
-}
-
-// restart starts a gateway by its drop-in. It succeeds only if the servers of the gateway can be contained.
-func (g *gatewayCall) restart(d units.DropIn) int {
-	gateway := d.Gateway
-	postponed := gateway.WhyNotStarted()
+	postponed := d.Gateway.WhyNotStarted()
 	if postponed != nil {
 		g.stdio.Note(postponed.Reason)
 		g.stdio.Hint(postponed.Remedy)
 		return cli.ExitOK
 	}
-	if status := g.call.takeSteps(gateway.RestartStep()); status != cli.ExitOK {
-		g.stdio.Hint("the drop-in stays; to undo it: mcpscope units --unit " + g.unit + " --remove --now")
-		return status
-	}
-	contained, err := gateway.AwaitContainment()
-	if err != nil || contained.State == containment.Uncontained {
-		return g.printContainment(contained, err)
-	}
-	settled, err := gateway.AwaitServers(func() int { return countServers(gateway.Name.Full) })
-	status := g.printContainment(settled.Containment, err)
-	if status == cli.ExitOK {
-		text := serversText(settled.Servers)
-		fmt.Fprintf(g.stdio.Out, "%s runs: %s\n", cli.OneLine(g.unit), text)
-		reportServers(g.stdio, d, settled.MainPID)
-	}
-	return status
+	return g.restart(d, result)
 }
 
-// reportServers prints the notes of a gateway about its servers, unless their limits have a note already.
-func reportServers(stdio cli.Stdio, d units.DropIn, gateway int) {
-	if len(d.LimitNotes()) > 0 {
-		return
+// restart starts a gateway by its drop-in. It succeeds only if the servers of the gateway can be contained. A
+// gateway that does not run runs as before again.
+func (g *gatewayCall) restart(d units.DropIn, result units.Result) int {
+	step := d.Gateway.RestartStep()
+	if err := step.Run(); err != nil {
+		return g.rollBack(d, result, err)
 	}
-	for _, line := range containment.LinesOf(proc.Take(), selection.Whose(os.Getuid() == 0), gateway) {
-		stdio.Note(line)
+	fmt.Fprintf(g.stdio.Out, "done: %s\n", step.Command)
+	trial, err := d.Gateway.Try(func() int { return countServers(d.Gateway.Name.Full) })
+	if err != nil {
+		return g.rollBack(d, result, err)
 	}
+	if status := g.printContainment(trial.Containment); status != cli.ExitOK {
+		return status
+	}
+	fmt.Fprintf(g.stdio.Out, "%s runs: %s\n", cli.OneLine(g.unit), serversText(trial.Servers))
+	for _, line := range containment.LinesOf(proc.Take(), selection.Whose(os.Getuid() == 0), trial.MainPID) {
+		g.stdio.Note(line)
+	}
+	return cli.ExitOK
+}
+
+// rollBack makes a service that does not run below mcpscope run as before, if it ran before.
+func (g *gatewayCall) rollBack(d units.DropIn, result units.Result, reason error) int {
+	isDone, err := d.RollBack(result)
+	if !isDone {
+		reason = d.Gateway.WithUndo(reason)
+	}
+	status := g.stdio.Cannot(g.call.goal(), reason)
+	switch {
+	case err != nil:
+		return g.stdio.Cannot("run "+g.unit+" as before", err)
+	case isDone:
+		g.stdio.Note(cli.OneLine(g.unit) + " runs as before")
+	}
+	return status
 }
 
 // countServers counts the servers of a service, as far as they can be listed.
@@ -242,19 +197,17 @@ func listCommand() string {
 }
 
 // printContainment reports a service whose servers cannot be contained. The installation has succeeded.
-func (g *gatewayCall) printContainment(c units.Containment, err error) int {
-	goal := "see whether the servers of " + g.unit + " are contained"
-	switch {
-	case err != nil:
-		return g.stdio.Cannot(goal, err)
-	case c.State == containment.Undecided:
+func (g *gatewayCall) printContainment(c units.Containment) int {
+	switch c.State {
+	case containment.Undecided:
+		goal := "see whether the servers of " + g.unit + " are contained"
 		return g.stdio.Cannot(goal, remedy.With(errors.New(c.Reason), c.Remedy))
-	case c.State == containment.Uncontained:
+	case containment.Uncontained:
 		reason := cli.ErrorText(c.Reason)
 		fmt.Fprintf(g.stdio.Err, "mcpscope: the servers of %s are NOT contained: %s\n", g.unit, reason)
 		g.stdio.Hint(c.Remedy)
 		return cli.ExitFailure
-	case c.State == containment.Weaker:
+	case containment.Weaker:
 		const text = "the servers of %s are contained without cgroups, which is weaker: %s"
 		g.stdio.Note(fmt.Sprintf(text, g.unit, cli.ErrorText(c.Reason)))
 		g.stdio.Hint(c.Remedy)
@@ -262,9 +215,9 @@ func (g *gatewayCall) printContainment(c units.Containment, err error) int {
 	return cli.ExitOK
 }
 
-// removeDropIn removes the drop-ins of this version and of former ones.
+// removeDropIn removes the drop-in, also that for another name of the service.
 func (g *gatewayCall) removeDropIn(removal units.DropInRemoval) int {
-	results := units.RemoveAll(removal.Files, g.dir)
+	results := removal.Remove()
 	status := g.call.printResults("remove", results)
 	if !units.AnyChanged(results) && (status != cli.ExitOK || !removal.IsPending()) {
 		return status
@@ -278,11 +231,6 @@ func (g *gatewayCall) removeDropIn(removal units.DropInRemoval) int {
 	if !g.call.now || status != cli.ExitOK || !removal.HasUnit {
 		return status
 	}
-	return g.finishRemoval(removal)
-}
-
-// finishRemoval comes after the steps: the manager starts the gateway without mcpscope then, or that fails.
-func (g *gatewayCall) finishRemoval(removal units.DropInRemoval) int {
 	if err := removal.CheckInForce(); err != nil {
 		return g.stdio.Cannot("take "+g.unit+" out of mcpscope", err)
 	}

@@ -41,7 +41,7 @@ func (u *unitsCall) withSudo() string {
 		}
 	}
 	if len(u.gatewayFlags) > 0 {
-		words = append(words, units.GatewayFlags{Words: u.gatewayFlags}.String())
+		words = append(words, units.PrintFlags(u.gatewayFlags))
 	}
 	return strings.Join(words, " ")
 }

@@ -28,7 +28,7 @@ func WriteAs(path string, data []byte, dress func(*os.File) error, last func() e
 	if err := checkReplaceable(path); err != nil {
 		return err
 	}
-	defer deferSignals()()
+	defer DeferSignals()()
 	temp, err := os.CreateTemp(filepath.Dir(path), ".mcpscope-*")
 	if err != nil {
 		return err
@@ -80,9 +80,9 @@ func kindOf(mode fs.FileMode) string {
 	return "a device"
 }
 
-// deferSignals lets signals that ask this program to exit wait until the returned function is called: the
+// DeferSignals lets signals that ask this program to exit wait until the returned function is called: the
 // temporary file would be left. Those that are ignored, as with nohup, stay ignored.
-func deferSignals() (deliver func()) {
+func DeferSignals() (deliver func()) {
 	signals := []os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT}
 	signals = slices.DeleteFunc(signals, signal.Ignored)
 	received := make(chan os.Signal, 1)

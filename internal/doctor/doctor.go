@@ -17,7 +17,6 @@ import (
 	"github.com/mcpscope/mcpscope/internal/containment"
 	"github.com/mcpscope/mcpscope/internal/host"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
-	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/leaks"
 	"github.com/mcpscope/mcpscope/internal/programs"
 	"github.com/mcpscope/mcpscope/internal/selection"
@@ -82,8 +81,8 @@ func (d *Diagnosis) addMinor(about host.Capability, lines ...string) {
 	}
 }
 
-// addServices adds the services and gateways whose servers are not contained, or that run by another command
-// than the drop-in of mcpscope has.
+// addServices adds the services and gateways whose servers are not contained, or whose unit files have
+// changed since their drop-in was written.
 func (d *Diagnosis) addServices() {
 	uncontained := units.UncontainedGateways()
 	for _, g := range uncontained {
@@ -96,14 +95,15 @@ func (d *Diagnosis) addServices() {
 	for _, unit := range units.Gateways(dir) {
 		isIt := func(g units.UncontainedGateway) bool { return g.Unit == unit }
 		isKnown := slices.ContainsFunc(uncontained, isIt)
-		hasChanged, err := units.CommandHasChanged(systemd.Own(), unit)
+		hasChanged, err := units.HasChanged(unit)
 		if isKnown || err != nil || !hasChanged { // without a manager no command runs
 			continue
 		}
 		name := serviceName(unit)
 		d.add(host.Problem{
-			Capability: host.Gateways, What: name + ": its command has changed since the drop-in was written",
-			Fix: "mcpscope units --unit " + cli.Word(name) + " --install --now",
+			Capability: host.Gateways,
+			What:       name + ": its unit files have changed since its drop-in was written",
+			Fix:        "mcpscope units --unit " + cli.Word(name) + " --install --now",
 		})
 	}
 }

@@ -4,12 +4,9 @@ package units
 
 import (
 	"cmp"
+	"context"
 	"fmt"
-	"os"
 	"os/exec"
-	"path"
-	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -17,8 +14,8 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/containment"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
-	"github.com/mcpscope/mcpscope/internal/programs"
 )
 
 // Containment describes a service that runs below mcpscope.
@@ -28,102 +25,41 @@ type Containment struct {
 	Remedy string
 }
 
-// decidedWithin is for a machine that is very busy: a watcher needs some milliseconds.
-const (
-	decidedWithin = 2 * time.Minute
-	lookEvery     = 20 * time.Millisecond
-)
-
-// awaitContainment waits until it is decided whether a group can be made for a server of a service that was
-// just started.
-func awaitContainment(manager systemd.Kind, unit string) (Containment, error) {
-	began := time.Now()
-	for {
-		c, err := lookAtContainment(manager, unit)
-		isDecided := c.State != containment.Undecided
-		if err != nil || isDecided || time.Since(began) > decidedWithin {
-			return c, err
-		}
-		time.Sleep(lookEvery)
-	}
-}
-
-// Gateways returns the services with our drop-in in a directory of units.
-func Gateways(dir string) (names []string) {
-	files, _ := filepath.Glob(filepath.Join(dir, "*.service.d", "*.conf")) // the pattern is sound
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err == nil && IsDropIn(file, string(text)) {
-			names = append(names, strings.TrimSuffix(filepath.Base(filepath.Dir(file)), ".d"))
-		}
-	}
-	return slices.Compact(names) // files of one directory follow each other
-}
-
-// RunningGateways lists the services that run `mcpscope gateway`, with a drop-in of mcpscope or without one.
-func RunningGateways(manager systemd.Kind) (names []string, err error) {
-	const properties = "--property=Id,ExecStart"
-	text, err := Systemctl(manager, "show", "--type=service", "--state=running", properties, "*")
-	if err != nil {
-		return nil, err
-	}
-	return gatewaysIn(text), nil
-}
-
-// gatewaysIn parses the properties of several services, with an empty line between two of them.
-func gatewaysIn(text string) (names []string) {
-	for properties := range strings.SplitSeq(text, "\n\n") {
-		name := ""
-		isGateway := false
-		for line := range strings.Lines(properties) {
-			key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
-			switch key {
-			case "Id":
-				name = value
-			case "ExecStart":
-				_, argv, _ := strings.Cut(value, " argv[]=")
-				words := strings.Fields(argv)
-				isGateway = runsGateway(words)
-			}
-		}
-		if isGateway && name != "" {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
-// lookAtContainment finds out whether a group can be made for a server of a service that runs.
-func lookAtContainment(manager systemd.Kind, unit string) (Containment, error) {
-	s, err := readService(manager, unit)
-	if err != nil {
-		return Containment{}, err
-	}
-	return containmentOf(manager, s)
-}
-
-func containmentOf(manager systemd.Kind, s systemd.Service) (Containment, error) {
-	status := systemctlCommand(manager) + " status " + s.Name
-	if s.MainPID == 0 {
-		if changesState(s) {
+// findContainment finds out whether a group can be made for a server of a service that runs.
+func findContainment(s systemd.Service) (Containment, error) {
+	status := systemctl(systemd.Own()) + " status " + cli.Word(s.Name)
+	if s.Process.PID == 0 {
+		if isChanging(s) {
 			reason := "it is " + s.ActiveState
 			return Containment{State: containment.Undecided, Reason: reason, Remedy: status}, nil
 		}
 		return Containment{}, notRunning(s)
 	}
-	c := Containment{State: containment.FindState(s.MainPID, s.Group)}
+	c := Containment{State: containment.FindState(s.Process.PID, groupOf(s))}
 	switch c.State {
 	case containment.Undecided:
 		c.Reason = "mcpscope has not found out yet"
 		c.Remedy = status
 	case containment.Uncontained, containment.Weaker:
-		c.Reason, c.Remedy = whyUncontained(service{Service: s, Manager: manager})
+		c.Reason, c.Remedy = whyUncontained(s)
 	}
 	return c, nil
 }
 
-// changesState reports whether a service without a main process is about to be in another state.
-func changesState(s systemd.Service) bool {
+// groupOf is the control group that a service's processes are in. PAM moves those of a unit with PAMName=
+// into one of a session (pam_systemd(8)), and only sd-pam stays.
+func groupOf(s systemd.Service) string {
+	group := s.Process.Group
+	path, err := proc.ReadCgroup(s.Process.PID)
+	isInside := path == group || strings.HasPrefix(path, group+"/")
+	if err != nil || isInside {
+		return group
+	}
+	return path
+}
+
+// isChanging reports whether a service without a main process is about to be in another state.
+func isChanging(s systemd.Service) bool {
 	switch s.ActiveState {
 	case "activating", "deactivating", "reloading":
 		return true
@@ -131,108 +67,97 @@ func changesState(s systemd.Service) bool {
 	return s.SubState == "running" // systemd has yet to see the end of the process
 }
 
+// notRunning is the error of a service that has ended, with the reason as far as systemd, or a line of
+// mcpscope in the journal, has one.
 func notRunning(s systemd.Service) error {
-	if s.Result == "signal" || s.Result == "core-dump" {
-		if unix.Signal(s.ExitStatus) == unix.SIGSYS {
-			const text = "%s was killed: its SystemCallFilter= forbids a system call of mcpscope"
-			return fmt.Errorf(text, s.Name)
-		}
-	}
 	const notExecuted = 203 // EXIT_EXEC of systemd.exec(5)
-	if s.Result == "exit-code" && s.ExitStatus == notExecuted {
+	result := s.Process.Result
+	status := s.Process.ExitStatus
+	isKilled := result == "signal" || result == "core-dump"
+	switch {
+	case isKilled && unix.Signal(status) == unix.SIGSYS:
+		const text = "%s was killed: its SystemCallFilter= forbids a system call of mcpscope"
+		return fmt.Errorf(text, s.Name)
+	case result == "exit-code" && status == notExecuted:
 		const text = "%s does not run: systemd could not execute mcpscope there, as its user sees files"
 		return fmt.Errorf(text, s.Name)
 	}
-	return fmt.Errorf("%s does not run: it is %s, its result is %s", s.Name, s.ActiveState, s.Result)
+	text := fmt.Sprintf("%s does not run: it is %s, its result is %s", s.Name, s.ActiveState, result)
+	if line := lastLine(s); line != "" {
+		text += "; " + line
+	}
+	return fmt.Errorf("%s", text)
 }
 
 // whyUncontained returns a reason in plain words, and a remedy.
-func whyUncontained(s service) (reason, remedy string) {
-	if !s.runsMcpscope() {
-		later := s.laterCommand()
-		if later != "" {
-			return later + " sets ExecStart= and sorts after " + dropInName, "rename " + later
-		}
-		again := "mcpscope units --unit " + s.Name + " --install --now"
-		return "its manager starts it without mcpscope", again
-	}
-	edit := systemctlCommand(s.Manager) + " edit " + s.Name
-	restart := systemctlCommand(s.Manager) + " restart " + s.Name
-	if s.startedBefore() {
+func whyUncontained(s systemd.Service) (reason, remedy string) {
+	name := cli.Word(s.Name)
+	edit := systemctl(systemd.Own()) + " edit " + name
+	restart := systemctl(systemd.Own()) + " restart " + name
+	missing := forbiddenCalls(s)
+	switch {
+	case !runsGateway(s) && len(laterDropIns(s)) > 0:
+		later := strings.Join(laterDropIns(s), ", ")
+		return later + " sets ExecStart= and sorts after " + dropInName, "rename " + later
+	case !runsGateway(s):
+		return "its manager starts it without mcpscope", "mcpscope units --unit " + name + " --install --now"
+	case startedBefore(s):
 		return "it was started before the drop-in was installed", restart
-	}
-	missing := s.forbiddenCalls()
-	if len(missing) > 0 {
+	case len(missing) > 0:
 		reason = "its SystemCallFilter= forbids system calls that mcpscope needs"
 		remedy = "add SystemCallFilter=" + strings.Join(missing, " ") + " (" + edit + "); then: " + restart
 		return reason, remedy
-	}
-	if s.ReadOnly {
+	case s.Settings.ReadOnly:
 		reason = "its control groups are read-only (ProtectControlGroups=yes)"
 		return reason, "add ProtectControlGroups=no (" + edit + "); then: " + restart
+	case runsAsUser(s) && !s.Settings.Delegated:
+		reason = "user " + s.Settings.User + " may make no cgroup here"
+		return reason, "add Delegate=yes (" + edit + "); then: " + restart
 	}
-	if s.runsAsUser() && !s.Delegated {
-		remedy = "add Delegate=yes (" + edit + "); then: " + restart
-		return "user " + s.User + " may make no cgroup here", remedy
-	}
-	readLog := journalCommand(s.Manager) + " -u " + s.Name
+	readLog := journalctl(systemd.Own()) + " -u " + name
 	reason = noteInJournal(s)
 	if reason != "" {
 		return reason, readLog
 	}
-	if containment.HasFilter(s.MainPID) {
+	if containment.HasFilter(s.Process.PID) {
 		reason = "its watcher and guard were killed, and it can start no program before it is restarted"
 		return reason, restart
 	}
 	return "the log of the gateway has the reason", readLog
 }
 
-// laterCommand returns the drop-in that replaces the command of ours, or "".
-func (s service) laterCommand() string {
-	s, err := loadFiles(s)
-	if err != nil || !slices.ContainsFunc(s.DropIns, isDropInName) {
-		return ""
-	}
-	return s.written().SetLater["ExecStart"]
-}
+// journalWithin bounds the wait for the journal, which may hang.
+const journalWithin = 5 * time.Second
 
-// runsMcpscope reports whether the command that the manager has is `mcpscope gateway`.
-func (s service) runsMcpscope() bool {
-	return slices.ContainsFunc(s.Commands, runsGateway)
-}
-
-// runsGateway reports whether a command is `mcpscope gateway`.
-func runsGateway(argv []string) bool {
-	return len(argv) > 1 && path.Base(argv[0]) == programs.Runner && argv[1] == "gateway"
-}
-
-// startedBefore reports whether the main process is older than the drop-in.
-func (s service) startedBefore() bool {
-	for _, file := range s.DropIns {
-		if !isDropInName(file) {
-			continue
-		}
-		info, err := os.Stat(file)
-		if err == nil && info.ModTime().After(s.Started) {
-			return true
-		}
-	}
-	return false
-}
-
-// noteInJournal returns what the gateway has written since its last start, or "": its stderr may be
-// elsewhere.
-func noteInJournal(s service) string {
+// journalOf returns what a service has written since its last start, or "": its stderr may be elsewhere.
+func journalOf(s systemd.Service) string {
+	ctx, cancel := context.WithTimeout(context.Background(), journalWithin)
+	defer cancel()
 	args := []string{"--quiet", "--no-pager", "--output=cat"}
-	if s.Manager == systemd.User {
+	if systemd.Own() == systemd.User {
 		args = append(args, "--user")
 	}
 	args = append(args, "_SYSTEMD_INVOCATION_ID="+s.Invocation)
-	_ = exec.Command("journalctl", "--sync").Run()         // only root may; without it the note may be late
-	out, _ := exec.Command("journalctl", args...).Output() // "" without a journal, or the right to read it
-	note := ""
-	for line := range strings.Lines(string(out)) {
+	// Only root may, and otherwise a line may be late.
+	_ = exec.CommandContext(ctx, "journalctl", "--sync").Run()
+	out, _ := exec.CommandContext(ctx, "journalctl", args...).Output() // "" without the right to read it
+	return string(out)
+}
+
+// noteInJournal returns why the gateway contains no server, as it has written it.
+func noteInJournal(s systemd.Service) (note string) {
+	for line := range strings.Lines(journalOf(s)) {
 		note = cmp.Or(cli.WhyNotContained(line), note)
 	}
 	return note
+}
+
+// lastLine returns the last line that mcpscope has written in a service.
+func lastLine(s systemd.Service) (last string) {
+	for line := range strings.Lines(journalOf(s)) {
+		if strings.HasPrefix(line, "mcpscope: ") {
+			last = cli.ErrorText(strings.TrimSpace(line))
+		}
+	}
+	return last
 }

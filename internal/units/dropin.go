@@ -3,15 +3,27 @@
 package units
 
 import (
-	"cmp"
 	"fmt"
+	"hash/crc32"
+	"os"
 	"path"
-	"regexp"
+	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 )
 
-// addressLeast is the address space in bytes that the runtime of Go reserves at its start.
-const addressLeast = 1 << 30
+// override is what the drop-in of a gateway says, apart from the paths of the programs.
+type override struct {
+	Prefix     string   // special characters of systemd, such as "-" and ":"
+	Flags      []string // of mcpscope gateway, each with its value in one word
+	Command    []string // the gateway's own, as its manager has it: with variables
+	Identifier string   // of its lines in the journal
+	Delegates  bool     // the unit's control group
+	KillsMixed bool     // KillMode=mixed
+	Source     string   // a checksum of the files of the unit
+}
 
 // delegation has the manager give the unit's control group to the service's user. The manager of that user,
 // if there is one, ends at the user's logout.
@@ -26,99 +38,230 @@ const killMode = `# At a stop SIGTERM goes to the gateway alone: it can use its 
 KillMode=mixed
 `
 
-// keepsProcesses reports whether a value of KillMode= leaves processes of the unit alive at a stop. An author
-// wants that, e.g. for conversations that outlive a restart. SIGTERM goes to the gateway alone, or to no
-// process: the gateway can use its servers. They end with it, for they are in groups of their own.
-func keepsProcesses(value string) bool { return value == "process" || value == "none" }
-
-// dropIn returns a drop-in that runs the service's command under mcpscope.
-func dropIn(s service, programs Programs, flags ...string) (File, error) {
-	w := s.written()
-	if err := s.checkSupported(w); err != nil {
-		return File{}, err
+// readOverride returns the override of a service that its manager starts without one.
+func readOverride(s systemd.Service) (override, error) {
+	if err := checkSupported(s); err != nil {
+		return override{}, err
 	}
-	line, err := w.execStart(s.Name)
+	command := s.Commands[0]
+	prefix, err := prefixOf(command)
 	if err != nil {
-		return File{}, err
+		return override{}, fmt.Errorf("mcpscope does not support ExecStart= of %s: %w", s.Name, err)
 	}
-	needsDelegation := s.runsAsUser() || usesDelegation(flags)
-	delegateLines := ""
-	if needsDelegation && !isDelegated(w.LastValues["Delegate"]) {
-		delegateLines = delegation
+	o := override{
+		Prefix:     prefix,
+		Command:    slices.Clone(command.Argv),
+		Identifier: s.Settings.Identifier,
+		// An author who has the unit's processes survive a stop wants that, e.g. for conversations.
+		KillsMixed: s.Settings.KillMode != "process" && s.Settings.KillMode != "none",
+		Source:     sourceOf(s),
 	}
-	killModeLines := killMode
-	if keepsProcesses(w.LastValues["KillMode"]) {
-		killModeLines = ""
+	if o.Identifier == "" {
+		o.Identifier = strings.TrimSuffix(s.Name, ".service")
 	}
-	identifier := cmp.Or(w.LastValues["SyslogIdentifier"], strings.TrimSuffix(s.Name, ".service"))
-	values := strings.NewReplacer(
-		"@PREFIX@", line.Prefix,
-		"@FLAGS@", flagWords(flags, expandsVariables(line.Prefix)),
-		"@COMMAND@", line.Command,
-		"@IDENTIFIER@", identifier,
-		"@DELEGATE@", delegateLines,
-		"@KILLMODE@", killModeLines,
-	)
-	return File{Name: dropInOf(s.Name), Text: values.Replace(fill("gateway.conf", programs))}, nil
+	if o.expandsVariables() { // in arguments, but not in a program's path
+		o.Command[0] = strings.ReplaceAll(o.Command[0], "$", "$$")
+	}
+	return o, nil
 }
 
+// addressLeast is the address space in bytes that the runtime of Go reserves at its start.
+const addressLeast = 1 << 30
+
 // checkSupported returns the reason why a service cannot run under mcpscope, if there is one.
-func (s service) checkSupported(w written) error {
-	if s.Type == "forking" {
+func checkSupported(s systemd.Service) error {
+	missing := forbiddenCalls(s)
+	most := s.Settings.AddressMost
+	switch {
+	case s.Settings.Type == "forking":
 		const text = "%s is Type=forking, which mcpscope does not support; " +
 			"start the gateway in the foreground (Type=simple, exec or notify)"
 		return fmt.Errorf(text, s.Name)
-	}
-	if s.AddressMost > 0 && s.AddressMost < addressLeast {
+	case len(s.Commands) != 1:
+		return fmt.Errorf("%s starts %d commands (ExecStart=); mcpscope needs one", s.Name, len(s.Commands))
+	case runsGateway(s):
+		return fmt.Errorf("the command of %s is mcpscope gateway already", s.Name)
+	case most > 0 && most < addressLeast:
 		const text = "LimitAS= of %s is %d MB, and mcpscope needs 1 GB: MemoryMax= limits the memory in use"
-		return fmt.Errorf(text, s.Name, s.AddressMost>>20)
-	}
-	missing := s.forbiddenCalls()
-	if len(missing) > 0 {
+		return fmt.Errorf(text, s.Name, most>>20)
+	case len(missing) > 0:
 		const text = "SystemCallFilter= of %s forbids system calls that mcpscope needs; " +
 			"add SystemCallFilter=%s"
 		return fmt.Errorf(text, s.Name, strings.Join(missing, " "))
 	}
-	later := w.SetLater["ExecStart"]
-	if later != "" {
-		const text = "%s sets ExecStart= and sorts after %s: rename it"
-		return fmt.Errorf(text, later, dropInName)
-	}
 	return nil
 }
 
-// isDelegated reports whether a value of Delegate= gives the control group away. It is a boolean, or a list
-// of controllers.
-func isDelegated(value string) bool {
-	switch strings.ToLower(value) {
-	case "", "0", "no", "n", "false", "f", "off":
+// forbiddenCalls are those that mcpscope needs and the service must not use. @system-service lacks two.
+// With the default action, systemd's filter would kill the gateway's watcher at the first server.
+func forbiddenCalls(s systemd.Service) (missing []string) {
+	needed := []string{"memfd_create", "pidfd_getfd", "pidfd_open", "process_vm_readv", "seccomp", "tee"}
+	for _, name := range needed {
+		if !s.Settings.Calls.Allows(name) {
+			missing = append(missing, name)
+		}
+	}
+	return missing
+}
+
+// prefixes are the special characters of ExecStart=, by the flags that a manager has for them
+// (systemd.service(5), "Special executable prefixes").
+var prefixes = map[string]string{
+	"ignore-failure": "-", "privileged": "+", "no-setuid": "!", "ambient": "!!", "no-env-expand": ":",
+}
+
+func prefixOf(c systemd.Command) (prefix string, err error) {
+	if len(c.Argv) == 0 || path.Clean(c.Argv[0]) != path.Clean(c.Program) {
+		return "", fmt.Errorf("its first argument is not its program %q (prefix @)", c.Program)
+	}
+	for _, flag := range c.Flags {
+		characters, ok := prefixes[flag]
+		if !ok {
+			return "", fmt.Errorf("it has a prefix for %s", flag)
+		}
+		prefix += characters
+	}
+	return prefix, nil
+}
+
+// expandsVariables reports whether systemd replaces variables in the arguments.
+func (o override) expandsVariables() bool { return !strings.Contains(o.Prefix, ":") }
+
+// sourceOf is a checksum of the files of a unit, without our drop-in.
+func sourceOf(s systemd.Service) string {
+	sum := uint32(0)
+	for _, file := range slices.Concat([]string{s.Fragment}, s.DropIns) {
+		if isDropInName(file) {
+			continue
+		}
+		text, _ := os.ReadFile(file) // "" of a file that was removed, and of no file
+		sum = crc32.Update(sum, crc32.IEEETable, text)
+	}
+	return fmt.Sprintf("crc %08x", sum)
+}
+
+// words are those that the manager has behind the path of mcpscope with this drop-in, with variables.
+func (o override) words() []string {
+	words := []string{"gateway"}
+	for _, flag := range o.Flags {
+		if o.expandsVariables() {
+			flag = strings.ReplaceAll(flag, "$", "$$")
+		}
+		words = append(words, flag)
+	}
+	return append(append(words, "--"), o.Command...)
+}
+
+// file is the drop-in of a unit as a file.
+func (o override) file(unit string, programs Programs) File {
+	delegateLines := ""
+	if o.Delegates {
+		delegateLines = delegation
+	}
+	killModeLines := ""
+	if o.KillsMixed {
+		killModeLines = killMode
+	}
+	words := o.words()
+	for i, word := range words {
+		words[i] = quoteWord(word)
+	}
+	values := strings.NewReplacer(
+		"@COMMAND@", o.Prefix+programs.Mcpscope+" "+strings.Join(words, " "),
+		"@IDENTIFIER@", escapeSpecifiers(o.Identifier),
+		"@DELEGATE@", delegateLines,
+		"@KILLMODE@", killModeLines,
+		"@SOURCE@", o.Source,
+	)
+	return File{Name: dropInOf(unit), Text: values.Replace(fill("gateway.conf", programs))}
+}
+
+// parseOverride reads a drop-in that file has written.
+func parseOverride(text string) (o override, ok bool) {
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		if source, found := strings.CutPrefix(line, "# Files of the unit: "); found {
+			o.Source = source
+		}
+		key, value, _ := strings.Cut(line, "=")
+		switch key {
+		case "ExecStart":
+			ok = o.parseCommand(value)
+		case "SyslogIdentifier":
+			o.Identifier = strings.ReplaceAll(value, "%%", "%")
+		case "Delegate":
+			o.Delegates = true
+		case "KillMode":
+			o.KillsMixed = true
+		}
+	}
+	return o, ok
+}
+
+// parseCommand reads the value of an ExecStart= that file has written.
+func (o *override) parseCommand(value string) bool {
+	rest := strings.TrimLeft(value, "-+!:")
+	o.Prefix = strings.TrimSuffix(value, rest)
+	words, err := splitWords(rest)
+	separator := slices.Index(words, "--") // no flag of ours is that word
+	if err != nil || separator < 2 || words[1] != "gateway" {
 		return false
 	}
+	o.Flags = nil
+	for _, flag := range words[2:separator] {
+		if o.expandsVariables() {
+			flag = strings.ReplaceAll(flag, "$$", "$")
+		}
+		o.Flags = append(o.Flags, flag)
+	}
+	o.Command = words[separator+1:]
 	return true
 }
 
-var firstWord = regexp.MustCompile(`^("[^"]*"|'[^']*'|\S+)`)
+// quoteWord spells a word so that systemd reads it as it is (systemd.service(5), "Command lines"). The
+// escapes of Go are among those of systemd. Variables stay as they are: they are replaced later.
+func quoteWord(word string) string {
+	isPlain := word != "" && !strings.ContainsFunc(word, func(r rune) bool {
+		return r > 'z' || r < '$' || strings.ContainsRune("'`;\\", r)
+	})
+	word = escapeSpecifiers(word)
+	if isPlain {
+		return word
+	}
+	return strconv.Quote(word)
+}
+
+func escapeSpecifiers(text string) string { return strings.ReplaceAll(text, "%", "%%") }
+
+// splitWords reads words that quoteWord has spelled.
+func splitWords(line string) (words []string, err error) {
+	for rest := line; rest != ""; {
+		word, after, _ := strings.Cut(rest, " ")
+		if strings.HasPrefix(rest, `"`) {
+			quoted, err := strconv.QuotedPrefix(rest)
+			if err != nil {
+				return nil, err
+			}
+			word, err = strconv.Unquote(quoted)
+			if err != nil {
+				return nil, err
+			}
+			after = strings.TrimPrefix(rest[len(quoted):], " ")
+		}
+		words = append(words, strings.ReplaceAll(word, "%%", "%"))
+		rest = after
+	}
+	return words, nil
+}
 
 // dropInName sorts after override.conf, which `systemctl edit` writes: the last ExecStart= counts.
-const (
-	dropInName       = "zz-mcpscope.conf"
-	formerDropInName = "mcpscope.conf" // of former versions
-)
-
-// isDropInPath reports whether a file is a drop-in of a unit. These are sorted by their names, in whatever
-// directory they are.
-func isDropInPath(file string) bool { return strings.HasSuffix(path.Dir(file), ".d") }
+const dropInName = "zz-mcpscope.conf"
 
 func dropInOf(unit string) string { return path.Join(unit+".d", dropInName) }
 
-func formerDropInOf(unit string) string { return path.Join(unit+".d", formerDropInName) }
+func isDropInName(file string) bool { return path.Base(file) == dropInName }
 
 // IsDropIn reports whether a file has the name and the text of a drop-in for a gateway.
 func IsDropIn(file, text string) bool {
 	return isDropInName(file) && strings.Contains(text, Written)
-}
-
-func isDropInName(file string) bool {
-	name := path.Base(file)
-	return name == dropInName || name == formerDropInName
 }

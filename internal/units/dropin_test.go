@@ -3,139 +3,213 @@
 package units
 
 import (
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 )
 
-// serviceOf is a service whose files are a unit file and drop-ins, by their paths.
-func serviceOf(files ...unitFile) service {
-	return service{Service: systemd.Service{Name: "g.service"}, Manager: systemd.System, Files: files}
+// serviceOf is a service with one command.
+func serviceOf(argv ...string) systemd.Service {
+	command := systemd.Command{Program: argv[0], Argv: argv}
+	return systemd.Service{Unit: systemd.Unit{Name: "g.service"}, Commands: []systemd.Command{command}}
 }
 
-func fragment(lines string) unitFile {
-	return unitFile{"/etc/systemd/system/g.service", "[Service]\n" + lines}
+// dropInFor is the text of the drop-in of a service.
+func dropInFor(t *testing.T, s systemd.Service, flags ...string) string {
+	t.Helper()
+	o, err := readOverride(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := Gateway{Name: ServiceName{Entered: "g", Full: "g.service"}, service: s, override: o}
+	return g.DropIn(both, GatewayFlags{Words: flags}).File.Text
 }
 
-// A drop-in keeps the command as the unit has it. Other units are refused.
-func TestDropIn(t *testing.T) {
-	const ownText = "[Service]\nExecStart=\nExecStart=/old/mcpscope gateway -- /bin/g\nSyslogIdentifier=g\n" + Written
-	own := unitFile{"/etc/systemd/system/g.service.d/zz-mcpscope.conf", ownText}
-	former := unitFile{"/etc/systemd/system/g.service.d/mcpscope.conf", ownText}
-	override := unitFile{"/etc/systemd/system/g.service.d/override.conf", "[Service]\nExecStart=\nExecStart=/bin/c\n"}
-	last := unitFile{"/run/systemd/system/g.service.d/zzz.conf", "[Service]\nExecStart=\nExecStart=/bin/c\n"}
-	other := unitFile{"/run/systemd/system/g.service.d/x.conf", "[Service]\nExecStart=\nExecStart=/bin/b\n"}
+func TestDropInText(t *testing.T) {
+	const want = `# A drop-in for the unit of a gateway or agent: each MCP server that it starts is in a group of its own.
+# A unit file that its program writes anew, as Hermes does, keeps it. The command is that of the unit when this was
+# written. When the unit has changed, install this again (mcpscope units --unit UNIT --install --now).
+# Files of the unit: crc 00000000
+[Service]
+ExecStart=
+ExecStart=-/opt/mcpscope gateway "--match=sh -c *" -- /usr/bin/node g.js --listen $ADDRESS "a  b" ""
+# journalctl -t finds the output of the gateway and of its servers by this name.
+SyslogIdentifier=g
+# At a stop SIGTERM goes to the gateway alone: it can use its servers until it has drained.
+# How long that may take is its unit's TimeoutStopSec=.
+KillMode=mixed
+# After each stop or crash, stop servers whose guards died, too.
+ExecStopPost=-/opt/mcpscope sweep --unit=%n
+`
+	s := serviceOf("/usr/bin/node", "g.js", "--listen", "$ADDRESS", "a  b", "")
+	s.Commands[0].Flags = []string{"ignore-failure"}
+	if got := dropInFor(t, s, "--match=sh -c *"); got != want {
+		t.Errorf("%s", got)
+	}
+}
+
+// The words of a manager are spelled so that systemd reads the same ones: specifiers, quotes and control characters
+// are escaped. Variables stay, but in a program's path, which is an argument of ours.
+func TestDropInCommand(t *testing.T) {
 	for _, c := range []struct {
-		files     []unitFile
-		want, err string
+		argv  []string
+		flags []string
+		want  string
 	}{
-		{[]unitFile{fragment("ExecStart=/bin/g run $OPTS \"a b\" %h\n")}, "\nExecStart=/opt/mcpscope gateway -- /bin/g run $OPTS \"a b\" %h\n", ""},
-		{[]unitFile{fragment("ExecStart=/bin/g\n"), own}, "\nSyslogIdentifier=g\n", ""},
-		{[]unitFile{fragment("ExecStart=/bin/g\n"), former, override}, " gateway -- /bin/c\n", ""},
-		{[]unitFile{fragment("ExecStart=/bin/g\n"), last}, "", "zzz.conf sets ExecStart= and sorts after zz-mcpscope.conf"},
-		{[]unitFile{fragment("ExecStart = -:\"/usr/bin/g\" \\\n  run\n")}, "\nExecStart=-:/opt/mcpscope gateway -- \"/usr/bin/g\" run\n", ""},
-		{[]unitFile{fragment("ExecStart=gw --listen 127.0.0.1 \\\n  # --allow-all \\\n  --port 8000\n")}, " gateway -- gw --listen 127.0.0.1 --port 8000\n", ""},
-		{[]unitFile{fragment("ExecStart=gw  a\t'b  c'  \\\n  d\"e  \\\"f\"  \\x20  g\n")}, " gateway -- gw a 'b  c' d\"e  \\\"f\" \\x20 g\n", ""},
-		{[]unitFile{fragment("ExecStart=/opt/$x/gw $A $$B\n")}, " gateway -- /opt/$$x/gw $A $$B\n", ""},
-		{[]unitFile{fragment("ExecStart=:/opt/$x/gw $A\n")}, "=:/opt/mcpscope gateway -- /opt/$x/gw $A\n", ""},
-		{[]unitFile{fragment("ExecStart=\"/opt/a b/python\" -m x\n")}, "\nSyslogIdentifier=g\n", ""},
-		{[]unitFile{fragment("ExecStart=/bin/g\nSyslogIdentifier=gw-%i\n")}, "\nSyslogIdentifier=gw-%i\n", ""},
-		{[]unitFile{fragment("ExecStart=/bin/a\n"), other}, " gateway -- /bin/b\n", ""},
-		{[]unitFile{fragment("ExecStart=/bin/a\nExecStart=/bin/b\n")}, "", "starts 2 commands"},
-		{[]unitFile{fragment("ExecStop=/bin/a\n")}, "", "starts 0 commands"},
-		{[]unitFile{fragment("ExecStart=@/bin/g -g\n")}, "", `the prefix "@"`},
-		{[]unitFile{fragment("ExecStart=/usr/bin/mcpscope gateway -- /bin/g\n")}, "", "is mcpscope gateway already"},
+		{[]string{"/bin/g", "100%", `a\b`, `"q'`, "x\ty\n", ";", "é"}, nil, `/opt/mcpscope gateway -- /bin/g 100%% "a\\b" "\"q'" "x\ty\n" ";" "é"`},
+		{[]string{"/opt/$x/g", "$A", "$$B", "${C}"}, nil, `/opt/mcpscope gateway -- /opt/$$x/g $A $$B "${C}"`},
+		{[]string{"/opt/$x/g", "$A"}, []string{"no-env-expand"}, `:/opt/mcpscope gateway -- /opt/$x/g $A`},
+		{[]string{"/bin/g"}, []string{"privileged", "ignore-failure"}, `+-/opt/mcpscope gateway -- /bin/g`},
+		{[]string{"/bin/g"}, []string{"ambient"}, `!!/opt/mcpscope gateway -- /bin/g`},
+		{[]string{"/opt/a b/g"}, nil, `/opt/mcpscope gateway -- "/opt/a b/g"`},
 	} {
-		f, err := dropIn(serviceOf(c.files...), both)
-		if c.err == "" && (err != nil || !strings.Contains(f.Text, c.want)) || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
-			t.Errorf("%q: %s, %v; want %q, %q", c.files, f.Text, err, c.want, c.err)
+		s := serviceOf(c.argv...)
+		s.Commands[0].Flags = c.flags
+		text := dropInFor(t, s)
+		if !strings.Contains(text, "\nExecStart="+c.want+"\n") {
+			t.Errorf("%q: no %s in %s", c.argv, c.want, text)
+		}
+		o, ok := parseOverride(text)
+		if again := o.file("g.service", both).Text; !ok || again != text {
+			t.Errorf("%q is read as %+v, which is %s", c.argv, o, again)
 		}
 	}
 }
 
-// A user of a system service makes groups in the unit's own control group. Root and a user's manager need
-// none.
-func TestDropInDelegates(t *testing.T) {
-	for name, c := range map[string]struct {
-		manager systemd.Kind
-		service systemd.Service
-		lines   string
-		want    bool
-	}{
-		"root":              {systemd.System, systemd.Service{}, "", false},
-		"root by name":      {systemd.System, systemd.Service{User: "root"}, "", false},
-		"root by number":    {systemd.System, systemd.Service{User: "0"}, "", false},
-		"user":              {systemd.System, systemd.Service{User: "gw"}, "", true},
-		"dynamic user":      {systemd.System, systemd.Service{DynamicUser: true}, "", true},
-		"user's manager":    {systemd.User, systemd.Service{}, "", false},
-		"delegated already": {systemd.System, systemd.Service{User: "gw"}, "Delegate=memory pids\n", false},
-		"delegated no more": {systemd.System, systemd.Service{User: "gw"}, "Delegate=yes\nDelegate=no\n", true},
-	} {
-		s := service{Service: c.service, Manager: c.manager, Files: []unitFile{fragment("ExecStart=/bin/g\n" + c.lines)}}
-		s.Name = "g.service"
-		f, err := dropIn(s, both)
-		if err != nil || strings.Contains(f.Text, "\nDelegate=yes\n") != c.want {
-			t.Errorf("%s: %s, %v", name, f.Text, err)
-		}
-	}
-}
-
-// mcpscope ends servers with the process that it has executed, so that must not be one that exits at once.
-func TestDropInRefusesForking(t *testing.T) {
-	s := serviceOf(fragment("Type=forking\nExecStart=/bin/g\n"))
-	s.Type = "forking"
-	if _, err := dropIn(s, both); err == nil || !strings.Contains(err.Error(), "g.service is Type=forking") {
-		t.Errorf("error %v", err)
-	}
-}
-
-// A filter of system calls that would kill the gateway or its watcher is named, with the line that is
-// missing.
-func TestDropInCallFilter(t *testing.T) {
+func TestServicesThatAreRefused(t *testing.T) {
 	needed := []string{"pidfd_getfd", "pidfd_open", "process_vm_readv", "seccomp", "read", "memfd_create", "tee"}
-	for _, c := range []struct {
-		filter systemd.CallFilter
-		want   string
-	}{
-		{systemd.CallFilter{}, ""},
-		{systemd.CallFilter{AllowsOnly: true, Names: needed}, ""},
-		{systemd.CallFilter{AllowsOnly: true, Names: needed[1:3]}, "add SystemCallFilter=memfd_create pidfd_getfd seccomp tee"},
-		{systemd.CallFilter{Names: []string{"pidfd_getfd:1", "ptrace"}}, "add SystemCallFilter=pidfd_getfd"},
-		{systemd.CallFilter{Names: []string{"ptrace"}}, ""},
+	for want, change := range map[string]func(*systemd.Service){
+		"g.service is Type=forking":                                 func(s *systemd.Service) { s.Settings.Type = "forking" },
+		"g.service starts 2 commands":                               func(s *systemd.Service) { s.Commands = append(s.Commands, s.Commands[0]) },
+		"g.service starts 0 commands":                               func(s *systemd.Service) { s.Commands = nil },
+		"(prefix @)":                                                func(s *systemd.Service) { s.Commands[0].Argv = []string{"other", "/bin/g"} },
+		"a prefix for via-shell":                                    func(s *systemd.Service) { s.Commands[0].Flags = []string{"via-shell"} },
+		"is mcpscope gateway already":                               func(s *systemd.Service) { s.Commands = serviceOf("/opt/mcpscope", "gateway", "--", "/bin/g").Commands },
+		"LimitAS= of g.service is 1000 MB, and mcpscope needs 1 GB": func(s *systemd.Service) { s.Settings.AddressMost = 1000 << 20 },
+		"add SystemCallFilter=memfd_create pidfd_getfd seccomp tee": func(s *systemd.Service) {
+			s.Settings.Calls = systemd.CallFilter{AllowsOnly: true, Names: needed[1:3]}
+		},
+		"add SystemCallFilter=pidfd_getfd": func(s *systemd.Service) {
+			s.Settings.Calls = systemd.CallFilter{Names: []string{"pidfd_getfd:1", "ptrace"}}
+		},
 	} {
-		s := serviceOf(fragment("ExecStart=/bin/g\n"))
-		s.Calls = c.filter
-		_, err := dropIn(s, both)
-		if (err == nil) != (c.want == "") || err != nil && !strings.HasSuffix(err.Error(), c.want) {
-			t.Errorf("%+v: %v, want %q", c.filter, err, c.want)
+		s := serviceOf("/bin/g")
+		change(&s)
+		if _, err := readOverride(s); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	for _, filter := range []systemd.CallFilter{{}, {AllowsOnly: true, Names: needed}, {Names: []string{"ptrace"}}} {
+		s := serviceOf("/bin/g")
+		s.Settings.Calls = filter
+		if _, err := readOverride(s); err != nil {
+			t.Errorf("%+v: %v", filter, err)
+		}
+	}
+}
+
+// A user of a system service makes groups in the unit's own control group. Root and a user's manager need none.
+func TestDropInDelegates(t *testing.T) {
+	isSystem := systemd.Own() == systemd.System
+	for name, c := range map[string]struct {
+		settings systemd.Settings
+		flag     string
+		want     bool
+	}{
+		"root":              {systemd.Settings{}, "--replace=true", false},
+		"root by name":      {systemd.Settings{User: "root"}, "--replace=true", false},
+		"root by number":    {systemd.Settings{User: "0"}, "--replace=true", false},
+		"user":              {systemd.Settings{User: "gw"}, "--replace=true", isSystem},
+		"dynamic user":      {systemd.Settings{DynamicUser: true}, "--replace=true", isSystem},
+		"delegated already": {systemd.Settings{User: "gw", Delegated: true}, "--replace=true", false},
+		"by a flag":         {systemd.Settings{}, "--backend=delegated", true},
+		"by a limit":        {systemd.Settings{OnGroup: []string{"MemoryMax"}}, "--replace=true", true},
+	} {
+		s := serviceOf("/bin/g")
+		s.Settings = c.settings
+		text := dropInFor(t, s, c.flag)
+		if strings.Contains(text, "\nDelegate=yes\n") != c.want {
+			t.Errorf("%s: %s", name, text)
+		}
+		// Installed again, it is the same: then the manager has it delegated by the drop-in.
+		o, _ := parseOverride(text)
+		s.Settings.Delegated = s.Settings.Delegated || c.want
+		again := Gateway{service: s, override: o}.DropIn(both, GatewayFlags{Words: []string{c.flag}})
+		if again.File.Text != text {
+			t.Errorf("%s: again it is %s", name, again.File.Text)
 		}
 	}
 }
 
 // A unit whose processes are to outlive a stop stays so.
 func TestDropInKillMode(t *testing.T) {
-	for lines, want := range map[string]bool{
-		"": true, "KillMode=control-group\n": true, "KillMode=mixed\n": true, "KillMode=process\nKillMode=\n": true,
-		"KillMode=process\n": false, "KillMode=none\n": false, "KillMode=mixed\nKillMode=process\n": false,
-	} {
-		f, err := dropIn(serviceOf(fragment("ExecStart=/bin/g\n"+lines)), both)
-		if err != nil || strings.Contains(f.Text, "\nKillMode=mixed\n") != want {
-			t.Errorf("%q: %s, %v", lines, f.Text, err)
+	for mode, want := range map[string]bool{"control-group": true, "mixed": true, "process": false, "none": false} {
+		s := serviceOf("/bin/g")
+		s.Settings.KillMode = mode
+		if text := dropInFor(t, s); strings.Contains(text, "\nKillMode=mixed\n") != want {
+			t.Errorf("%s: %s", mode, text)
 		}
 	}
 }
 
-// Flags are words before the command, whatever is in them.
-func TestDropInFlags(t *testing.T) {
-	flags := []string{"--match=sh -c *", `--except=50% "$X" \`, "--memory-max=1G"}
-	for prefix, want := range map[string]string{
-		"":  `/opt/mcpscope gateway "--match=sh -c *" "--except=50%% \"$$X\" \\" "--memory-max=1G" -- /bin/g`,
-		":": `:/opt/mcpscope gateway "--match=sh -c *" "--except=50%% \"$X\" \\" "--memory-max=1G" -- /bin/g`,
-	} {
-		f, err := dropIn(serviceOf(fragment("ExecStart="+prefix+"/bin/g\n")), both, flags...)
-		if err != nil || !strings.Contains(f.Text, "\nExecStart="+want+"\n") {
-			t.Errorf("%q: %s, %v", prefix, f.Text, err)
+// The flag that keeps servers below the group of the unit is in the file, and the note names its reason.
+func TestServersStayBelowTheGroup(t *testing.T) {
+	s := serviceOf("/bin/g")
+	s.Settings.OnGroup = []string{"IPAddressDeny", "MemoryMax"}
+	g := Gateway{service: s, override: override{Command: []string{"/bin/g"}}}
+	d := g.DropIn(both, GatewayFlags{Words: []string{"--replace=true"}})
+	const note = "--backend=delegated: servers get groups below that of the unit, on which its IPAddressDeny=, MemoryMax= act"
+	if d.GroupNote != note || !strings.Contains(d.File.Text, " gateway --backend=delegated --replace=true -- /bin/g\n") {
+		t.Errorf("%+v", d)
+	}
+	chosen := g.DropIn(both, GatewayFlags{Words: []string{"--backend=systemd-system"}})
+	if !strings.Contains(chosen.GroupNote, "will not act on its servers") || strings.Contains(chosen.File.Text, "delegated") {
+		t.Errorf("%+v", chosen)
+	}
+}
+
+// The checksum is of the unit's own files: our drop-in is not among them.
+func TestSourceOfAService(t *testing.T) {
+	dir := t.TempDir()
+	s := serviceOf("/bin/g")
+	s.Fragment = filepath.Join(dir, "g.service")
+	s.DropIns = []string{filepath.Join(dir, "override.conf"), filepath.Join(dir, dropInName)}
+	write := func(file, text string) string {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
 		}
+		return sourceOf(s)
+	}
+	write(s.Fragment, "[Service]\n")
+	before := write(s.DropIns[0], "[Service]\nNice=5\n")
+	if after := write(s.DropIns[1], "anything"); after != before {
+		t.Errorf("with our drop-in: %s, before %s", after, before)
+	}
+	if after := write(s.DropIns[0], "[Service]\nNice=6\n"); after == before {
+		t.Errorf("of a changed file it is %s, too", after)
+	}
+	if err := os.Remove(s.DropIns[0]); err != nil {
+		t.Fatal(err)
+	}
+	if after := sourceOf(s); after == before {
+		t.Errorf("without the file it is %s, too", after)
+	}
+}
+
+// A drop-in without our spelling is not read.
+func TestParseOverride(t *testing.T) {
+	for _, value := range []string{"", "/bin/g", "/opt/mcpscope run -- /bin/g", "/opt/mcpscope gateway /bin/g", `/opt/mcpscope gateway "-- /bin/g`} {
+		if o, ok := parseOverride("[Service]\nExecStart=\nExecStart=" + value + "\n"); ok {
+			t.Errorf("%q: %+v", value, o)
+		}
+	}
+	o, ok := parseOverride("[Service]\nExecStart=\nExecStart=-\"/opt/a b/mcpscope\" gateway -- /bin/g\n")
+	if !ok || o.Prefix != "-" || !slices.Equal(o.Command, []string{"/bin/g"}) {
+		t.Errorf("%+v, %v", o, ok)
 	}
 }

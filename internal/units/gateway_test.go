@@ -3,54 +3,56 @@
 package units
 
 import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/remedy"
 )
 
-// An installation without flags keeps those of the drop-in, whatever is in them.
-func TestFlagsAreKept(t *testing.T) {
+// An installation without flags keeps those of the drop-in, whatever is in them. One with flags names those that it
+// drops.
+func TestFlagsOfADropIn(t *testing.T) {
 	flags := []string{
 		"--match=sh -c *", "--except=50% \"$X\" \\n\t\\", "--replace=true", "--idle-freeze=2s", "--match=gateway -- x",
 	}
 	const printed = " --replace --idle-freeze 2s --match 'gateway -- x'"
-	for _, prefix := range []string{"", ":", "-"} {
-		s := serviceOf(fragment("ExecStart=" + prefix + "/bin/g \"-- a\"\n"))
-		f, err := dropIn(s, Programs{`"/opt/a b/mcpscope"`, exe + "ctl"}, flags...)
-		if err != nil {
-			t.Fatal(err)
+	for _, prefix := range []string{"", "no-env-expand", "ignore-failure"} {
+		s := serviceOf("/bin/g", "-- a")
+		if prefix != "" {
+			s.Commands[0].Flags = []string{prefix}
 		}
-		s.Files = append(s.Files, unitFile{"/etc/systemd/system/" + f.Name, sealed(f.Text)})
-		kept, err := Gateway{service: s}.Flags(nil)
-		if err != nil || !kept.Kept || !slices.Equal(kept.Words, flags) || !strings.HasSuffix(kept.String(), printed) {
-			t.Errorf("%q: %+v, %s, %v", prefix, kept, kept, err)
+		o, ok := parseOverride(dropInFor(t, s, flags...))
+		if !ok {
+			t.Fatalf("%s: it cannot be read", prefix)
 		}
-		replaced, err := Gateway{service: s}.Flags(flags[3:4])
-		if err != nil || replaced.Kept || !slices.Equal(replaced.Words, flags[3:4]) || replaced.String() != "--idle-freeze 2s" {
-			t.Errorf("%q: replaced by %+v, %s, %v", prefix, replaced, replaced, err)
+		kept, err := Gateway{override: o}.Flags(nil)
+		if err != nil || !kept.Kept || !slices.Equal(kept.Words, flags) || !strings.HasSuffix(PrintFlags(kept.Words), printed) {
+			t.Errorf("%q: %+v, %v", prefix, kept, err)
 		}
-		s.Files[1].Text = strings.Replace(s.Files[1].Text, "--replace", "--idle", 1)
-		edited, err := Gateway{service: s}.Flags(nil)
-		if err != nil || edited.Kept || len(edited.Words) > 0 {
-			t.Errorf("%q: %+v are kept of an edited file, %v", prefix, edited, err)
+		replaced, err := Gateway{override: o}.Flags([]string{"--idle-freeze=2s", "--memory-max=1G"})
+		dropped := slices.Concat(flags[:3], flags[4:])
+		if err != nil || replaced.Kept || !slices.Equal(replaced.Dropped, dropped) {
+			t.Errorf("%q: replaced by %+v, %v", prefix, replaced, err)
 		}
 	}
-	if kept := serviceOf(fragment("ExecStart=/bin/g\n")).keptFlags(); len(kept) > 0 {
-		t.Errorf("without a drop-in: %q", kept)
+	if kept, err := (Gateway{}).Flags(nil); err != nil || len(kept.Words) > 0 || kept.Kept {
+		t.Errorf("without a drop-in: %+v, %v", kept, err)
 	}
 }
 
 // Flags that this version does not know are not written again.
 func TestKeptFlagsThatAreUnknown(t *testing.T) {
-	s := serviceOf(fragment("ExecStart=/bin/g\n"))
-	file, err := dropIn(s, both, "--of-a-later-version=1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Files = append(s.Files, unitFile{"/etc/systemd/system/" + file.Name, sealed(file.Text)})
-	_, err = Gateway{Name: ServiceName{Entered: "g"}, service: s}.Flags(nil)
+	g := Gateway{Name: ServiceName{Entered: "g"}, override: override{Flags: []string{"--of-a-later-version=1"}}}
+	_, err := g.Flags(nil)
 	const want = "mcpscope units --unit g --remove --now, then install it again"
 	const reason = `keep the flags of its drop-in: unknown flag "--of-a-later-version"`
 	if err == nil || err.Error() != reason || remedy.Of(err) != want {
@@ -65,54 +67,240 @@ func TestATemplateIsNoGateway(t *testing.T) {
 		t.Fatal(err)
 	}
 	const want = "g@.service is a template: name an instance, such as g@1"
-	if _, err := FindGateway(name, t.TempDir()); err == nil || err.Error() != want {
+	if _, err := FindGateway(name, t.TempDir(), false); err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
 }
 
-// The flag that keeps servers below the group of the unit is in the file, and the note names its reason. It is
-// no flag that a person has entered.
-func TestDropInOfAGateway(t *testing.T) {
-	g := Gateway{Name: ServiceName{Entered: "g", Full: "g.service"}}
-	g.service = serviceOf(fragment("ExecStart=/bin/g\nMemoryMax=1G\n"))
-	d, err := g.DropIn(both, GatewayFlags{Words: []string{"--replace=true"}})
+// installedGateway is a gateway with a drop-in in a directory of units, whose files have not changed since.
+func installedGateway(t *testing.T) (Gateway, string) {
+	t.Helper()
+	g := Gateway{Name: ServiceName{Entered: "g", Full: "g.service"}, dir: t.TempDir(), service: serviceOf("/bin/g")}
+	if err := g.findOverride(nil, false); err != nil {
+		t.Fatal(err)
+	}
+	d := g.DropIn(both, GatewayFlags{Words: []string{"--replace=true"}})
+	if _, err := d.Install(); err != nil {
+		t.Fatal(err)
+	}
+	return g, d.Path()
+}
+
+// Of an installed drop-in the command and the flags are read there. One that was printed, and placed by hand, is
+// as good. One that was edited is not.
+func TestAnInstalledDropInIsRead(t *testing.T) {
+	g, path := installedGateway(t)
+	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	const note = "--backend=delegated: servers get groups below that of the unit, on which its MemoryMax= act"
-	if d.GroupNote != note || d.Flags.String() != "--replace" || d.LogCommand != "journalctl -t g" {
-		t.Errorf("%+v", d)
-	}
-	const line = ` gateway "--backend=delegated" "--replace=true" -- /bin/g`
-	if !strings.Contains(d.File.Text, line) {
-		t.Errorf("no %s in %s", line, d.File.Text)
+	for name, c := range map[string]struct {
+		text string
+		want error
+	}{
+		"installed":        {string(text), nil},
+		"printed":          {string(text) + "\n", nil},
+		"edited":           {string(text) + "Nice=5\n", ErrChanged},
+		"another's":        {"[Service]\n", ErrChanged},
+		"of another state": {sealed(strings.Replace(g.DropIn(both, GatewayFlags{}).File.Text, "crc 0", "crc 1", 1)), ErrOutdated},
+	} {
+		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		again := Gateway{Name: g.Name, dir: g.dir, service: serviceOf("/opt/mcpscope", "gateway", "--", "/bin/g")}
+		err := again.findOverride(nil, false)
+		if !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+		isRead := slices.Equal(again.override.Command, []string{"/bin/g"}) && slices.Equal(again.override.Flags, []string{"--replace=true"})
+		if c.want == nil && !isRead {
+			t.Errorf("%s: %+v", name, again.override)
+		}
 	}
 }
 
-// A service that does not run stays so, and a job is started by its timer.
-func TestWhyNotStarted(t *testing.T) {
-	start := systemctlStep("start", "g").String()
+// Without a drop-in the manager has the command, if it has read the files.
+func TestAServiceThatWasNotRead(t *testing.T) {
+	g := Gateway{dir: t.TempDir(), service: serviceOf("/bin/g")}
+	g.service.Outdated = true
+	err := g.findOverride(nil, false)
+	if !errors.Is(err, ErrOutdated) || !strings.HasSuffix(remedy.Of(err), " daemon-reload") {
+		t.Errorf("%v, %s", err, remedy.Of(err))
+	}
+}
+
+// The manager decides whether a drop-in is in force, and whether it has the words of the command.
+func TestCheckCommand(t *testing.T) {
+	g := Gateway{service: serviceOf("/bin/g", "a b", "$X")}
+	if err := g.findOverride(nil, false); err != nil {
+		t.Fatal(err)
+	}
+	d := g.DropIn(both, GatewayFlags{Words: []string{"--match=$"}})
+	below := func(words ...string) systemd.Service {
+		return serviceOf(append([]string{"/opt/mcpscope", "gateway"}, words...)...)
+	}
+	twice := below("--match=$$", "--", "/bin/g", "a b", "$X")
+	twice.Commands = append(twice.Commands, twice.Commands...)
+	overridden := serviceOf("/bin/g")
+	overridden.DropIns = []string{"/run/g.service.d/zz-mcpscope.conf", "/etc/g.service.d/zzz.conf"}
 	for name, c := range map[string]struct {
-		kind, state string
-		want        *NotStarted
+		after systemd.Service
+		want  string
 	}{
-		"running": {"notify", "active", nil},
-		"failed":  {"simple", "failed", nil},
-		"job": {"oneshot", "inactive", &NotStarted{
-			"g is Type=oneshot: it was not started, so it is not known whether its servers can be contained",
-			"after its next start: journalctl -u g.service",
-		}},
-		"stopped": {"simple", "inactive", &NotStarted{
-			"g.service does not run, and was not started: it is not known whether its servers can be contained",
-			start + " && mcpscope units --unit g --install --now",
-		}},
+		"in force":             {below("--match=$$", "--", "/bin/g", "a b", "$X"), ""},
+		"other flags":          {below("--", "/bin/g", "a b", "$X"), "instead"},
+		"other words":          {below("--match=$$", "--", "/bin/g", "a", "b", "$X"), "instead"},
+		"a second command":     {twice, "instead"},
+		"another drop-in wins": {overridden, "one of these sorts after zz-mcpscope.conf: /etc/g.service.d/zzz.conf"},
 	} {
-		g := Gateway{Name: ServiceName{Entered: "g", Full: "g.service"}, service: serviceOf()}
-		g.service.Type = c.kind
-		g.service.ActiveState = c.state
-		got := g.WhyNotStarted()
-		if (got == nil) != (c.want == nil) || got != nil && *got != *c.want {
-			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		err := d.checkCommand(c.after)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+// A setting of the drop-in without which something survives has a note if another one undoes it.
+func TestUndoneNotes(t *testing.T) {
+	d := DropIn{override: override{Delegates: true}}
+	s := serviceOf("/opt/mcpscope", "gateway", "--", "/bin/g")
+	s.Settings.Delegated = true
+	s.StopPost = serviceOf("/opt/mcpscope", "sweep", "--unit=g.service").Commands
+	if got := d.undoneNotes(s); len(got) > 0 {
+		t.Errorf("%q", got)
+	}
+	s.Settings.Delegated = false
+	s.StopPost = nil
+	s.DropIns = []string{"/etc/g.service.d/zzz.conf"}
+	const want = "ExecStopPost=, Delegate= of zz-mcpscope.conf does not apply: one of these sorts after it: /etc/g.service.d/zzz.conf"
+	if got := d.undoneNotes(s); !slices.Equal(got, []string{want}) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// The administrator of a host whose units are in a store gets the text of the drop-in.
+func TestReadOnlyUnits(t *testing.T) {
+	d := DropIn{Gateway: Gateway{Name: ServiceName{Entered: "g"}}}
+	const want = "mcpscope units --unit g prints the drop-in, for another place of units"
+	if got := remedy.Of(d.withPlace(fmt.Errorf("open: %w", unix.EROFS))); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := remedy.Of(d.withPlace(os.ErrPermission)); got != "" {
+		t.Errorf("%q for another error", got)
+	}
+}
+
+// Steps remain until the service runs by the drop-in, however often that is installed.
+func TestIsPending(t *testing.T) {
+	_, path := installedGateway(t)
+	hour := time.Hour
+	for name, c := range map[string]struct {
+		isBare  bool
+		kind    string
+		process systemd.MainProcess
+		want    bool
+	}{
+		"not read":               {isBare: true, want: true},
+		"stopped":                {},
+		"older than the drop-in": {process: systemd.MainProcess{PID: 1, Started: time.Now().Add(-hour)}, want: true},
+		"a job that runs":        {process: systemd.MainProcess{PID: 1}, kind: "oneshot"},
+	} {
+		s := serviceOf("/opt/mcpscope", "gateway", "--", "/bin/g")
+		if c.isBare {
+			s = serviceOf("/bin/g")
+		}
+		s.DropIns = []string{path}
+		s.Settings.Type = c.kind
+		s.Process = c.process
+		if got := (DropIn{Gateway: Gateway{service: s}}).IsPending(); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// A job is not started by an installation: systemctl would wait for its end.
+func TestRemainingSteps(t *testing.T) {
+	systemctl := systemctl(systemd.Own())
+	for kind, want := range map[string]string{
+		"notify":  systemctl + " daemon-reload && " + systemctl + " try-restart g",
+		"oneshot": systemctl + " daemon-reload",
+	} {
+		d := DropIn{Gateway: Gateway{Name: ServiceName{Entered: "g", Full: "g.service"}}}
+		d.Gateway.service.Settings.Type = kind
+		if got := ShellLine(d.RemainingSteps()); got != want {
+			t.Errorf("%s: %s, want %s", kind, got, want)
+		}
+	}
+}
+
+// The log of the servers is found by the identifier that the drop-in sets, unless the output is elsewhere.
+func TestLogCommand(t *testing.T) {
+	s := serviceOf("/bin/g")
+	s.Settings.Outputs = []string{"journal", "inherit"}
+	if got, want := logCommand(s, "my gw"), journalctl(systemd.Own())+" -t 'my gw'"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	s.Settings.Outputs = []string{"append", "inherit"}
+	if got := logCommand(s, "g"); got != "" {
+		t.Errorf("%s", got)
+	}
+}
+
+// A misspelled name gets the command that lists the names.
+func TestNoService(t *testing.T) {
+	want := "there is no g.service (" + systemctl(systemd.Own()) + " list-units --type=service lists the services)"
+	err := &noServiceError{"g.service"}
+	if err.Error() != want || !errors.Is(err, systemd.ErrNoUnit) {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
+// A removal must be finished if the manager has the drop-in still.
+func TestRemovalIsPending(t *testing.T) {
+	below := serviceOf("/opt/mcpscope", "gateway", "--", "/bin/g")
+	read := below
+	read.DropIns = []string{"/etc/systemd/system/g.service.d/zz-mcpscope.conf"}
+	outdated := serviceOf("/bin/g")
+	outdated.Outdated = true
+	for name, c := range map[string]struct {
+		service systemd.Service
+		want    bool
+	}{
+		"removed": {serviceOf("/bin/g"), false}, "to be read": {outdated, true}, "in force": {read, true}, "of the unit's own": {below, false},
+	} {
+		if got := (DropInRemoval{service: c.service}).IsPending(); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// The drop-in of the unit is removed, and those for its other names.
+func TestDropInsToRemove(t *testing.T) {
+	const (
+		own   = "g.service.d/zz-mcpscope.conf"
+		alias = "alias.service.d/zz-mcpscope.conf"
+		later = "g.service.d/zzz.conf"
+	)
+	for name, c := range map[string]struct{ present, want []string }{
+		"none":     {nil, []string{own}},
+		"one":      {[]string{own, later}, []string{own}},
+		"by alias": {[]string{alias}, []string{alias}},
+		"both":     {[]string{own, alias}, []string{own, alias}},
+	} {
+		dir := t.TempDir()
+		var s systemd.Service
+		for _, present := range c.present {
+			if _, err := (File{Name: present, Text: "[Service]\n"}).Install(dir); err != nil {
+				t.Fatal(err)
+			}
+			s.DropIns = append(s.DropIns, filepath.Join(dir, present))
+		}
+		var got []string
+		for _, file := range dropInsToRemove("g.service", dir, s) {
+			got = append(got, file.Name)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
 }

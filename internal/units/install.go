@@ -16,6 +16,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/atomicfile"
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/remedy"
 )
 
@@ -30,7 +31,7 @@ const (
 	Removed   Result = "removed"
 	Disabled  Result = "disabled" // the unit of a package, which stays
 	Absent    Result = "absent"   // there was none to remove or to disable
-	Packaged  Result = "packaged" // a package has it, so there is no copy
+	Packaged  Result = "packaged" // a package has it: there is no copy, and it stays
 )
 
 // FileResult is the outcome for a file at a path, or the error.
@@ -40,13 +41,11 @@ type FileResult struct {
 	Err    error
 }
 
-// RemoveAll removes each file that it can.
-func RemoveAll(files []File, dir string) []FileResult { return forEach(files, dir, File.Remove) }
-
-func forEach(files []File, dir string, change func(File, string) (Result, error)) []FileResult {
+// forEach changes each file that it can.
+func forEach(files []File, dir string, change func(File) (Result, error)) []FileResult {
 	var results []FileResult
 	for _, file := range files {
-		result, err := change(file, dir)
+		result, err := change(file)
 		results = append(results, FileResult{Path: file.Path(dir), Result: result, Err: err})
 	}
 	return results
@@ -55,9 +54,11 @@ func forEach(files []File, dir string, change func(File, string) (Result, error)
 // AnyChanged reports whether a file is different now.
 func AnyChanged(results []FileResult) bool {
 	return slices.ContainsFunc(results, func(r FileResult) bool {
-		return r.Err == nil && r.Result != Unchanged && r.Result != Absent
+		return r.Err == nil && r.Result != Unchanged && r.Result != Absent && r.Result != Packaged
 	})
 }
+
+const fileMode = 0o644
 
 // ErrChanged is of a file that is not as we have written it.
 var ErrChanged = errors.New("it was changed, or is not a file of mcpscope")
@@ -77,7 +78,7 @@ func (f File) withHint(err error, dir string) error {
 		return err
 	}
 	unit := cli.Word(strings.TrimSuffix(f.unit(), ".service"))
-	systemctl := systemctlStep().String() + " "
+	systemctl := systemctl(systemd.Own()) + " "
 	steps := []string{
 		"rm " + cli.Word(f.Path(dir)),
 		systemctl + "daemon-reload",
@@ -96,10 +97,10 @@ func sealed(text string) string {
 	return fmt.Sprintf("%s%s%08x\n", text, seal, crc32.ChecksumIEEE([]byte(text)))
 }
 
-// isSealed reports whether a text is as mcpscope has written it.
+// isSealed reports whether a text is as mcpscope has written it, or has printed it.
 func isSealed(text string) bool {
 	body, _, _ := strings.Cut(text, seal)
-	return sealed(body) == text
+	return sealed(body) == strings.TrimRight(text, "\n")+"\n"
 }
 
 // current reads the file at a path. The error is ErrChanged unless a version of mcpscope wrote it. A link,
@@ -122,14 +123,8 @@ func (f File) exists(dir string) bool {
 	return err == nil && strings.Contains(string(text), Written)
 }
 
-// checkRemovable returns ErrChanged for a file of mcpscope that was changed since.
-func (f File) checkRemovable(dir string) error {
-	if !f.exists(dir) {
-		return nil
-	}
-	_, err := current(f.Path(dir))
-	return f.withHint(err, dir)
-}
+// Sealed is the text as it is installed: with a checksum of its lines.
+func (f File) Sealed() string { return sealed(f.Text) }
 
 // Install writes the file as a whole, or not at all.
 func (f File) Install(dir string) (Result, error) {
@@ -149,7 +144,7 @@ func (f File) Install(dir string) (Result, error) {
 		return "", err
 	}
 	// A manager that reads units meanwhile reads the old file or the new one.
-	return result, atomicfile.Write(target, []byte(text), 0o644)
+	return result, atomicfile.Write(target, []byte(text), fileMode)
 }
 
 // Remove removes the file, the links by which it was enabled, and the directory of a drop-in that

@@ -3,35 +3,49 @@
 package units
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
-	"time"
 
-	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/host"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/remedy"
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
-// Dir is where the administrator's, or the user's own, units are.
-func Dir() (string, error) { return dirOf(systemd.Own(), settings.UserDir(os.Getenv)) }
-
-// dirOf is Dir for a manager, and for the directory with a user's configurations, "" for a user without home.
-func dirOf(manager systemd.Kind, configurations string) (string, error) {
-	switch {
-	case manager == systemd.System:
+// Dir is where the manager of this user reads the administrator's, or the user's own, units. A user's shell
+// may have another XDG_CONFIG_HOME than the manager: the manager is asked, if there is one.
+func Dir() (string, error) {
+	if systemd.Own() == systemd.System {
 		return "/etc/systemd/system", nil
-	case configurations == "":
+	}
+	dirs, err := systemd.UnitPath(systemd.User)
+	if err == nil {
+		dir, ok := userDir(dirs)
+		if ok {
+			return dir, nil
+		}
+	}
+	configurations := settings.UserDir(os.Getenv)
+	if configurations == "" {
 		return "", errors.New("HOME is not set")
 	}
 	return filepath.Join(configurations, "systemd", "user"), nil
+}
+
+// userDir finds the user's own directory in the unit path of a user's manager. The others are of the system,
+// or are lost at the logout.
+func userDir(dirs []string) (dir string, ok bool) {
+	for _, dir := range dirs {
+		top, _, _ := strings.Cut(strings.TrimPrefix(dir, "/"), "/")
+		isOfSystem := top == "run" || top == "etc" || top == "usr"
+		if strings.HasSuffix(dir, "/systemd/user") && !isOfSystem {
+			return dir, true
+		}
+	}
+	return "", false
 }
 
 // CheckManager returns an error if there is no manager that could start the units of this user.
@@ -47,38 +61,35 @@ func CheckManager() error {
 	return err
 }
 
-// managerWithin bounds the wait for a manager, which may hang.
-const managerWithin = 5 * time.Second
+// ErrOfSystem is of a service that only root may change.
+var ErrOfSystem = errors.New("is a unit of the system manager")
 
-// managerEnvironment has XDG_RUNTIME_DIR, which clients often do not pass on.
-func managerEnvironment() []string {
-	return append(os.Environ(), fmt.Sprintf("XDG_RUNTIME_DIR=/run/user/%d", os.Getuid()))
-}
-
-// Systemctl returns the output of systemctl.
-func Systemctl(manager systemd.Kind, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), managerWithin)
-	defer cancel()
-	options := []string{"--" + string(manager), "--no-pager"}
-	cmd := exec.CommandContext(ctx, "systemctl", slices.Concat(options, args)...)
-	cmd.Env = managerEnvironment()
-	out, err := cmd.Output()
-	if failed, ok := errors.AsType[*exec.ExitError](err); ok {
-		err = errors.New(strings.TrimSpace(string(failed.Stderr)))
+// CheckOwner returns ErrOfSystem if the system manager has a service, and the manager of this user does not.
+func CheckOwner(name ServiceName) error {
+	if systemd.Own() == systemd.System {
+		return nil
 	}
-	return strings.TrimSpace(string(out)), err
-}
-
-// journalCommand is how a person reads the journal of a manager's units.
-func journalCommand(manager systemd.Kind) string {
-	if manager == systemd.User {
-		return "journalctl --user"
+	own, err := systemd.Connect(systemd.User)
+	if err == nil {
+		_, err = own.Unit(name.Full)
+		own.Close()
+		if err == nil {
+			return nil
+		}
 	}
-	return "journalctl"
+	system, err := systemd.Connect(systemd.System)
+	if err != nil { // another error is the reason
+		return nil
+	}
+	defer system.Close()
+	if _, err := system.Unit(name.Full); err != nil {
+		return nil
+	}
+	return fmt.Errorf("%s %w", name.Full, ErrOfSystem)
 }
 
-// systemctlCommand is how a person calls systemctl for a manager.
-func systemctlCommand(manager systemd.Kind) string {
+// systemctl is how a person calls systemctl for a manager.
+func systemctl(manager systemd.Kind) string {
 	switch {
 	case manager == systemd.User:
 		return "systemctl --user"
@@ -88,7 +99,55 @@ func systemctlCommand(manager systemd.Kind) string {
 	return "systemctl"
 }
 
-// KillCommand is how a person kills all processes of a unit, also those that are left of a stopped one.
-func KillCommand(manager systemd.Kind, unit string) string {
-	return systemctlCommand(manager) + " kill --signal=KILL " + cli.Word(unit)
+// journalctl is how a person reads the journal of a manager's units.
+func journalctl(manager systemd.Kind) string {
+	if manager == systemd.User {
+		return "journalctl --user"
+	}
+	return "journalctl"
+}
+
+// Step puts files in force.
+type Step struct {
+	Command string // as a person enters it
+	MayFail bool   // the steps after it do not need it
+	run     func(*systemd.Conn) error
+}
+
+// step is a call of systemctl for the manager of this user.
+func step(words string, run func(*systemd.Conn) error) Step {
+	return Step{Command: systemctl(systemd.Own()) + " " + words, run: run}
+}
+
+// ReloadStep has the manager read changed files.
+func ReloadStep() Step { return step("daemon-reload", (*systemd.Conn).Reload) }
+
+// Run takes the step.
+func (s Step) Run() error {
+	c, err := systemd.Connect(systemd.Own())
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if err := s.run(c); err != nil && !s.MayFail {
+		return err
+	}
+	return nil
+}
+
+// ShellLine makes one line of all steps, for a shell.
+func ShellLine(steps []Step) string {
+	var line strings.Builder
+	for i, s := range steps {
+		line.WriteString(s.Command)
+		isLast := i == len(steps)-1
+		switch {
+		case isLast:
+		case s.MayFail:
+			line.WriteString("; ")
+		default:
+			line.WriteString(" && ")
+		}
+	}
+	return line.String()
 }

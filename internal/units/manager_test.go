@@ -8,22 +8,31 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 )
 
-// A user has units below the directory of configurations.
-func TestDirOf(t *testing.T) {
-	for _, c := range []struct {
-		manager              systemd.Kind
-		configurations, want string
-	}{
-		{systemd.System, "", "/etc/systemd/system"},
-		{systemd.System, "/root/.config", "/etc/systemd/system"},
-		{systemd.User, "/home/ann/.config", "/home/ann/.config/systemd/user"},
-	} {
-		got, err := dirOf(c.manager, c.configurations)
-		if err != nil || got != c.want {
-			t.Errorf("%+v: %s, %v", c, got, err)
-		}
+// A user has units where the manager reads them, whatever the shell has in XDG_CONFIG_HOME.
+func TestUserDir(t *testing.T) {
+	path := []string{
+		"/home/ann/.config/systemd/user.control", "/run/user/1000/systemd/user.control", "/run/user/1000/systemd/transient",
+		"/home/ann/.config/systemd/user", "/etc/xdg/systemd/user", "/etc/systemd/user", "/run/user/1000/systemd/user",
+		"/home/ann/.local/share/systemd/user", "/usr/lib/systemd/user",
 	}
-	if _, err := dirOf(systemd.User, ""); err == nil || err.Error() != "HOME is not set" {
-		t.Errorf("without a home: %v", err)
+	if got, ok := userDir(path); got != path[3] || !ok {
+		t.Errorf("%q, %v", got, ok)
+	}
+	if got, ok := userDir(path[4:7]); ok {
+		t.Errorf("%q is the user's own", got)
+	}
+}
+
+// The line can be pasted into a shell.
+func TestShellLine(t *testing.T) {
+	stop := Step{Command: "systemctl stop a", MayFail: true}
+	restart := Step{Command: "systemctl restart a"}
+	const want = "systemctl stop a; systemctl restart a && systemctl restart a"
+	if got := ShellLine([]Step{stop, restart, restart}); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	name := ServiceName{Entered: `dev-a\x2db`, Full: `dev-a\x2db.service`}
+	if got, want := name.tryRestart().Command, systemctl(systemd.Own())+` try-restart 'dev-a\x2db'`; got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 }

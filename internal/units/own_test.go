@@ -4,26 +4,70 @@ package units
 
 import (
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 )
 
-// The units whose files are removed are stopped. The unit of an edited file goes on.
+// ownUnits are those of mcpscope in a directory, as a manager has them that has read some elsewhere.
+func ownUnits(dir string, found map[string]foundUnit) Own {
+	return Own{Dir: dir, Files: OwnFiles(systemd.System, both), found: found}
+}
+
+func resultsOf(t *testing.T, results []FileResult) (all []Result) {
+	t.Helper()
+	for _, r := range results {
+		if r.Err != nil {
+			t.Error(r.Err)
+		}
+		all = append(all, r.Result)
+	}
+	return all
+}
+
+// A unit that a package has is not copied: the copy would stay when the package goes. One for another mcpscope is,
+// and so is one in the directory itself.
+func TestInstallOwnBesideAPackage(t *testing.T) {
+	dir := t.TempDir()
+	other := foundUnit{Unit: systemd.Unit{Fragment: "/usr/lib/systemd/system/mcpscope-metrics.service"}, Program: "/bin/sh"}
+	packaged := foundUnit{Unit: systemd.Unit{Fragment: "/usr/lib/systemd/system/mcpscope-sweep.timer"}}
+	copied := foundUnit{Unit: systemd.Unit{Fragment: dir + "/mcpscope-sweep.service"}, Program: "/bin/sh"}
+	own := ownUnits(dir, map[string]foundUnit{
+		"mcpscope-metrics.service": other, "mcpscope-sweep.service": copied, "mcpscope-sweep.timer": packaged,
+	})
+	if got, want := resultsOf(t, own.Install()), []Result{Installed, Installed, Packaged}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got, want := resultsOf(t, own.Remove()), []Result{Removed, Removed, Packaged}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if left, _ := filepath.Glob(dir + "/*"); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+}
+
+// The units that run are stopped, of a package as well. The unit of an edited file goes on.
 func TestStopStep(t *testing.T) {
 	dir := t.TempDir()
-	files := OwnFiles(systemd.Own(), both)
-	if stop, isInstalled := StopStep(files, dir); isInstalled || stop.String() != systemctlStep("stop").String() {
-		t.Errorf("without a file: %s, %v", stop, isInstalled)
+	if stop, isNeeded := ownUnits(dir, nil).StopStep(); isNeeded {
+		t.Errorf("without a unit: %s", stop.Command)
 	}
-	if results := InstallOwn(files, dir, nil); !AnyChanged(results) {
-		t.Fatalf("%+v", results)
+	running := foundUnit{Unit: systemd.Unit{ActiveState: "active"}}
+	ended := foundUnit{Unit: systemd.Unit{ActiveState: "inactive"}}
+	own := ownUnits(dir, map[string]foundUnit{
+		"mcpscope-metrics.service": running, "mcpscope-sweep.service": ended, "mcpscope-sweep.timer": running,
+	})
+	stop, isNeeded := own.StopStep()
+	if !isNeeded || !strings.HasSuffix(stop.Command, " stop mcpscope-metrics.service mcpscope-sweep.timer") {
+		t.Errorf("%s, %v", stop.Command, isNeeded)
 	}
-	if err := os.WriteFile(files[0].Path(dir), []byte("[Service]\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "mcpscope-metrics.service"), []byte("[Service]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	want := systemctlStep("stop", "mcpscope-sweep.service", "mcpscope-sweep.timer").String()
-	if stop, isInstalled := StopStep(files, dir); !isInstalled || stop.String() != want || stop.MayFail {
-		t.Errorf("%+v, %v, want %s", stop, isInstalled, want)
+	if stop, _ := own.StopStep(); !strings.HasSuffix(stop.Command, " stop mcpscope-sweep.timer") {
+		t.Errorf("beside an edited file: %s", stop.Command)
 	}
 }

@@ -4,7 +4,9 @@ package units
 
 import (
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/mcpscope/mcpscope/internal/containment"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
@@ -25,20 +27,12 @@ const noGroup = "no server of it can get a group; its log has the reason"
 // UncontainedGateways lists services with a drop-in of mcpscope, and other gateways. Root sees those of all
 // users.
 func UncontainedGateways() (gateways []UncontainedGateway) {
-	var services []string
-	dir, err := Dir()
-	if err == nil { // without one there are no services
-		services = Gateways(dir)
-	}
-	running, _ := RunningGateways(systemd.Own()) // none, without a manager
-	services = append(services, running...)
-	slices.Sort(services)
-	services = slices.Compact(services)
-	for _, unit := range services {
-		c, err := lookAtContainment(systemd.Own(), unit)
+	services := runningGateways() // none, without a manager
+	for _, s := range services {
+		c, err := findContainment(s)
 		isLacking := c.State == containment.Uncontained || c.State == containment.Weaker
 		if err == nil && isLacking { // others do not run
-			g := UncontainedGateway{Unit: unit, State: c.State, Reason: c.Reason, Remedy: c.Remedy}
+			g := UncontainedGateway{Unit: s.Name, State: c.State, Reason: c.Reason, Remedy: c.Remedy}
 			gateways = append(gateways, g)
 		}
 	}
@@ -47,7 +41,8 @@ func UncontainedGateways() (gateways []UncontainedGateway) {
 		if unit, _, ok := systemd.UnitOf(path, os.Getuid()); ok {
 			name = unit
 		}
-		if !slices.Contains(services, name) {
+		isListed := func(s systemd.Service) bool { return s.Name == name || groupOf(s) == path }
+		if !slices.ContainsFunc(services, isListed) {
 			g := UncontainedGateway{Unit: name, State: containment.Uncontained, Reason: noGroup}
 			gateways = append(gateways, g)
 		}
@@ -61,4 +56,55 @@ func visibleUsers() group.Users {
 		return group.Everyone()
 	}
 	return group.CallingUser()
+}
+
+// runningGateways reads the services that run `mcpscope gateway`, or that have a drop-in of mcpscope, as
+// their manager has them.
+func runningGateways() (gateways []systemd.Service) {
+	c, err := systemd.Connect(systemd.Own())
+	if err != nil {
+		return nil
+	}
+	defer c.Close()
+	names, _ := c.RunningServices() // as far as the manager answers
+	var withDropIn []string
+	dir, err := Dir()
+	if err == nil {
+		withDropIn = Gateways(dir)
+	}
+	for _, name := range names {
+		s, err := c.Service(name)
+		if err == nil && (runsGateway(s) || slices.Contains(withDropIn, name)) {
+			gateways = append(gateways, s)
+		}
+	}
+	return gateways
+}
+
+// Gateways returns the services with our drop-in in a directory of units.
+func Gateways(dir string) (names []string) {
+	files, _ := filepath.Glob(filepath.Join(dir, "*.service.d", dropInName)) // the pattern is sound
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err == nil && IsDropIn(file, string(text)) {
+			names = append(names, strings.TrimSuffix(filepath.Base(filepath.Dir(file)), ".d"))
+		}
+	}
+	return names
+}
+
+// HasChanged reports whether files of a service have changed since its drop-in was written, which has the
+// command that the service had then. It is false without a drop-in, and of one that was edited.
+func HasChanged(unit string) (bool, error) {
+	s, err := findService(ServiceName{Entered: unit, Full: unit})
+	if err != nil {
+		return false, err
+	}
+	g := Gateway{service: s}
+	g.dir, err = Dir()
+	if err != nil {
+		return false, err
+	}
+	o, ok := parseOverride(g.readInstalled())
+	return ok && o.Source != sourceOf(s), nil
 }

@@ -18,8 +18,7 @@ const exe = "/opt/mcpscope"
 var both = Programs{exe, exe + "ctl"}
 
 func gatewayOf(programs Programs) File {
-	f, _ := dropIn(serviceOf(fragment("ExecStart=/usr/bin/hermes run\n")), programs) // see TestDropIn
-	return f
+	return override{Command: []string{"/usr/bin/hermes", "run"}, Identifier: "g"}.file("g.service", programs)
 }
 
 func TestEveryUnitNamesTheExecutable(t *testing.T) {

@@ -44,8 +44,6 @@ var large = map[string]string{
 	"internal/server/launcher.Server":    "a table of flags: the request for a server",
 	"internal/server/backend.Wanted":     "a request with the configuration that it is for",
 	"cmd/mcpscope.gatewayRun":            "a table of flags",
-	"internal/kernel/systemd.Service":    "properties that a manager sends",
-	"internal/units.service":             "the same, with what is derived from them",
 }
 
 // product loads the packages of both programs and of the library, with their types.

@@ -123,7 +123,7 @@ func TestGatewayUnitOfAUser(t *testing.T) {
 			if status != 0 {
 				t.Fatalf("status %d: %s", status, said)
 			}
-			want(t, said, "\nlog: journalctl -t "+name+"\n", "note: KillMode control-group → mixed: ")
+			want(t, said, "\nlog: journalctl -t "+name+"\n")
 			g.wantContained()
 		})
 	}
@@ -172,7 +172,7 @@ func TestGatewayUnitWithoutCgroups(t *testing.T) {
 	if status != 0 {
 		t.Errorf("status %d: %s", status, said)
 	}
-	want(t, said, "zzz.conf sets Delegate= and sorts after zz-mcpscope.conf: Delegate=yes does not apply")
+	want(t, said, "Delegate= of zz-mcpscope.conf does not apply: one of these sorts after it: "+g.file()+".d/zzz.conf")
 	const reason = weaker + "user nolinger may make no cgroup here"
 	want(t, said, reason, "hint: add Delegate=yes (systemctl edit closed.service)")
 	want(t, doctor(t), "closed: its servers are "+reason, "→ add Delegate=yes (systemctl edit closed.service)")
@@ -216,15 +216,79 @@ func TestGatewayUnitWithACallFilter(t *testing.T) {
 	}
 }
 
-// A service that cannot run below mcpscope is reported, with the way back.
+// A service that ran, and cannot run below mcpscope, runs on without it. One that did not run is reported with the
+// way back.
 func TestGatewayUnitThatDoesNotRun(t *testing.T) {
-	g := newGatewayUnit(t, host.Root, "hidden", "InaccessiblePaths="+mcpscope)
-	said, status := g.installNow()
-	if status != 1 {
-		t.Errorf("status %d: %s", status, said)
+	for name, line := range map[string]string{
+		"hidden": "InaccessiblePaths=" + mcpscope, "noexec": "NoExecPaths=" + filepath.Dir(mcpscope), "rooted": "RootDirectory=/",
+	} {
+		t.Run(name, func(t *testing.T) {
+			lines := []string{line}
+			if name == "rooted" { // a root without mcpscope, with the programs of the gateway
+				root := host.Directory(t, host.Root)
+				lines = []string{"RootDirectory=" + root, "MountAPIVFS=yes"}
+				for _, dir := range []string{"/bin", "/lib", "/lib64", "/usr", "/etc"} {
+					lines = append(lines, "BindReadOnlyPaths=-"+dir)
+				}
+			}
+			g := newGatewayUnit(t, host.Root, name, lines...)
+			if name == "rooted" { // its server is not there
+				text := "[Service]\n" + strings.Join(lines, "\n") + "\nExecStart=/bin/sleep infinity\n"
+				if err := os.WriteFile(g.file(), []byte(text), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				control(t, host.Root, "daemon-reload")
+			}
+			bare := words(t, name)
+			said, status := g.installNow()
+			if status != 1 {
+				t.Errorf("status %d: %s", status, said)
+			}
+			want(t, said, "cannot run "+name+" below mcpscope: "+name+".service does not run: systemd could not execute mcpscope there",
+				name+" runs as before")
+			if state := control(t, host.Root, "show", "--value", "--property=ActiveState", name); state != "active" {
+				t.Errorf("the service is %s", state)
+			}
+			if got := words(t, name); got != bare {
+				t.Errorf("the words are %q, before %q", got, bare)
+			}
+			host.Must(t, exec.Command("test", "!", "-e", g.file()+".d"))
+		})
 	}
-	want(t, said, "hidden.service does not run: systemd could not execute mcpscope there",
-		"mcpscope units --unit hidden --remove --now && systemctl start hidden")
+	t.Run("failed before", func(t *testing.T) {
+		g := newGatewayUnit(t, host.Root, "failed-before")
+		if err := os.WriteFile(g.file(), []byte("[Service]\nExecStart=/bin/false\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		control(t, host.Root, "daemon-reload")
+		said, status := g.installNow()
+		if status != 1 {
+			t.Errorf("status %d: %s", status, said)
+		}
+		want(t, said, "failed-before.service does not run: it is failed, its result is exit-code",
+			"mcpscope units --unit failed-before --remove --now && systemctl start failed-before")
+	})
+}
+
+// PAM moves a service into a session. It is judged by where its processes are.
+func TestGatewayUnitWithPAM(t *testing.T) {
+	g := newGatewayUnit(t, host.Root, "with-pam", "User=tester", "PAMName=login")
+	// A bare server is not in the unit either: it has to end by itself.
+	host.Must(t, exec.Command("install", "-m", "755", "/bin/cat", filepath.Join(host.Shared, g.server)))
+	text := host.Must(t, exec.Command("cat", g.file()))
+	if err := os.WriteFile(g.file(), []byte(strings.Replace(text, " infinity;", ";", 1)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	control(t, host.Root, "daemon-reload")
+	said, status := g.installNow()
+	if status != 0 {
+		t.Fatalf("status %d: %s", status, said)
+	}
+	want(t, said, "with-pam runs: ")
+	g.wantContained()
+	if said := doctor(t); strings.Contains(said, "with-pam: ") {
+		t.Errorf("doctor says %s", said)
+	}
 }
 
 // Root's doctor lists a service that runs without its drop-in, and a gateway without a drop-in and cgroups.
@@ -297,7 +361,7 @@ func TestGatewayUnitWithAnOverride(t *testing.T) {
 	if status != 1 {
 		t.Errorf("status %d: %s", status, said)
 	}
-	want(t, said, "zzz.conf sets ExecStart= and sorts after zz-mcpscope.conf")
+	want(t, said, "one of these sorts after zz-mcpscope.conf: "+later.file()+".d/zzz.conf")
 	if state := control(t, host.Root, "show", "--value", "--property=ActiveState", "later"); state != "inactive" {
 		t.Errorf("the service is %s", state)
 	}
@@ -427,16 +491,16 @@ func TestGatewayUnitByAnAlias(t *testing.T) {
 	want(t, said, "there is no no-such.service")
 }
 
-// A drop-in that sorts later can undo a setting of ours. That is said, and no note claims the setting.
+// A drop-in that sorts later can undo a setting of ours. That is said.
 func TestGatewayUnitWithALaterDropIn(t *testing.T) {
 	g := newGatewayUnit(t, host.Root, "overridden")
 	place(t, host.Root, g.file()+".d/zzz.conf", "[Service]\nKillMode=control-group\nExecStopPost=\n")
 	control(t, host.Root, "daemon-reload")
 	said, status := g.installNow()
-	if status != 0 || strings.Contains(said, "→") {
+	if status != 0 {
 		t.Errorf("status %d: %s", status, said)
 	}
-	want(t, said, "zzz.conf is kept: at a stop ", "zzz.conf sets ExecStopPost= ")
+	want(t, said, "ExecStopPost= of zz-mcpscope.conf does not apply: one of these sorts after it: "+g.file()+".d/zzz.conf")
 }
 
 // A flag of the command is one of the gateway: it contains a server that nothing else shows to be one.
@@ -474,7 +538,7 @@ ExecStart=/bin/sh -c 'sleep infinity | "` + host.Shared + `/100%% plain $$tool" 
 	if after := words(t, g.name); status != 0 || strings.Contains(after, "--match") {
 		t.Errorf("status %d, the words are %q", status, after)
 	}
-	want(t, said, "flags: --replace\n")
+	want(t, said, "flags: --replace\n", "dropped: --match '100% plain $t?ol'\n")
 }
 
 // The former command runs on after an update of the unit. doctor lists that, and its remedy is sufficient.
@@ -483,7 +547,7 @@ func TestDoctorListsAChangedCommand(t *testing.T) {
 	if said, status := g.installNow("--replace"); status != 0 {
 		t.Fatalf("status %d: %s", status, said)
 	}
-	const changed = "updated: its command has changed since the drop-in was written"
+	const changed = "updated: its unit files have changed since its drop-in was written"
 	if said := doctor(t); strings.Contains(said, changed) {
 		t.Errorf("before the change it says %s", said)
 	}

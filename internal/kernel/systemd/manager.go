@@ -103,16 +103,7 @@ func Reach(kind Kind) error {
 const reachWithin = time.Second // for a manager with too many connections that it has not accepted
 
 func connect(kind Kind, deadline time.Time) (net.Conn, error) {
-	path := socketOf(kind)
-	c, err := (&net.Dialer{Deadline: deadline}).Dial("unix", path)
-	if err != nil {
-		return nil, cannotConnect(kind, err)
-	}
-	if err = checkPIDs(c); err != nil {
-		_ = c.Close()
-		return nil, cannotConnect(kind, fmt.Errorf("%s: %w", path, err))
-	}
-	return c, nil
+	return connectTo(socketOf(kind), kind, deadline)
 }
 
 func cannotConnect(kind Kind, why error) error {
@@ -297,8 +288,10 @@ func (m *Manager) readyFor(s Scope) (bool, error) {
 
 // wake sends a ping before a first message that is short. systemd 252 reads up to 256 bytes of a private
 // connection's handshake at once, and processes a first message among them only when more data arrives.
-func (m *Manager) wake() {
-	m.object.Go("org.freedesktop.DBus.Peer.Ping", godbus.FlagNoReplyExpected, nil)
+func (m *Manager) wake() { wake(m.object) }
+
+func wake(object godbus.BusObject) {
+	object.Go("org.freedesktop.DBus.Peer.Ping", godbus.FlagNoReplyExpected, nil)
 }
 
 // Property reads a property of a unit, which is a text. of is the kind of unit.

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package units
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/containment"
+	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
+	"github.com/mcpscope/mcpscope/internal/remedy"
+)
+
+// NotStarted is the reason for which a service is not restarted with its drop-in. It is not known then
+// whether its servers can be contained.
+type NotStarted struct {
+	Reason string
+	Remedy string
+}
+
+// WhyNotStarted returns nil for a service that the caller should restart.
+func (g Gateway) WhyNotStarted() *NotStarted {
+	name := cli.Word(g.Name.Entered)
+	if isJob(g.service) {
+		const text = "%s is Type=oneshot: it was not started, so it is not known " +
+			"whether its servers can be contained"
+		return &NotStarted{
+			Reason: fmt.Sprintf(text, g.Name.Entered),
+			Remedy: "after its next start: " + journalctl(systemd.Own()) + " -u " + cli.Word(g.service.Name),
+		}
+	}
+	if g.service.ActiveState == "inactive" { // a person has stopped it, or has never started it
+		const text = "%s does not run, and was not started: it is not known whether its servers " +
+			"can be contained"
+		start := systemctl(systemd.Own()) + " start " + name
+		return &NotStarted{
+			Reason: fmt.Sprintf(text, g.service.Name),
+			Remedy: start + " && mcpscope units --unit " + name + " --install --now",
+		}
+	}
+	return nil
+}
+
+// RestartStep starts the service with its drop-in.
+func (g Gateway) RestartStep() Step {
+	return step("restart "+cli.Word(g.Name.Entered), func(c *systemd.Conn) error {
+		err := c.Restart(g.Name.Full)
+		if !errors.Is(err, systemd.ErrJob) {
+			return err
+		}
+		s, errRead := readService(c, g.Name)
+		if errRead != nil {
+			return errors.Join(err, errRead)
+		}
+		return notRunning(s)
+	})
+}
+
+// Trial is a gateway some time after its start.
+type Trial struct {
+	Containment
+	MainPID int
+	Servers int // as many as it has started by then
+}
+
+// A gateway that cannot run below mcpscope ends within a second or two, and most start their first server
+// by then. A watcher needs some milliseconds to find out, and longer on a machine that is very busy.
+const (
+	triedFor      = 3 * time.Second
+	decidedWithin = 2 * time.Minute
+	lookEvery     = 100 * time.Millisecond
+)
+
+// Try watches the service, which was just started, until its first server is contained, or for some seconds.
+// The error is of a service that has ended meanwhile, or that was started again. count counts its servers.
+func (g Gateway) Try(count func() int) (Trial, error) {
+	c, err := systemd.Connect(systemd.Own())
+	if err != nil {
+		return Trial{}, err
+	}
+	defer c.Close()
+	t := trying{
+		count: count,
+		read:  func() (systemd.Service, error) { return readService(c, g.Name) },
+		judge: findContainment,
+	}
+	return t.await()
+}
+
+// trying has the sources of Try.
+type trying struct {
+	count func() int
+	read  func() (systemd.Service, error)
+	judge func(systemd.Service) (Containment, error)
+}
+
+func (t trying) await() (Trial, error) {
+	began := time.Now()
+	first := ""
+	for {
+		s, err := t.read()
+		if err != nil {
+			return Trial{}, err
+		}
+		if first == "" {
+			first = s.Invocation
+		}
+		switch {
+		case s.SubState == "auto-restart":
+			return Trial{}, notRunning(s)
+		case s.Invocation != first:
+			return Trial{}, fmt.Errorf("%s has ended soon after its start, and was started again", s.Name)
+		}
+		c, err := t.judge(s)
+		if err != nil {
+			return Trial{}, err
+		}
+		servers := t.count()
+		tried := time.Since(began)
+		isDecided := c.State != containment.Undecided && (servers > 0 || tried >= triedFor)
+		if isDecided || tried > decidedWithin {
+			return Trial{Containment: c, MainPID: s.Process.PID, Servers: servers}, nil
+		}
+		time.Sleep(lookEvery)
+	}
+}
+
+// RollBack makes a service that ran before the installation, and does not run now, run as before. isDone is
+// false for a service that did not run before either, or that ran with the same drop-in.
+func (d DropIn) RollBack(result Result) (isDone bool, err error) {
+	g := d.Gateway
+	ranBefore := g.service.ActiveState == "active" || g.service.ActiveState == "reloading"
+	isSame := g.isInForce && result == Unchanged
+	if !ranBefore || isSame {
+		return false, nil
+	}
+	c, err := systemd.Connect(systemd.Own())
+	if err != nil {
+		return false, err
+	}
+	defer c.Close()
+	if err := errors.Join(d.restore(c), c.Restart(g.Name.Full)); err != nil {
+		return false, err
+	}
+	return true, nil
+}
+
+// WithUndo adds to the error of a service that does not run how it runs without mcpscope.
+func (g Gateway) WithUndo(err error) error {
+	unit := cli.Word(g.Name.Entered)
+	systemctl := systemctl(systemd.Own())
+	undo := "mcpscope units --unit " + unit + " --remove --now && " + systemctl + " start " + unit
+	return remedy.With(err, systemctl+" status "+unit+"; to undo: "+undo)
+}
