@@ -7,7 +7,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"time"
 
@@ -126,14 +125,18 @@ func (f *sweepFlags) ofOrphans() sweep.SweepFilter {
 	return filter
 }
 
-// readUnitStop asks the manager how it stops a unit.
+// readUnitStop asks the manager how it stops a service: how is zero if it does not answer.
 func readUnitStop(kind systemd.Kind, unit string) (how sweep.UnitStop) {
-	how.KillMode, _ = systemd.ReadProperty[string](kind, unit, "Service", "KillMode") // "" if it fails
-	timeout, err := systemd.ReadProperty[uint64](kind, unit, "Service", "TimeoutStopUSec")
-	if err == nil && timeout != math.MaxUint64 { // infinity
-		how.Timeout = time.Duration(timeout) * time.Microsecond
+	c, err := systemd.Connect(kind)
+	if err != nil {
+		return how
 	}
-	return how
+	defer c.Close()
+	s, err := c.Service(unit)
+	if err != nil {
+		return how
+	}
+	return sweep.UnitStop{KillMode: s.Settings.KillMode, Timeout: s.Settings.TimeoutStop}
 }
 
 func (f *sweepFlags) sweepOrphans(stdio cli.Stdio) int {

@@ -206,7 +206,7 @@ func (u *unitsCall) ownFiles(dir string) int {
 }
 
 // installOwn enables the units of a package, where there are some, instead of copies.
-func (u *unitsCall) installOwn(own units.Own) int {
+func (u *unitsCall) installOwn(own units.OwnUnits) int {
 	results := own.Install()
 	status := u.printResults("install", results)
 	ofPackage := func(r units.FileResult) bool { return r.Result == units.Packaged }
@@ -222,7 +222,7 @@ func (u *unitsCall) installOwn(own units.Own) int {
 }
 
 // removeOwn stops the units first: a service goes on without its file.
-func (u *unitsCall) removeOwn(own units.Own) int {
+func (u *unitsCall) removeOwn(own units.OwnUnits) int {
 	stop, isNeeded := own.StopStep()
 	var steps []units.Step
 	switch {

@@ -124,7 +124,6 @@ func TestMistakesInUnits(t *testing.T) {
 		"--unit x --memory-max few":   {cli.ExitUsage, "units: --memory-max \"few\": "},
 		"--unit ../x":                 {cli.ExitFailure, "cannot run ../x below mcpscope: \"../x\" is not the name of a service\n"},
 		"--unit ../x --remove":        {cli.ExitFailure, "cannot remove the drop-in of ../x: \"../x\" is not the name of a service\n"},
-		"--unit x.timer":              {cli.ExitFailure, "cannot run x.timer below mcpscope: \"x.timer\" is no service, and a gateway is one\n"},
 		"--unit x@":                   {cli.ExitFailure, "cannot run x@ below mcpscope: x@.service is a template: name an instance, such as x@1\n"},
 	} {
 		s := say(append([]string{"units"}, strings.Fields(args)...)...)
@@ -145,7 +144,7 @@ func TestUnitsAreInstalledAndRemoved(t *testing.T) {
 		return text
 	}
 	call := func(u unitsCall) said {
-		own := units.Own{Dir: dir, Files: units.OwnFiles(systemd.Own(), units.InstalledPrograms())}
+		own := units.OwnUnits{Dir: dir, Files: units.OwnFiles(systemd.Own(), units.InstalledPrograms())}
 		return callUnits(u, func(u *unitsCall) int {
 			if u.install {
 				return u.installOwn(own)
@@ -197,7 +196,7 @@ func TestACallWithSudo(t *testing.T) {
 	for want, u := range map[string]unitsCall{
 		"sudo mcpscope units --unit g":                                           {unit: "g"},
 		"sudo mcpscope units --unit 'a\\b' --remove --now":                       {unit: `a\b`, remove: true, now: true},
-		"sudo mcpscope units --unit g --install --match 'npx *' --memory-max 1G": {unit: "g", install: true, gatewayFlags: []string{"--match=npx *", "--memory-max=1G"}},
+		"sudo mcpscope units --unit g --install --match='npx *' --memory-max=1G": {unit: "g", install: true, gatewayFlags: []string{"--match=npx *", "--memory-max=1G"}},
 	} {
 		if got := u.withSudo(); got != want {
 			t.Errorf("%s, want %s", got, want)
@@ -225,13 +224,16 @@ func TestContainmentAfterAnInstallation(t *testing.T) {
 
 // The facts about a drop-in: flags that are kept, or that it has no more, are named.
 func TestFactsAboutADropIn(t *testing.T) {
-	for want, flags := range map[string]units.GatewayFlags{
-		"":                   {},
-		"flags: --replace\n": {Words: []string{"--replace=true"}},
-		"kept: --replace\n":  {Words: []string{"--replace=true"}, Kept: true},
-		"flags: --replace\ndropped: --match 'a b'\n": {Words: []string{"--replace=true"}, Dropped: []string{"--match=a b"}},
+	entered := units.GatewayFlags{Words: []string{"--replace=true"}}
+	kept := units.GatewayFlags{Words: []string{"--replace=true"}, Kept: true}
+	for want, d := range map[string]units.DropIn{
+		"":                        {},
+		"flags: --replace=true\n": {Flags: entered},
+		"kept: --replace=true\n":  {Flags: kept},
+		"flags: --replace=true\ndropped: --match='a b'\n": {Flags: entered, Dropped: []string{"--match=a b"}},
 	} {
-		d := units.DropIn{Flags: flags, GroupNote: "a note about the group", LogCommand: "journalctl -t g"}
+		d.GroupNote = "a note about the group"
+		d.LogCommand = "journalctl -t g"
 		got := callUnits(unitsCall{unit: "g"}, func(u *unitsCall) int {
 			u.ofGateway("").printAbout(d)
 			return cli.ExitOK

@@ -96,8 +96,8 @@ func (g *gatewayCall) printAbout(d units.DropIn) {
 	} else if len(d.Flags.Words) > 0 {
 		about("flags: " + units.PrintFlags(d.Flags.Words))
 	}
-	if len(d.Flags.Dropped) > 0 {
-		about("dropped: " + units.PrintFlags(d.Flags.Dropped))
+	if len(d.Dropped) > 0 {
+		about("dropped: " + units.PrintFlags(d.Dropped))
 	}
 	if d.GroupNote != "" {
 		about(d.GroupNote)
@@ -112,17 +112,13 @@ func (g *gatewayCall) putInForce(d units.DropIn, result units.Result) int {
 	if status := g.call.takeSteps(units.ReloadStep()); status != cli.ExitOK {
 		return status
 	}
-	notes, err := d.CheckInForce()
-	if err != nil {
+	if err := d.CheckInForce(); err != nil {
 		return g.stdio.Cannot("put "+d.Path()+" in force", err)
 	}
-	for _, note := range notes {
-		g.stdio.Note(note)
-	}
-	postponed := d.Gateway.WhyNotStarted()
-	if postponed != nil {
-		g.stdio.Note(postponed.Reason)
-		g.stdio.Hint(postponed.Remedy)
+	reason, next := d.Gateway.WhyNotStarted()
+	if reason != "" {
+		g.stdio.Note(reason)
+		g.stdio.Hint(next)
 		return cli.ExitOK
 	}
 	return g.restart(d, result)
@@ -151,16 +147,19 @@ func (g *gatewayCall) restart(d units.DropIn, result units.Result) int {
 }
 
 // rollBack makes a service that does not run below mcpscope run as before, if it ran before.
-func (g *gatewayCall) rollBack(d units.DropIn, result units.Result, reason error) int {
-	isDone, err := d.RollBack(result)
-	if !isDone {
+func (g *gatewayCall) rollBack(d units.DropIn, installed units.Result, reason error) int {
+	result, err := d.RollBack(installed)
+	if result == "" {
 		reason = d.Gateway.WithUndo(reason)
 	}
 	status := g.stdio.Cannot(g.call.goal(), reason)
+	if result != "" {
+		g.call.printResult(result, d.Path())
+	}
 	switch {
 	case err != nil:
 		return g.stdio.Cannot("run "+g.unit+" as before", err)
-	case isDone:
+	case result != "":
 		g.stdio.Note(cli.OneLine(g.unit) + " runs as before")
 	}
 	return status

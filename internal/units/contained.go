@@ -5,8 +5,10 @@ package units
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -83,10 +85,11 @@ func notRunning(s systemd.Service) error {
 		return fmt.Errorf(text, s.Name)
 	}
 	text := fmt.Sprintf("%s does not run: it is %s, its result is %s", s.Name, s.ActiveState, result)
-	if line := lastLine(s); line != "" {
+	line := noteInJournal(s, ownLine)
+	if line != "" {
 		text += "; " + line
 	}
-	return fmt.Errorf("%s", text)
+	return errors.New(text)
 }
 
 // whyUncontained returns a reason in plain words, and a remedy.
@@ -96,9 +99,9 @@ func whyUncontained(s systemd.Service) (reason, remedy string) {
 	restart := systemctl(systemd.Own()) + " restart " + name
 	missing := forbiddenCalls(s)
 	switch {
-	case !runsGateway(s) && len(laterDropIns(s)) > 0:
-		later := strings.Join(laterDropIns(s), ", ")
-		return later + " sets ExecStart= and sorts after " + dropInName, "rename " + later
+	case !runsGateway(s) && slices.ContainsFunc(s.DropIns, isDropInName):
+		reason = "another drop-in sorts after " + dropInName + " and sets ExecStart="
+		return reason, "rename it: " + strings.Join(laterDropIns(s), ", ")
 	case !runsGateway(s):
 		return "its manager starts it without mcpscope", "mcpscope units --unit " + name + " --install --now"
 	case startedBefore(s):
@@ -115,7 +118,7 @@ func whyUncontained(s systemd.Service) (reason, remedy string) {
 		return reason, "add Delegate=yes (" + edit + "); then: " + restart
 	}
 	readLog := journalctl(systemd.Own()) + " -u " + name
-	reason = noteInJournal(s)
+	reason = noteInJournal(s, cli.WhyNotContained)
 	if reason != "" {
 		return reason, readLog
 	}
@@ -129,35 +132,28 @@ func whyUncontained(s systemd.Service) (reason, remedy string) {
 // journalWithin bounds the wait for the journal, which may hang.
 const journalWithin = 5 * time.Second
 
-// journalOf returns what a service has written since its last start, or "": its stderr may be elsewhere.
-func journalOf(s systemd.Service) string {
+// noteInJournal parses the lines that a service has written since its last start, and returns the last note:
+// "" if there is none, as where its stderr is elsewhere.
+func noteInJournal(s systemd.Service, parse func(line string) string) (note string) {
 	ctx, cancel := context.WithTimeout(context.Background(), journalWithin)
 	defer cancel()
-	args := []string{"--quiet", "--no-pager", "--output=cat"}
+	args := []string{"--quiet", "--no-pager", "--output=cat", "_SYSTEMD_INVOCATION_ID=" + s.Invocation}
 	if systemd.Own() == systemd.User {
 		args = append(args, "--user")
 	}
-	args = append(args, "_SYSTEMD_INVOCATION_ID="+s.Invocation)
 	// Only root may, and otherwise a line may be late.
 	_ = exec.CommandContext(ctx, "journalctl", "--sync").Run()
 	out, _ := exec.CommandContext(ctx, "journalctl", args...).Output() // "" without the right to read it
-	return string(out)
-}
-
-// noteInJournal returns why the gateway contains no server, as it has written it.
-func noteInJournal(s systemd.Service) (note string) {
-	for line := range strings.Lines(journalOf(s)) {
-		note = cmp.Or(cli.WhyNotContained(line), note)
+	for line := range strings.Lines(string(out)) {
+		note = cmp.Or(parse(line), note)
 	}
 	return note
 }
 
-// lastLine returns the last line that mcpscope has written in a service.
-func lastLine(s systemd.Service) (last string) {
-	for line := range strings.Lines(journalOf(s)) {
-		if strings.HasPrefix(line, "mcpscope: ") {
-			last = cli.ErrorText(strings.TrimSpace(line))
-		}
+// ownLine is a line of a log that mcpscope has written, or "".
+func ownLine(line string) string {
+	if strings.HasPrefix(line, "mcpscope: ") {
+		return cli.ErrorText(strings.TrimSpace(line))
 	}
-	return last
+	return ""
 }

@@ -127,11 +127,12 @@ func prefixOf(c systemd.Command) (prefix string, err error) {
 // expandsVariables reports whether systemd replaces variables in the arguments.
 func (o override) expandsVariables() bool { return !strings.Contains(o.Prefix, ":") }
 
-// sourceOf is a checksum of the files of a unit, without our drop-in.
+// sourceOf is a checksum of the files of a unit that apply before our drop-in. Later ones are no part of it.
 func sourceOf(s systemd.Service) string {
 	sum := uint32(0)
 	for _, file := range slices.Concat([]string{s.Fragment}, s.DropIns) {
-		if isDropInName(file) {
+		isDropIn := file != s.Fragment
+		if isDropIn && path.Base(file) >= dropInName {
 			continue
 		}
 		text, _ := os.ReadFile(file) // "" of a file that was removed, and of no file

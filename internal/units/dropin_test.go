@@ -172,12 +172,12 @@ func TestServersStayBelowTheGroup(t *testing.T) {
 	}
 }
 
-// The checksum is of the unit's own files: our drop-in is not among them.
+// The checksum is of the files that apply before our drop-in.
 func TestSourceOfAService(t *testing.T) {
 	dir := t.TempDir()
 	s := serviceOf("/bin/g")
 	s.Fragment = filepath.Join(dir, "g.service")
-	s.DropIns = []string{filepath.Join(dir, "override.conf"), filepath.Join(dir, dropInName)}
+	s.DropIns = []string{filepath.Join(dir, "override.conf"), filepath.Join(dir, dropInName), filepath.Join(dir, "zzz.conf")}
 	write := func(file, text string) string {
 		t.Helper()
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -187,8 +187,10 @@ func TestSourceOfAService(t *testing.T) {
 	}
 	write(s.Fragment, "[Service]\n")
 	before := write(s.DropIns[0], "[Service]\nNice=5\n")
-	if after := write(s.DropIns[1], "anything"); after != before {
-		t.Errorf("with our drop-in: %s, before %s", after, before)
+	for _, file := range s.DropIns[1:] {
+		if after := write(file, "anything"); after != before {
+			t.Errorf("with %s: %s, before %s", file, after, before)
+		}
 	}
 	if after := write(s.DropIns[0], "[Service]\nNice=6\n"); after == before {
 		t.Errorf("of a changed file it is %s, too", after)

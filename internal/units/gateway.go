@@ -9,13 +9,12 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/atomicfile"
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/internal/containment"
-	"github.com/mcpscope/mcpscope/internal/flags"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/programs"
 	"github.com/mcpscope/mcpscope/internal/remedy"
@@ -25,12 +24,13 @@ import (
 
 // Gateway is the service of a gateway.
 type Gateway struct {
-	Name      ServiceName
-	dir       string // of units
-	service   systemd.Service
-	override  override // of the installed drop-in, or for a new one
-	installed string   // the text of the drop-in, "" without one
-	isInForce bool     // the process that runs was started by that
+	Name        ServiceName
+	dir         string // of units
+	service     systemd.Service
+	override    override // of the installed drop-in, or for a new one
+	installed   string   // the text of the drop-in, "" without one
+	installedAt time.Time
+	isInForce   bool // the manager starts the service by that, and has done so if it runs
 }
 
 // ErrOutdated is of a service whose files have changed since they were read.
@@ -70,7 +70,7 @@ func FindGateway(name ServiceName, dir string, mayReload bool) (Gateway, error) 
 func readService(c *systemd.Conn, name ServiceName) (systemd.Service, error) {
 	s, err := c.Service(name.Full)
 	if errors.Is(err, systemd.ErrNoUnit) {
-		err = &noServiceError{name.Full}
+		err = remedy.With(err, systemctl(systemd.Own())+" list-units --type=service")
 	}
 	return s, err
 }
@@ -82,22 +82,12 @@ func reloadAndRead(c *systemd.Conn, name ServiceName) (systemd.Service, error) {
 	return readService(c, name)
 }
 
-// noServiceError is systemd.ErrNoUnit with its remedy.
-type noServiceError struct{ Unit string }
-
-func (e *noServiceError) Error() string {
-	list := systemctl(systemd.Own()) + " list-units --type=service"
-	return fmt.Sprintf("there is no %s (%s lists the services)", e.Unit, list)
-}
-
-func (e *noServiceError) Unwrap() error { return systemd.ErrNoUnit }
-
 // file is the drop-in of the gateway, without its text.
 func (g *Gateway) file() File { return File{Name: dropInOf(g.service.Name)} }
 
 // findOverride finds out how the service runs without mcpscope.
 func (g *Gateway) findOverride(c *systemd.Conn, mayReload bool) error {
-	g.installed = g.readInstalled()
+	g.readInstalled()
 	if g.installed == "" {
 		if g.service.Outdated {
 			err := fmt.Errorf("%s: %w since systemd read them", g.service.Name, ErrOutdated)
@@ -122,30 +112,31 @@ func (g *Gateway) findOverride(c *systemd.Conn, mayReload bool) error {
 	return g.readWithoutDropIn(c)
 }
 
-// readInstalled returns the text of the drop-in, which may be in another directory of units, or "".
-func (g *Gateway) readInstalled() string {
+// readInstalled reads the drop-in, which may be in another directory of units.
+func (g *Gateway) readInstalled() {
 	paths := append([]string{g.file().Path(g.dir)}, g.service.DropIns...)
 	for _, file := range paths {
 		if !isDropInName(file) {
 			continue
 		}
-		if text, err := os.ReadFile(file); err == nil {
-			return string(text)
+		info, err := os.Stat(file)
+		text, errRead := os.ReadFile(file)
+		if err == nil && errRead == nil {
+			g.installed = string(text)
+			g.installedAt = info.ModTime()
+			return
 		}
 	}
-	return ""
 }
 
 // readWithoutDropIn has the manager read the unit without its drop-in, and then with it again.
 func (g *Gateway) readWithoutDropIn(c *systemd.Conn) (err error) {
 	defer atomicfile.DeferSignals()()
-	path := g.file().Path(g.dir)
-	if err := os.Remove(path); err != nil {
+	if err := os.Remove(g.file().Path(g.dir)); err != nil {
 		return err
 	}
 	bare, errRead := reloadAndRead(c, g.Name)
-	errWrite := atomicfile.Write(path, []byte(g.installed), fileMode)
-	if err := errors.Join(errRead, errWrite, c.Reload()); err != nil {
+	if err := errors.Join(errRead, g.putBack(), c.Reload()); err != nil {
 		return err
 	}
 	g.service = bare
@@ -155,11 +146,19 @@ func (g *Gateway) readWithoutDropIn(c *systemd.Conn) (err error) {
 	return err
 }
 
+// putBack writes the drop-in as it was. A process that it has started is not older than the file then.
+func (g *Gateway) putBack() error {
+	path := g.file().Path(g.dir)
+	if err := atomicfile.Write(path, []byte(g.installed), fileMode); err != nil {
+		return err
+	}
+	return os.Chtimes(path, g.installedAt, g.installedAt)
+}
+
 // GatewayFlags are the flags of mcpscope gateway in a drop-in.
 type GatewayFlags struct {
-	Words   []string // each flag with its value in one word
-	Kept    bool     // they are those of the drop-in that is replaced
-	Dropped []string // those of the drop-in that is replaced, and that the new one lacks
+	Words []string // each flag with its value in one word
+	Kept  bool     // they are those of the drop-in that is replaced
 }
 
 // PrintFlags spells flags as a person enters them in a shell.
@@ -167,17 +166,7 @@ func PrintFlags(given []string) string {
 	var words []string
 	for _, flag := range given {
 		name, value, _ := strings.Cut(flag, "=")
-		isSwitch := slices.ContainsFunc(settings.Rows(settings.Gateway), func(r *settings.Row) bool {
-			return flags.Dashes(r.Name) == name && r.Switch()
-		})
-		switch {
-		case isSwitch && value == "true":
-			words = append(words, name)
-		case isSwitch:
-			words = append(words, flag)
-		default:
-			words = append(words, name, cli.Word(value))
-		}
+		words = append(words, name+"="+cli.Word(value))
 	}
 	return strings.Join(words, " ")
 }
@@ -186,12 +175,8 @@ func PrintFlags(given []string) string {
 // of the command, keeps those of the drop-in.
 func (g Gateway) Flags(entered []string) (GatewayFlags, error) {
 	before := g.override.Flags
-	if len(entered) > 0 {
-		isEntered := func(flag string) bool { return slices.Contains(entered, flag) }
-		return GatewayFlags{Words: entered, Dropped: slices.DeleteFunc(slices.Clone(before), isEntered)}, nil
-	}
-	if len(before) == 0 {
-		return GatewayFlags{}, nil
+	if len(entered) > 0 || len(before) == 0 {
+		return GatewayFlags{Words: entered}, nil
 	}
 	if _, _, err := settings.Defaults().FromArguments(settings.Gateway, before); err != nil {
 		const again = "mcpscope units --unit %s --remove --now, then install it again"
@@ -241,13 +226,16 @@ func isJob(s systemd.Service) bool { return s.Settings.Type == "oneshot" }
 
 // runsGateway reports whether the command that the manager has is `mcpscope gateway`.
 func runsGateway(s systemd.Service) bool {
-	return slices.ContainsFunc(s.Commands, func(c systemd.Command) bool {
-		return c.IsProgram(programs.Runner, "gateway")
-	})
+	return slices.ContainsFunc(s.Commands, isGateway)
 }
 
-// startedBefore reports whether the main process is older than the drop-in.
+func isGateway(c systemd.Command) bool { return c.IsProgram(programs.Runner, "gateway") }
+
+// startedBefore reports whether there is a main process that is older than the drop-in.
 func startedBefore(s systemd.Service) bool {
+	if s.Process.PID == 0 {
+		return false
+	}
 	for _, file := range s.DropIns {
 		if !isDropInName(file) {
 			continue
@@ -265,8 +253,9 @@ type DropIn struct {
 	Gateway    Gateway
 	File       File
 	Flags      GatewayFlags
-	GroupNote  string // where the groups of servers are made, and why; "" if that is as usual
-	LogCommand string // shows the log of the service and of its servers; "" if no command does
+	Dropped    []string // the flags of the drop-in that is replaced, and that this one lacks
+	GroupNote  string   // where the groups of servers are made, and why; "" if that is as usual
+	LogCommand string   // shows the log of the service and of its servers; "" if no command does
 	override   override
 }
 
@@ -275,6 +264,8 @@ func (g Gateway) DropIn(programs Programs, flags GatewayFlags) DropIn {
 	s := g.service
 	o := g.override
 	words, groupNote := g.keepInGroup(flags.Words)
+	isKept := func(flag string) bool { return slices.Contains(words, flag) }
+	dropped := slices.DeleteFunc(slices.Clone(o.Flags), isKept)
 	o.Flags = words
 	needsDelegation := runsAsUser(s) || usesDelegation(words)
 	isByUnit := s.Settings.Delegated && !o.Delegates
@@ -283,6 +274,7 @@ func (g Gateway) DropIn(programs Programs, flags GatewayFlags) DropIn {
 		Gateway:    g,
 		File:       o.file(s.Name, programs),
 		Flags:      flags,
+		Dropped:    dropped,
 		GroupNote:  groupNote,
 		LogCommand: logCommand(s, o.Identifier),
 		override:   o,
@@ -320,18 +312,7 @@ func (d DropIn) withPlace(err error) error {
 
 // IsPending reports whether the service has yet to run by the drop-in, which was installed before: nothing
 // has restarted it since.
-func (d DropIn) IsPending() bool {
-	s := d.Gateway.service
-	switch {
-	case !runsGateway(s): // the manager has yet to read the drop-in
-		return true
-	case s.Process.PID == 0 || isJob(s):
-		return false
-	case startedBefore(s):
-		return true
-	}
-	return containment.FindState(s.Process.PID, groupOf(s)) == containment.Uncontained
-}
+func (d DropIn) IsPending() bool { return !d.Gateway.isInForce || d.Gateway.service.Outdated }
 
 // RemainingSteps put the installed drop-in in force.
 func (d DropIn) RemainingSteps() []Step {
@@ -348,22 +329,22 @@ func (n ServiceName) tryRestart() Step {
 }
 
 // CheckInForce returns an error unless the manager starts the service by the drop-in, which it has read.
-// Then the drop-in is as before the installation: nothing has been started with the new one. notes are about
-// its settings that another drop-in undoes.
-func (d DropIn) CheckInForce() (notes []string, err error) {
+// Then the drop-in is as before the installation: nothing has been started with the new one.
+func (d DropIn) CheckInForce() error {
 	c, err := systemd.Connect(systemd.Own())
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer c.Close()
 	s, err := readService(c, d.Gateway.Name)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := d.checkCommand(s); err != nil {
-		return nil, errors.Join(fmt.Errorf("%w; the drop-in is as before", err), d.restore(c))
+		result, errRestore := d.restore(c, d.Gateway.installed != "")
+		return errors.Join(fmt.Errorf("%w; the drop-in was %s", err, result), errRestore)
 	}
-	return d.undoneNotes(s), nil
+	return nil
 }
 
 // checkCommand compares the command that a manager has with that of the drop-in.
@@ -394,33 +375,14 @@ func laterDropIns(s systemd.Service) (later []string) {
 	return later
 }
 
-// undoneNotes are about settings of the drop-in without which something survives. That of KillMode= is the
-// administrator's choice.
-func (d DropIn) undoneNotes(s systemd.Service) (notes []string) {
-	var undone []string
-	sweeps := func(c systemd.Command) bool { return c.IsProgram(programs.Runner, "sweep") }
-	if !slices.ContainsFunc(s.StopPost, sweeps) {
-		undone = append(undone, "ExecStopPost=")
-	}
-	if d.override.Delegates && !s.Settings.Delegated {
-		undone = append(undone, "Delegate=")
-	}
-	if len(undone) == 0 {
-		return nil
-	}
-	const text = "%s of %s does not apply: one of these sorts after it: %s"
-	list := strings.Join(laterDropIns(s), ", ")
-	return []string{fmt.Sprintf(text, strings.Join(undone, ", "), dropInName, list)}
-}
-
-// restore makes the drop-in what it was for the process that ran before, and has the manager read that.
-func (d DropIn) restore(c *systemd.Conn) error {
-	g := d.Gateway
-	var err error
-	if g.isInForce && g.installed != "" {
-		err = atomicfile.Write(d.Path(), []byte(g.installed), fileMode)
+// restore makes the drop-in what it was, or removes it, and has the manager read that.
+func (d DropIn) restore(c *systemd.Conn, isThere bool) (Result, error) {
+	result := Restored
+	err := error(nil)
+	if isThere {
+		err = d.Gateway.putBack()
 	} else {
-		_, err = d.File.Remove(g.dir)
+		result, err = d.File.Remove(d.Gateway.dir)
 	}
-	return errors.Join(err, c.Reload())
+	return result, errors.Join(err, c.Reload())
 }

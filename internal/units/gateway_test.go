@@ -24,7 +24,7 @@ func TestFlagsOfADropIn(t *testing.T) {
 	flags := []string{
 		"--match=sh -c *", "--except=50% \"$X\" \\n\t\\", "--replace=true", "--idle-freeze=2s", "--match=gateway -- x",
 	}
-	const printed = " --replace --idle-freeze 2s --match 'gateway -- x'"
+	const printed = " --replace=true --idle-freeze=2s --match='gateway -- x'"
 	for _, prefix := range []string{"", "no-env-expand", "ignore-failure"} {
 		s := serviceOf("/bin/g", "-- a")
 		if prefix != "" {
@@ -38,10 +38,11 @@ func TestFlagsOfADropIn(t *testing.T) {
 		if err != nil || !kept.Kept || !slices.Equal(kept.Words, flags) || !strings.HasSuffix(PrintFlags(kept.Words), printed) {
 			t.Errorf("%q: %+v, %v", prefix, kept, err)
 		}
-		replaced, err := Gateway{override: o}.Flags([]string{"--idle-freeze=2s", "--memory-max=1G"})
+		g := Gateway{override: o, service: serviceOf("/bin/g")}
+		replaced, err := g.Flags([]string{"--idle-freeze=2s", "--memory-max=1G"})
 		dropped := slices.Concat(flags[:3], flags[4:])
-		if err != nil || replaced.Kept || !slices.Equal(replaced.Dropped, dropped) {
-			t.Errorf("%q: replaced by %+v, %v", prefix, replaced, err)
+		if d := g.DropIn(both, replaced); err != nil || replaced.Kept || !slices.Equal(d.Dropped, dropped) {
+			t.Errorf("%q: replaced by %+v, %q, %v", prefix, replaced, d.Dropped, err)
 		}
 	}
 	if kept, err := (Gateway{}).Flags(nil); err != nil || len(kept.Words) > 0 || kept.Kept {
@@ -160,24 +161,6 @@ func TestCheckCommand(t *testing.T) {
 	}
 }
 
-// A setting of the drop-in without which something survives has a note if another one undoes it.
-func TestUndoneNotes(t *testing.T) {
-	d := DropIn{override: override{Delegates: true}}
-	s := serviceOf("/opt/mcpscope", "gateway", "--", "/bin/g")
-	s.Settings.Delegated = true
-	s.StopPost = serviceOf("/opt/mcpscope", "sweep", "--unit=g.service").Commands
-	if got := d.undoneNotes(s); len(got) > 0 {
-		t.Errorf("%q", got)
-	}
-	s.Settings.Delegated = false
-	s.StopPost = nil
-	s.DropIns = []string{"/etc/g.service.d/zzz.conf"}
-	const want = "ExecStopPost=, Delegate= of zz-mcpscope.conf does not apply: one of these sorts after it: /etc/g.service.d/zzz.conf"
-	if got := d.undoneNotes(s); !slices.Equal(got, []string{want}) {
-		t.Errorf("%q, want %q", got, want)
-	}
-}
-
 // The administrator of a host whose units are in a store gets the text of the drop-in.
 func TestReadOnlyUnits(t *testing.T) {
 	d := DropIn{Gateway: Gateway{Name: ServiceName{Entered: "g"}}}
@@ -190,31 +173,19 @@ func TestReadOnlyUnits(t *testing.T) {
 	}
 }
 
-// Steps remain until the service runs by the drop-in, however often that is installed.
-func TestIsPending(t *testing.T) {
+// A process that is older than the drop-in does not run by it.
+func TestStartedBefore(t *testing.T) {
 	_, path := installedGateway(t)
-	hour := time.Hour
-	for name, c := range map[string]struct {
-		isBare  bool
-		kind    string
-		process systemd.MainProcess
-		want    bool
-	}{
-		"not read":               {isBare: true, want: true},
-		"stopped":                {},
-		"older than the drop-in": {process: systemd.MainProcess{PID: 1, Started: time.Now().Add(-hour)}, want: true},
-		"a job that runs":        {process: systemd.MainProcess{PID: 1}, kind: "oneshot"},
-	} {
-		s := serviceOf("/opt/mcpscope", "gateway", "--", "/bin/g")
-		if c.isBare {
-			s = serviceOf("/bin/g")
+	s := serviceOf("/opt/mcpscope", "gateway", "--", "/bin/g")
+	s.DropIns = []string{path}
+	for started, want := range map[time.Duration]bool{-time.Hour: true, time.Hour: false} {
+		s.Process = systemd.MainProcess{PID: 1, Started: time.Now().Add(started)}
+		if got := startedBefore(s); got != want {
+			t.Errorf("%v: %v", started, got)
 		}
-		s.DropIns = []string{path}
-		s.Settings.Type = c.kind
-		s.Process = c.process
-		if got := (DropIn{Gateway: Gateway{service: s}}).IsPending(); got != c.want {
-			t.Errorf("%s: %v", name, got)
-		}
+	}
+	if s.Process = (systemd.MainProcess{}); startedBefore(s) {
+		t.Error("it does not run")
 	}
 }
 
@@ -243,15 +214,6 @@ func TestLogCommand(t *testing.T) {
 	s.Settings.Outputs = []string{"append", "inherit"}
 	if got := logCommand(s, "g"); got != "" {
 		t.Errorf("%s", got)
-	}
-}
-
-// A misspelled name gets the command that lists the names.
-func TestNoService(t *testing.T) {
-	want := "there is no g.service (" + systemctl(systemd.Own()) + " list-units --type=service lists the services)"
-	err := &noServiceError{"g.service"}
-	if err.Error() != want || !errors.Is(err, systemd.ErrNoUnit) {
-		t.Errorf("%v, want %s", err, want)
 	}
 }
 

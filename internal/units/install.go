@@ -31,6 +31,7 @@ const (
 	Removed   Result = "removed"
 	Disabled  Result = "disabled" // the unit of a package, which stays
 	Absent    Result = "absent"   // there was none to remove or to disable
+	Restored  Result = "restored" // it is what it was before the installation
 	Packaged  Result = "packaged" // a package has it: there is no copy, and it stays
 )
 

@@ -134,16 +134,16 @@ func TestResults(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
-		do      func(Own) []FileResult
+		do      func(OwnUnits) []FileResult
 		want    Result // of the second file
 		changes bool
 	}{
-		{Own.Remove, Absent, false},
-		{Own.Install, Installed, true},
-		{Own.Install, Unchanged, false},
-		{Own.Remove, Removed, true},
+		{OwnUnits.Remove, Absent, false},
+		{OwnUnits.Install, Installed, true},
+		{OwnUnits.Install, Unchanged, false},
+		{OwnUnits.Remove, Removed, true},
 	} {
-		results := c.do(Own{Dir: dir, Files: files})
+		results := c.do(OwnUnits{Dir: dir, Files: files})
 		if len(results) != 2 || !errors.Is(results[0].Err, ErrChanged) || results[0].Path != filepath.Join(dir, "a.service") {
 			t.Fatalf("%+v", results)
 		}

@@ -110,7 +110,6 @@ func journalctl(manager systemd.Kind) string {
 // Step puts files in force.
 type Step struct {
 	Command string // as a person enters it
-	MayFail bool   // the steps after it do not need it
 	run     func(*systemd.Conn) error
 }
 
@@ -129,25 +128,14 @@ func (s Step) Run() error {
 		return err
 	}
 	defer c.Close()
-	if err := s.run(c); err != nil && !s.MayFail {
-		return err
-	}
-	return nil
+	return s.run(c)
 }
 
 // ShellLine makes one line of all steps, for a shell.
 func ShellLine(steps []Step) string {
-	var line strings.Builder
-	for i, s := range steps {
-		line.WriteString(s.Command)
-		isLast := i == len(steps)-1
-		switch {
-		case isLast:
-		case s.MayFail:
-			line.WriteString("; ")
-		default:
-			line.WriteString(" && ")
-		}
+	var commands []string
+	for _, s := range steps {
+		commands = append(commands, s.Command)
 	}
-	return line.String()
+	return strings.Join(commands, " && ")
 }

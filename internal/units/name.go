@@ -4,9 +4,7 @@ package units
 
 import (
 	"fmt"
-	"path"
 	"regexp"
-	"slices"
 	"strings"
 )
 
@@ -14,11 +12,6 @@ import (
 var serviceName = regexp.MustCompile(`^[A-Za-z0-9:_\\@-][A-Za-z0-9:_.\\@-]*\.service$`)
 
 const nameMost = 252 // with .d behind it, it names a directory, by at most 255 bytes
-
-// otherUnits are the endings of units that run no command of their own (systemd.unit(5)).
-var otherUnits = []string{
-	".automount", ".device", ".mount", ".path", ".scope", ".slice", ".socket", ".swap", ".target", ".timer",
-}
 
 // ServiceName is the name of a service, from which a path can be made.
 type ServiceName struct {
@@ -29,9 +22,6 @@ type ServiceName struct {
 // ParseServiceName completes the name of a service.
 func ParseServiceName(entered string) (ServiceName, error) {
 	full := strings.TrimSuffix(entered, ".service") + ".service"
-	if slices.Contains(otherUnits, path.Ext(entered)) {
-		return ServiceName{}, fmt.Errorf("%q is no service, and a gateway is one", entered)
-	}
 	if len(full) > nameMost || !serviceName.MatchString(full) {
 		return ServiceName{}, fmt.Errorf("%q is not the name of a service", entered)
 	}

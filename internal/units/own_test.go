@@ -13,8 +13,8 @@ import (
 )
 
 // ownUnits are those of mcpscope in a directory, as a manager has them that has read some elsewhere.
-func ownUnits(dir string, found map[string]foundUnit) Own {
-	return Own{Dir: dir, Files: OwnFiles(systemd.System, both), found: found}
+func ownUnits(dir string, found map[string]systemd.Unit) OwnUnits {
+	return OwnUnits{Dir: dir, Files: OwnFiles(systemd.System, both), found: found}
 }
 
 func resultsOf(t *testing.T, results []FileResult) (all []Result) {
@@ -28,15 +28,13 @@ func resultsOf(t *testing.T, results []FileResult) (all []Result) {
 	return all
 }
 
-// A unit that a package has is not copied: the copy would stay when the package goes. One for another mcpscope is,
-// and so is one in the directory itself.
+// A unit that a package has is not copied: the copy would stay when the package goes. A copy that is there is kept up
+// to date.
 func TestInstallOwnBesideAPackage(t *testing.T) {
 	dir := t.TempDir()
-	other := foundUnit{Unit: systemd.Unit{Fragment: "/usr/lib/systemd/system/mcpscope-metrics.service"}, Program: "/bin/sh"}
-	packaged := foundUnit{Unit: systemd.Unit{Fragment: "/usr/lib/systemd/system/mcpscope-sweep.timer"}}
-	copied := foundUnit{Unit: systemd.Unit{Fragment: dir + "/mcpscope-sweep.service"}, Program: "/bin/sh"}
-	own := ownUnits(dir, map[string]foundUnit{
-		"mcpscope-metrics.service": other, "mcpscope-sweep.service": copied, "mcpscope-sweep.timer": packaged,
+	own := ownUnits(dir, map[string]systemd.Unit{
+		"mcpscope-sweep.service": {Fragment: dir + "/mcpscope-sweep.service"},
+		"mcpscope-sweep.timer":   {Fragment: "/usr/lib/systemd/system/mcpscope-sweep.timer"},
 	})
 	if got, want := resultsOf(t, own.Install()), []Result{Installed, Installed, Packaged}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
@@ -55,9 +53,9 @@ func TestStopStep(t *testing.T) {
 	if stop, isNeeded := ownUnits(dir, nil).StopStep(); isNeeded {
 		t.Errorf("without a unit: %s", stop.Command)
 	}
-	running := foundUnit{Unit: systemd.Unit{ActiveState: "active"}}
-	ended := foundUnit{Unit: systemd.Unit{ActiveState: "inactive"}}
-	own := ownUnits(dir, map[string]foundUnit{
+	running := systemd.Unit{ActiveState: "active"}
+	ended := systemd.Unit{ActiveState: "inactive"}
+	own := ownUnits(dir, map[string]systemd.Unit{
 		"mcpscope-metrics.service": running, "mcpscope-sweep.service": ended, "mcpscope-sweep.timer": running,
 	})
 	stop, isNeeded := own.StopStep()

@@ -13,34 +13,21 @@ import (
 	"github.com/mcpscope/mcpscope/internal/remedy"
 )
 
-// NotStarted is the reason for which a service is not restarted with its drop-in. It is not known then
-// whether its servers can be contained.
-type NotStarted struct {
-	Reason string
-	Remedy string
-}
-
-// WhyNotStarted returns nil for a service that the caller should restart.
-func (g Gateway) WhyNotStarted() *NotStarted {
-	name := cli.Word(g.Name.Entered)
-	if isJob(g.service) {
-		const text = "%s is Type=oneshot: it was not started, so it is not known " +
-			"whether its servers can be contained"
-		return &NotStarted{
-			Reason: fmt.Sprintf(text, g.Name.Entered),
-			Remedy: "after its next start: " + journalctl(systemd.Own()) + " -u " + cli.Word(g.service.Name),
-		}
+// WhyNotStarted returns why a service is not restarted with its drop-in, and how it is seen whether its
+// servers can be contained. The reason is "" for a service that the caller should restart.
+func (g Gateway) WhyNotStarted() (reason, next string) {
+	const unknown = ", and was not started: it is not known whether its servers can be contained"
+	switch {
+	case isJob(g.service):
+		reason = g.service.Name + " is Type=oneshot" + unknown
+		next = "after its next start: " + journalctl(systemd.Own()) + " -u " + cli.Word(g.service.Name)
+	case g.service.ActiveState == "inactive": // a person has stopped it, or has never started it
+		name := cli.Word(g.Name.Entered)
+		reason = g.service.Name + " does not run" + unknown
+		next = systemctl(systemd.Own()) + " start " + name +
+			" && mcpscope units --unit " + name + " --install --now"
 	}
-	if g.service.ActiveState == "inactive" { // a person has stopped it, or has never started it
-		const text = "%s does not run, and was not started: it is not known whether its servers " +
-			"can be contained"
-		start := systemctl(systemd.Own()) + " start " + name
-		return &NotStarted{
-			Reason: fmt.Sprintf(text, g.service.Name),
-			Remedy: start + " && mcpscope units --unit " + name + " --install --now",
-		}
-	}
-	return nil
+	return reason, next
 }
 
 // RestartStep starts the service with its drop-in.
@@ -127,24 +114,22 @@ func (t trying) await() (Trial, error) {
 	}
 }
 
-// RollBack makes a service that ran before the installation, and does not run now, run as before. isDone is
-// false for a service that did not run before either, or that ran with the same drop-in.
-func (d DropIn) RollBack(result Result) (isDone bool, err error) {
+// RollBack makes a service that ran before the installation, and does not run now, run as before. It returns
+// what has become of the drop-in: "" for a service that did not run before, or that ran with the same one.
+func (d DropIn) RollBack(installed Result) (Result, error) {
 	g := d.Gateway
 	ranBefore := g.service.ActiveState == "active" || g.service.ActiveState == "reloading"
-	isSame := g.isInForce && result == Unchanged
+	isSame := g.isInForce && installed == Unchanged
 	if !ranBefore || isSame {
-		return false, nil
+		return "", nil
 	}
 	c, err := systemd.Connect(systemd.Own())
 	if err != nil {
-		return false, err
+		return "", err
 	}
 	defer c.Close()
-	if err := errors.Join(d.restore(c), c.Restart(g.Name.Full)); err != nil {
-		return false, err
-	}
-	return true, nil
+	result, err := d.restore(c, g.isInForce)
+	return result, errors.Join(err, c.Restart(g.Name.Full))
 }
 
 // WithUndo adds to the error of a service that does not run how it runs without mcpscope.

@@ -89,15 +89,15 @@ func TestWhyNotStarted(t *testing.T) {
 	for name, c := range map[string]struct{ kind, state, want string }{
 		"running": {"notify", "active", ""},
 		"failed":  {"simple", "failed", ""},
-		"job":     {"oneshot", "inactive", "g is Type=oneshot"},
+		"job":     {"oneshot", "inactive", "g.service is Type=oneshot"},
 		"stopped": {"simple", "inactive", "g.service does not run"},
 	} {
 		g := Gateway{Name: ServiceName{Entered: "g", Full: "g.service"}, service: serviceOf("/bin/g")}
 		g.service.Settings.Type = c.kind
 		g.service.ActiveState = c.state
-		got := g.WhyNotStarted()
-		if (got == nil) != (c.want == "") || got != nil && !strings.HasPrefix(got.Reason, c.want) {
-			t.Errorf("%s: %+v, want %q", name, got, c.want)
+		reason, next := g.WhyNotStarted()
+		if (reason == "") != (c.want == "") || (next == "") != (c.want == "") || !strings.HasPrefix(reason, c.want) {
+			t.Errorf("%s: %q, %q, want %q", name, reason, next, c.want)
 		}
 	}
 }
@@ -110,7 +110,7 @@ func TestWhyUncontained(t *testing.T) {
 		want, hint string
 	}{
 		"bare":      {func(s *systemd.Service) { s.Commands = serviceOf("/bin/g").Commands }, "its manager starts it without mcpscope", "--unit g.service --install --now"},
-		"later":     {func(s *systemd.Service) { s.Commands = nil; s.DropIns = []string{"/x/zzz.conf"} }, "/x/zzz.conf sets ExecStart=", "rename /x/zzz.conf"},
+		"later":     {func(s *systemd.Service) { s.Commands = nil; s.DropIns = []string{"/x/zz-mcpscope.conf", "/x/zzz.conf"} }, "another drop-in sorts after", "rename it: /x/zzz.conf"},
 		"read-only": {func(s *systemd.Service) { s.Settings.ReadOnly = true }, "ProtectControlGroups=yes", "add ProtectControlGroups=no"},
 		"filtered":  {func(s *systemd.Service) { s.Settings.Calls.AllowsOnly = true }, "its SystemCallFilter= forbids", "add SystemCallFilter="},
 	} {

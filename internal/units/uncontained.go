@@ -73,8 +73,12 @@ func runningGateways() (gateways []systemd.Service) {
 		withDropIn = Gateways(dir)
 	}
 	for _, name := range names {
+		commands, _ := c.Commands(name) // none, if the service has gone
+		if !slices.ContainsFunc(commands, isGateway) && !slices.Contains(withDropIn, name) {
+			continue
+		}
 		s, err := c.Service(name)
-		if err == nil && (runsGateway(s) || slices.Contains(withDropIn, name)) {
+		if err == nil {
 			gateways = append(gateways, s)
 		}
 	}
@@ -105,6 +109,7 @@ func HasChanged(unit string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	o, ok := parseOverride(g.readInstalled())
+	g.readInstalled()
+	o, ok := parseOverride(g.installed)
 	return ok && o.Source != sourceOf(s), nil
 }

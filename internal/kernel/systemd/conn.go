@@ -18,10 +18,7 @@ import (
 // Conn reads and changes the units of one manager, for the commands of people. go-systemd has the calls, and
 // waits for jobs. It knows the bus and the socket of the system's manager alone, so it is given a connection
 // here. A launcher has a [Manager] instead: go-systemd connects twice, and decodes each signal.
-type Conn struct {
-	kind  Kind
-	units *dbus.Conn
-}
+type Conn struct{ units *dbus.Conn }
 
 // A manager that hangs must not make a command hang. A job may take as long as the unit's own timeouts.
 const (
@@ -39,7 +36,7 @@ func Connect(kind Kind) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Conn{kind: kind, units: units}, nil
+	return &Conn{units}, nil
 }
 
 func dialForUnits(kind Kind) (*godbus.Conn, error) {
@@ -81,27 +78,6 @@ func UnitPath(kind Kind) ([]string, error) {
 	var dirs []string
 	call := m.object.Call("org.freedesktop.DBus.Properties.Get", 0, manager, "UnitPath")
 	return dirs, call.Store(&dirs)
-}
-
-// ReadProperty reads one property of a unit. The last word of an interface, such as Service, says what kind
-// of unit has it.
-func ReadProperty[T any](kind Kind, unit, of, property string) (value T, err error) {
-	c, err := Connect(kind)
-	if err != nil {
-		return value, err
-	}
-	defer c.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), readWithin)
-	defer cancel()
-	p, err := c.units.GetUnitTypePropertyContext(ctx, unit, of, property)
-	if err != nil {
-		return value, fmt.Errorf("read %s of %s: %w", property, unit, err)
-	}
-	value, ok := p.Value.Value().(T)
-	if !ok {
-		return value, fmt.Errorf("read %s of %s: it is %s", property, unit, p.Value.Signature())
-	}
-	return value, nil
 }
 
 // properties reads all properties of a unit, and loads it if the manager has to.

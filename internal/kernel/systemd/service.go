@@ -3,6 +3,7 @@
 package systemd
 
 import (
+	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -31,14 +32,14 @@ type Service struct {
 	Settings Settings
 	Process  MainProcess
 	Commands []Command // of ExecStart=
-	StopPost []Command // of ExecStopPost=
 }
 
 // Settings are those of [Service], with the defaults of the manager.
 type Settings struct {
 	Type        string
 	KillMode    string
-	User        string // of its processes; "" is the user of the manager
+	TimeoutStop time.Duration // 0 for infinity
+	User        string        // of its processes; "" is the user of the manager
 	DynamicUser bool
 	PAM         string // the PAM service that opens a session for it (PAMName=), or ""
 	Delegated   bool
@@ -83,7 +84,7 @@ func (f CallFilter) Allows(name string) bool {
 }
 
 // ErrNoUnit is of a name without a unit file.
-var ErrNoUnit = errors.New("the manager has no such unit")
+var ErrNoUnit = errors.New("there is no such unit")
 
 // Unit reads a unit, also one that does not run.
 func (c *Conn) Unit(name string) (Unit, error) {
@@ -91,7 +92,7 @@ func (c *Conn) Unit(name string) (Unit, error) {
 	if err != nil {
 		return Unit{}, err
 	}
-	return all.unit()
+	return all.unit(name)
 }
 
 // Service reads a service, also one that does not run.
@@ -100,9 +101,9 @@ func (c *Conn) Service(name string) (Service, error) {
 	if err != nil {
 		return Service{}, err
 	}
-	unit, err := all.unit()
+	unit, err := all.unit(name)
 	if err != nil {
-		return Service{}, fmt.Errorf("read %s: %w", name, err)
+		return Service{}, err
 	}
 	defaultTasks, _ := c.units.GetManagerProperty("DefaultTasksMax") // "" if it cannot be read
 	return Service{
@@ -110,8 +111,19 @@ func (c *Conn) Service(name string) (Service, error) {
 		Settings: all.settings(defaultTasks),
 		Process:  all.mainProcess(),
 		Commands: all.commands("ExecStartEx"),
-		StopPost: all.commands("ExecStopPostEx"),
 	}, nil
+}
+
+// Commands reads ExecStart= of a service alone.
+func (c *Conn) Commands(service string) ([]Command, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), readWithin)
+	defer cancel()
+	const name = "ExecStartEx"
+	p, err := c.units.GetServicePropertyContext(ctx, service, name)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", service, err)
+	}
+	return properties{name: p.Value.Value()}.commands(name), nil
 }
 
 // properties are those of a unit, by name. A version of systemd may lack some.
@@ -122,13 +134,13 @@ func get[T any](p properties, name string) T {
 	return value
 }
 
-func (p properties) unit() (Unit, error) {
+func (p properties) unit(name string) (Unit, error) {
 	switch state := get[string](p, "LoadState"); state {
 	case "loaded":
 	case "not-found":
-		return Unit{}, ErrNoUnit
+		return Unit{}, fmt.Errorf("%s: %w", name, ErrNoUnit)
 	default:
-		return Unit{}, fmt.Errorf("the manager cannot use its files: LoadState is %q", state)
+		return Unit{}, fmt.Errorf("%s: the manager cannot use its files: LoadState is %q", name, state)
 	}
 	return Unit{
 		Name:        get[string](p, "Id"),
@@ -152,24 +164,29 @@ func (p properties) mainProcess() MainProcess {
 }
 
 func (p properties) settings(defaultTasks string) Settings {
-	addressMost := get[uint64](p, "LimitAS")
-	if addressMost == math.MaxUint64 { // infinity
-		addressMost = 0
-	}
 	return Settings{
 		Type:        get[string](p, "Type"),
 		KillMode:    get[string](p, "KillMode"),
+		TimeoutStop: time.Duration(finite(get[uint64](p, "TimeoutStopUSec"))) * time.Microsecond,
 		User:        get[string](p, "User"),
 		DynamicUser: get[bool](p, "DynamicUser"),
 		PAM:         get[string](p, "PAMName"),
 		Delegated:   get[bool](p, "Delegate"),
 		ReadOnly:    get[bool](p, "ProtectControlGroups"),
 		Calls:       p.callFilter(),
-		AddressMost: addressMost,
+		AddressMost: finite(get[uint64](p, "LimitAS")),
 		Identifier:  get[string](p, "SyslogIdentifier"),
 		Outputs:     []string{get[string](p, "StandardOutput"), get[string](p, "StandardError")},
 		OnGroup:     p.onGroup(defaultTasks),
 	}
+}
+
+// finite is 0 for infinity.
+func finite(value uint64) uint64 {
+	if value == math.MaxUint64 {
+		return 0
+	}
+	return value
 }
 
 // callFilter decodes (bas).
@@ -225,18 +242,14 @@ func (p properties) onGroup(defaultTasks string) (names []string) {
 	return names
 }
 
-// hasOwnSlice reports whether a service is elsewhere than services are, and there may be limits.
+// hasOwnSlice reports whether a service is elsewhere than services and instances of templates are, and there
+// may be limits.
 func (p properties) hasOwnSlice() bool {
 	slice := get[string](p, "Slice")
-	if slice == "" || slice == "system.slice" || slice == "app.slice" {
-		return false
+	if strings.Contains(get[string](p, "Id"), "@") {
+		return !strings.HasPrefix(slice, "system-") && !strings.HasPrefix(slice, "app-")
 	}
-	template, _, isInstance := strings.Cut(get[string](p, "Id"), "@")
-	if !isInstance {
-		return true
-	}
-	template = strings.ReplaceAll(template, "-", `\x2d`) // systemd-escape(1)
-	return slice != "system-"+template+".slice" && slice != "app-"+template+".slice"
+	return slice != "" && slice != "system.slice" && slice != "app.slice"
 }
 
 // isSet reports whether a property differs from its default: false, infinity, auto or an empty list.
