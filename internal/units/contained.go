@@ -78,11 +78,14 @@ func notRunning(s systemd.Service) error {
 	isKilled := result == "signal" || result == "core-dump"
 	switch {
 	case isKilled && unix.Signal(status) == unix.SIGSYS:
-		const text = "%s was killed: its SystemCallFilter= forbids a system call of mcpscope"
-		return fmt.Errorf(text, s.Name)
+		return fmt.Errorf("%s was killed: its SystemCallFilter= forbids a system call", s.Name)
 	case result == "exit-code" && status == notExecuted:
-		const text = "%s does not run: systemd could not execute mcpscope there, as its user sees files"
-		return fmt.Errorf(text, s.Name)
+		program := "its command"
+		if runsGateway(s) {
+			program = "mcpscope"
+		}
+		const text = "%s does not run: systemd could not execute %s there, as its user sees files"
+		return fmt.Errorf(text, s.Name, program)
 	}
 	text := fmt.Sprintf("%s does not run: it is %s, its result is %s", s.Name, s.ActiveState, result)
 	line := noteInJournal(s, ownLine)

@@ -68,19 +68,33 @@ func (g Gateway) Try(count func() int) (Trial, error) {
 		return Trial{}, err
 	}
 	defer c.Close()
-	t := trying{
-		count: count,
-		read:  func() (systemd.Service, error) { return readService(c, g.Name) },
-		judge: findContainment,
+	return g.trying(c, count, findContainment).await()
+}
+
+func (g Gateway) trying(c *systemd.Conn, count func() int, judge judge) trying {
+	read := func() (systemd.Service, error) { return readService(c, g.Name) }
+	return trying{count: count, read: read, judge: judge}
+}
+
+// judge decides about a service. The error is of one that does not run.
+type judge func(systemd.Service) (Containment, error)
+
+// findRunning is a judge of a service without mcpscope.
+func findRunning(s systemd.Service) (Containment, error) {
+	switch {
+	case s.ActiveState == "active":
+		return Containment{State: containment.Contained}, nil
+	case isChanging(s):
+		return Containment{State: containment.Undecided}, nil
 	}
-	return t.await()
+	return Containment{}, notRunning(s)
 }
 
 // trying has the sources of Try.
 type trying struct {
 	count func() int
 	read  func() (systemd.Service, error)
-	judge func(systemd.Service) (Containment, error)
+	judge judge
 }
 
 func (t trying) await() (Trial, error) {
@@ -95,7 +109,7 @@ func (t trying) await() (Trial, error) {
 			first = s.Invocation
 		}
 		switch {
-		case s.SubState == "auto-restart":
+		case s.SubState == "auto-restart", s.Invocation != first && s.Process.Result != "success":
 			return Trial{}, notRunning(s)
 		case s.Invocation != first:
 			return Trial{}, fmt.Errorf("%s has ended soon after its start, and was started again", s.Name)
@@ -129,7 +143,14 @@ func (d DropIn) RollBack(installed Result) (Result, error) {
 	}
 	defer c.Close()
 	result, err := d.restore(c, g.isInForce)
-	return result, errors.Join(err, c.Restart(g.Name.Full))
+	// The service may have been restarted too often in between. Later versions of systemd than 252 count that
+	// across a reload.
+	if err := errors.Join(err, c.ResetFailed(g.Name.Full), c.Restart(g.Name.Full)); err != nil {
+		return result, err
+	}
+	none := func() int { return 0 }
+	_, err = g.trying(c, none, findRunning).await()
+	return result, remedy.With(err, systemctl(systemd.Own())+" status "+cli.Word(g.Name.Entered))
 }
 
 // WithUndo adds to the error of a service that does not run how it runs without mcpscope.

@@ -220,6 +220,7 @@ func TestGatewayUnitWithACallFilter(t *testing.T) {
 func TestGatewayUnitThatDoesNotRun(t *testing.T) {
 	for name, line := range map[string]string{
 		"hidden": "InaccessiblePaths=" + mcpscope, "noexec": "NoExecPaths=" + filepath.Dir(mcpscope), "rooted": "RootDirectory=/",
+		"restarting": "Restart=always\nRestartSec=1ms\nNoExecPaths=" + filepath.Dir(mcpscope) + "\n[Unit]\nStartLimitBurst=3\nStartLimitIntervalSec=1h",
 	} {
 		t.Run(name, func(t *testing.T) {
 			lines := []string{line}
@@ -243,8 +244,10 @@ func TestGatewayUnitThatDoesNotRun(t *testing.T) {
 			if status != 1 {
 				t.Errorf("status %d: %s", status, said)
 			}
-			want(t, said, "cannot run "+name+" below mcpscope: "+name+".service does not run: systemd could not execute mcpscope there",
-				name+" runs as before")
+			want(t, said, "cannot run "+name+" below mcpscope: "+name+".service ", name+" runs as before")
+			if name != "restarting" { // of which the last end may not be known
+				want(t, said, "does not run: systemd could not execute mcpscope there")
+			}
 			if state := control(t, host.Root, "show", "--value", "--property=ActiveState", name); state != "active" {
 				t.Errorf("the service is %s", state)
 			}
@@ -254,6 +257,24 @@ func TestGatewayUnitThatDoesNotRun(t *testing.T) {
 			host.Must(t, exec.Command("test", "!", "-e", g.file()+".d"))
 		})
 	}
+	t.Run("neither way", func(t *testing.T) {
+		g := newGatewayUnit(t, host.Root, "neither")
+		if said, status := g.installNow("--replace"); status != 0 {
+			t.Fatalf("status %d: %s", status, said)
+		}
+		dropIn := g.file() + ".d/zz-mcpscope.conf"
+		before := host.Must(t, exec.Command("cat", dropIn))
+		place(t, host.Root, g.file()+".d/closed.conf", "[Service]\nNoExecPaths=/\n")
+		control(t, host.Root, "daemon-reload")
+		said, status := g.units("--install", "--now")
+		if status != 1 || strings.Contains(said, "runs as before") {
+			t.Errorf("status %d: %s", status, said)
+		}
+		want(t, said, "kept: --replace=true", "restored "+dropIn, "cannot run neither as before: neither.service does not run: ")
+		if after := host.Must(t, exec.Command("cat", dropIn)); after != before {
+			t.Errorf("the drop-in is %s", after)
+		}
+	})
 	t.Run("failed before", func(t *testing.T) {
 		g := newGatewayUnit(t, host.Root, "failed-before")
 		if err := os.WriteFile(g.file(), []byte("[Service]\nExecStart=/bin/false\n"), 0o644); err != nil {
@@ -688,7 +709,7 @@ func TestGatewayUnitKeepsItsCommand(t *testing.T) {
 		"comment":   "ExecStart=/bin/sleep --listen \\\n  # --allow-all \\\n  --port 8000",
 		"semicolon": "ExecStart=/bin/sleep a \\\n; --allow-all\n b",
 		"hidden":    "# ExecStart=/bin/false \\\nExecStart=/bin/sleep 1",
-		"quotes":    `ExecStart=-:"/bin/sleep" $X "a  b" 'q"q' \x41 100%% ";" "" %n`,
+		"quotes":    `ExecStart=-:"/bin/sleep" $X "a  b" 'q"q' \x41 100%%n 'a\tb' ";" "" %n`,
 		"hash":      "ExecStart=/bin/sleep # x",
 		"backslash": "ExecStart=/bin/sleep a\\\\\nExecStartPre=/bin/true",
 		"override":  "ExecStart=/bin/false\nExecStart=\n[X-Service]\nExecStart=/bin/false\n[Service]\nExecStart=sleep 1",

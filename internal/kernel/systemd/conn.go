@@ -130,6 +130,13 @@ func (c *Conn) StopUnit(unit string) error { return c.awaitJob(c.units.StopUnitC
 // Restart starts a unit anew, also one that does not run.
 func (c *Conn) Restart(unit string) error { return c.awaitJob(c.units.RestartUnitContext, unit) }
 
+// ResetFailed has the manager forget that a unit has failed, and how often it was started.
+func (c *Conn) ResetFailed(unit string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), readWithin)
+	defer cancel()
+	return c.units.ResetFailedUnitContext(ctx, unit)
+}
+
 // TryRestart starts a unit anew if it runs.
 func (c *Conn) TryRestart(unit string) error { return c.awaitJob(c.units.TryRestartUnitContext, unit) }
 
