@@ -60,7 +60,7 @@ other users for their own manager (~/.config/systemd/user).`,
 	fs.StringVar(&u.unit, "unit", "", "print the drop-in for gateway service `UNIT`")
 	fs.BoolVar(&u.install, "install", false, "write the files; an edited file is kept")
 	fs.BoolVar(&u.remove, "remove", false, "disable the units and remove the files; an edited file is kept")
-	fs.BoolVar(&u.now, "now", false, "run the systemctl commands instead of printing them")
+	fs.BoolVar(&u.now, "now", false, "do what the systemctl commands would, instead of printing them")
 	for _, row := range settings.Rows(settings.Gateway) {
 		if row.Name == "explain" || row.Name == "check" { // for one run
 			continue

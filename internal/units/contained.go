@@ -29,7 +29,7 @@ type Containment struct {
 
 // findContainment finds out whether a group can be made for a server of a service that runs.
 func findContainment(s systemd.Service) (Containment, error) {
-	status := systemctl(systemd.Own()) + " status " + cli.Word(s.Name)
+	status := systemctl() + " status " + cli.Word(s.Name)
 	if s.Process.PID == 0 {
 		if isChanging(s) {
 			reason := "it is " + s.ActiveState
@@ -98,8 +98,8 @@ func notRunning(s systemd.Service) error {
 // whyUncontained returns a reason in plain words, and a remedy.
 func whyUncontained(s systemd.Service) (reason, remedy string) {
 	name := cli.Word(s.Name)
-	edit := systemctl(systemd.Own()) + " edit " + name
-	restart := systemctl(systemd.Own()) + " restart " + name
+	edit := systemctl() + " edit " + name
+	restart := systemctl() + " restart " + name
 	missing := forbiddenCalls(s)
 	switch {
 	case !runsGateway(s) && slices.ContainsFunc(s.DropIns, isDropInName):
@@ -120,7 +120,7 @@ func whyUncontained(s systemd.Service) (reason, remedy string) {
 		reason = "user " + s.Settings.User + " may make no cgroup here"
 		return reason, "add Delegate=yes (" + edit + "); then: " + restart
 	}
-	readLog := journalctl(systemd.Own()) + " -u " + name
+	readLog := journalctl() + " -u " + name
 	reason = noteInJournal(s, cli.WhyNotContained)
 	if reason != "" {
 		return reason, readLog

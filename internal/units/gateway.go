@@ -70,7 +70,7 @@ func FindGateway(name ServiceName, dir string, mayReload bool) (Gateway, error) 
 func readService(c *systemd.Conn, name ServiceName) (systemd.Service, error) {
 	s, err := c.Service(name.Full)
 	if errors.Is(err, systemd.ErrNoUnit) {
-		err = remedy.With(err, systemctl(systemd.Own())+" list-units --type=service")
+		err = remedy.With(err, systemctl()+" list-units --type=service")
 	}
 	return s, err
 }
@@ -289,7 +289,7 @@ func logCommand(s systemd.Service, identifier string) string {
 			return "" // the journal has a part of the output
 		}
 	}
-	return journalctl(systemd.Own()) + " -t " + cli.Word(identifier)
+	return journalctl() + " -t " + cli.Word(identifier)
 }
 
 // Path is the path of the drop-in.

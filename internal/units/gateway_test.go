@@ -191,7 +191,7 @@ func TestStartedBefore(t *testing.T) {
 
 // A job is not started by an installation: systemctl would wait for its end.
 func TestRemainingSteps(t *testing.T) {
-	systemctl := systemctl(systemd.Own())
+	systemctl := systemctl()
 	for kind, want := range map[string]string{
 		"notify":  systemctl + " daemon-reload && " + systemctl + " try-restart g",
 		"oneshot": systemctl + " daemon-reload",
@@ -208,7 +208,7 @@ func TestRemainingSteps(t *testing.T) {
 func TestLogCommand(t *testing.T) {
 	s := serviceOf("/bin/g")
 	s.Settings.Outputs = []string{"journal", "inherit"}
-	if got, want := logCommand(s, "my gw"), journalctl(systemd.Own())+" -t 'my gw'"; got != want {
+	if got, want := logCommand(s, "my gw"), journalctl()+" -t 'my gw'"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	s.Settings.Outputs = []string{"append", "inherit"}

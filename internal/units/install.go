@@ -16,7 +16,6 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/atomicfile"
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/remedy"
 )
 
@@ -79,13 +78,12 @@ func (f File) withHint(err error, dir string) error {
 		return err
 	}
 	unit := cli.Word(strings.TrimSuffix(f.unit(), ".service"))
-	systemctl := systemctl(systemd.Own()) + " "
 	steps := []string{
 		"rm " + cli.Word(f.Path(dir)),
-		systemctl + "daemon-reload",
-		systemctl + "try-restart " + unit,
+		systemctl() + " daemon-reload",
+		systemctl() + " try-restart " + unit,
 	}
-	return remedy.With(err, strings.Join(steps, " && ")+"; put changes into: "+systemctl+"edit "+unit)
+	return remedy.With(err, strings.Join(steps, " && ")+"; put changes into: "+systemctl()+" edit "+unit)
 }
 
 // Written is in each file that mcpscope units has written.

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/remedy"
 	"github.com/mcpscope/mcpscope/test/unprivileged"
 )
@@ -155,7 +154,7 @@ func TestResults(t *testing.T) {
 
 // A file that was changed stays, and the commands that replace it are the remedy.
 func TestRemedyForAChangedFile(t *testing.T) {
-	systemctl := systemctl(systemd.Own())
+	systemctl := systemctl()
 	for name, unit := range map[string]string{
 		"g.service.d/zz-mcpscope.conf": "g",
 		"mcpscope-metrics.service":     "mcpscope-metrics", "mcpscope-sweep.timer": "mcpscope-sweep.timer",

@@ -88,23 +88,17 @@ func CheckOwner(name ServiceName) error {
 	return fmt.Errorf("%s %w", name.Full, ErrOfSystem)
 }
 
-// systemctl is how a person calls systemctl for a manager.
-func systemctl(manager systemd.Kind) string {
-	switch {
-	case manager == systemd.User:
-		return "systemctl --user"
-	case os.Getuid() != 0:
-		return "sudo systemctl"
-	}
-	return "systemctl"
-}
+// systemctl is how this user calls systemctl for the own manager.
+func systemctl() string { return "systemctl" + userFlag() }
 
-// journalctl is how a person reads the journal of a manager's units.
-func journalctl(manager systemd.Kind) string {
-	if manager == systemd.User {
-		return "journalctl --user"
+// journalctl is how this user reads the journal of the own manager's units.
+func journalctl() string { return "journalctl" + userFlag() }
+
+func userFlag() string {
+	if systemd.Own() == systemd.User {
+		return " --user"
 	}
-	return "journalctl"
+	return ""
 }
 
 // Step puts files in force.
@@ -115,7 +109,7 @@ type Step struct {
 
 // step is a call of systemctl for the manager of this user.
 func step(words string, run func(*systemd.Conn) error) Step {
-	return Step{Command: systemctl(systemd.Own()) + " " + words, run: run}
+	return Step{Command: systemctl() + " " + words, run: run}
 }
 
 // ReloadStep has the manager read changed files.

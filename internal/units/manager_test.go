@@ -2,11 +2,7 @@
 
 package units
 
-import (
-	"testing"
-
-	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
-)
+import "testing"
 
 // A user has units where the manager reads them, whatever the shell has in XDG_CONFIG_HOME.
 func TestUserDir(t *testing.T) {
@@ -32,7 +28,7 @@ func TestShellLine(t *testing.T) {
 		t.Errorf("%s, want %s", got, want)
 	}
 	name := ServiceName{Entered: `dev-a\x2db`, Full: `dev-a\x2db.service`}
-	if got, want := name.tryRestart().Command, systemctl(systemd.Own())+` try-restart 'dev-a\x2db'`; got != want {
+	if got, want := name.tryRestart().Command, systemctl()+` try-restart 'dev-a\x2db'`; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }

@@ -97,5 +97,5 @@ func (r DropInRemoval) CheckInForce() error {
 	}
 	files := slices.Concat([]string{s.Fragment}, s.DropIns)
 	err = errors.New("its command is still mcpscope gateway, by one of " + strings.Join(files, ", "))
-	return remedy.With(err, systemctl(systemd.Own())+" cat "+cli.Word(r.Name.Entered))
+	return remedy.With(err, systemctl()+" cat "+cli.Word(r.Name.Entered))
 }

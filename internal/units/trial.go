@@ -20,11 +20,11 @@ func (g Gateway) WhyNotStarted() (reason, next string) {
 	switch {
 	case isJob(g.service):
 		reason = g.service.Name + " is Type=oneshot" + unknown
-		next = "after its next start: " + journalctl(systemd.Own()) + " -u " + cli.Word(g.service.Name)
+		next = "after its next start: " + journalctl() + " -u " + cli.Word(g.service.Name)
 	case g.service.ActiveState == "inactive": // a person has stopped it, or has never started it
 		name := cli.Word(g.Name.Entered)
 		reason = g.service.Name + " does not run" + unknown
-		next = systemctl(systemd.Own()) + " start " + name +
+		next = systemctl() + " start " + name +
 			" && mcpscope units --unit " + name + " --install --now"
 	}
 	return reason, next
@@ -150,13 +150,12 @@ func (d DropIn) RollBack(installed Result) (Result, error) {
 	}
 	none := func() int { return 0 }
 	_, err = g.trying(c, none, findRunning).await()
-	return result, remedy.With(err, systemctl(systemd.Own())+" status "+cli.Word(g.Name.Entered))
+	return result, remedy.With(err, systemctl()+" status "+cli.Word(g.Name.Entered))
 }
 
 // WithUndo adds to the error of a service that does not run how it runs without mcpscope.
 func (g Gateway) WithUndo(err error) error {
 	unit := cli.Word(g.Name.Entered)
-	systemctl := systemctl(systemd.Own())
-	undo := "mcpscope units --unit " + unit + " --remove --now && " + systemctl + " start " + unit
-	return remedy.With(err, systemctl+" status "+unit+"; to undo: "+undo)
+	undo := "mcpscope units --unit " + unit + " --remove --now && " + systemctl() + " start " + unit
+	return remedy.With(err, systemctl()+" status "+unit+"; to undo: "+undo)
 }

@@ -3,7 +3,8 @@
 // Package units has the unit files that mcpscope comes with, and puts them into a directory.
 //
 // A file that was edited is not replaced or removed: the last line of each contains a checksum. There is no
-// other state. The package reads a service from its manager, and changes services by systemctl alone.
+// other state. What a service runs, and how, is asked of its manager, and not read in unit files. Whether it
+// runs below mcpscope is seen, and not predicted.
 package units
 
 import (
