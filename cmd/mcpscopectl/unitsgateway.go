@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/containment"
+	"github.com/mcpscope/mcpscope/internal/gateway"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/remedy"
 	"github.com/mcpscope/mcpscope/internal/selection"
@@ -54,15 +55,15 @@ func (g *gatewayCall) run() int {
 }
 
 func (g *gatewayCall) planDropIn(name units.ServiceName) (units.DropIn, error) {
-	gateway, err := units.FindGateway(name, g.dir, g.call.now)
+	service, err := units.FindGateway(name, g.dir, g.call.now)
 	if err != nil {
 		return units.DropIn{}, err
 	}
-	flags, err := gateway.Flags(g.call.gatewayFlags)
+	flags, err := service.Flags(g.call.gatewayFlags)
 	if err != nil {
 		return units.DropIn{}, err
 	}
-	return gateway.DropIn(units.InstalledPrograms(), flags), nil
+	return service.DropIn(units.InstalledPrograms(), flags), nil
 }
 
 // printDropIn prints nothing but the file, which a person may put into place.
@@ -132,7 +133,7 @@ func (g *gatewayCall) restart(d units.DropIn, result units.Result) int {
 		return g.rollBack(d, result, err)
 	}
 	fmt.Fprintf(g.stdio.Out, "done: %s\n", step.Command)
-	trial, err := d.Gateway.Try(func() int { return countServers(d.Gateway.Name.Full) })
+	trial, err := d.Gateway.Try(countServers)
 	if err != nil {
 		return g.rollBack(d, result, err)
 	}
@@ -165,21 +166,24 @@ func (g *gatewayCall) rollBack(d units.DropIn, installed units.Result, reason er
 	return status
 }
 
-// countServers counts the servers of a service, as far as they can be listed.
-func countServers(service string) (count int) {
-	everyone := os.Getuid() == 0 // the service can have User=
-	servers, _ := fleet.List(selection.Whose(everyone))
+// countServers counts the servers of a gateway, as far as they can be listed. Its unit does not show them:
+// PAM may have moved it into a session.
+func countServers(pid int) (count int) {
+	users := selection.Whose(os.Getuid() == 0) // the service can have User=
+	servers, _ := fleet.List(users)
 	defer selection.Close(servers)
-	for _, s := range servers {
-		if s.Client.Unit == service {
-			count++
+	for _, g := range gateway.List(proc.Take(), users) {
+		for _, s := range servers {
+			if g.PID == pid && g.IsClient(s.ClientProcess()) {
+				count++
+			}
 		}
 	}
 	return count
 }
 
-// serversText has the number of servers of a gateway that was just started. Many gateways start a server only
-// when a client needs it.
+// serversText has the number of servers of a gateway that was just started. Many gateways start a server
+// only when a client needs it.
 func serversText(count int) string {
 	if count == 0 {
 		return "no server yet; the first one will be in " + listCommand()

@@ -61,8 +61,9 @@ const (
 )
 
 // Try watches the service, which was just started, until its first server is contained, or for some seconds.
-// The error is of a service that has ended meanwhile, or that was started again. count counts its servers.
-func (g Gateway) Try(count func() int) (Trial, error) {
+// The error is of a service that has ended meanwhile, or that was started again. count counts the servers of
+// its main process.
+func (g Gateway) Try(count func(pid int) int) (Trial, error) {
 	c, err := systemd.Connect(systemd.Own())
 	if err != nil {
 		return Trial{}, err
@@ -71,7 +72,7 @@ func (g Gateway) Try(count func() int) (Trial, error) {
 	return g.trying(c, count, findContainment).await()
 }
 
-func (g Gateway) trying(c *systemd.Conn, count func() int, judge judge) trying {
+func (g Gateway) trying(c *systemd.Conn, count func(pid int) int, judge judge) trying {
 	read := func() (systemd.Service, error) { return readService(c, g.Name) }
 	return trying{count: count, read: read, judge: judge}
 }
@@ -92,7 +93,7 @@ func findRunning(s systemd.Service) (Containment, error) {
 
 // trying has the sources of Try.
 type trying struct {
-	count func() int
+	count func(pid int) int
 	read  func() (systemd.Service, error)
 	judge judge
 }
@@ -118,7 +119,7 @@ func (t trying) await() (Trial, error) {
 		if err != nil {
 			return Trial{}, err
 		}
-		servers := t.count()
+		servers := t.count(s.Process.PID)
 		tried := time.Since(began)
 		isDecided := c.State != containment.Undecided && (servers > 0 || tried >= triedFor)
 		if isDecided || tried > decidedWithin {
@@ -148,7 +149,7 @@ func (d DropIn) RollBack(installed Result) (Result, error) {
 	if err := errors.Join(err, c.ResetFailed(g.Name.Full), c.Restart(g.Name.Full)); err != nil {
 		return result, err
 	}
-	none := func() int { return 0 }
+	none := func(int) int { return 0 }
 	_, err = g.trying(c, none, findRunning).await()
 	return result, remedy.With(err, systemctl()+" status "+cli.Word(g.Name.Entered))
 }

@@ -60,7 +60,7 @@ func TestTry(t *testing.T) {
 					return last
 				}
 				trial, err := trying{
-					count: func() int { return now().servers },
+					count: func(int) int { return now().servers },
 					read:  func() (systemd.Service, error) { return now().service, nil },
 					judge: func(s systemd.Service) (Containment, error) {
 						if s.Process.PID == 0 && s.ActiveState != "deactivating" {
