@@ -195,11 +195,11 @@ const managerWithin = 5 * time.Second
 
 // killMode is that of a service, or "" without an answer.
 func killMode(u *Unit) string {
-	conn, err := systemd.Dial(u.Manager, managerWithin)
+	conn, err := systemd.Connect(u.Manager)
 	if err != nil {
 		return ""
 	}
 	defer conn.Close()
-	mode, _ := conn.Property(u.Name, "Service", "KillMode") // "" without an answer
-	return mode
+	service, _ := conn.Service(u.Name) // zero without an answer
+	return service.Settings.KillMode
 }
