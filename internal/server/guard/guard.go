@@ -146,17 +146,20 @@ func (g *serverGuard) thawIdle() {
 	g.stop.members.thawIdle()
 }
 
-func (g *serverGuard) receiveLauncher() {
+// receiveLauncher reads a word of the launcher, and reports whether there was one.
+func (g *serverGuard) receiveLauncher() bool {
 	received := reception{}
 	word, dead := received.read(g.process.launcherSock, unix.MSG_DONTWAIT)
 	switch {
 	case dead:
 		g.launcherDied()
+		return false
 	case word == page.WordDone:
 		g.finish()
 	case word == page.WordLook:
 		g.rouse() // a signal may have come
 	}
+	return word != 0
 }
 
 // launcherDied kills the server at once: to its client a SIGKILL of the launcher is one of the server. A
@@ -211,8 +214,12 @@ func (g *serverGuard) finish() {
 // react makes the next steps of a stop, and has a helper do its tasks.
 func (g *serverGuard) react() {
 	isUnread := g.events.polls[pollLauncher].Fd >= 0 && !g.stop.launcherLives()
-	if isUnread { // it has sent words before its death
-		g.launcherDied()
+	if isUnread { // it may have sent words before its death, the last of which is that nothing is left
+		for g.receiveLauncher() {
+		}
+		if g.stop.launcher >= 0 { // somebody else has its end of the socket
+			g.launcherDied()
+		}
 	}
 	g.events.watchMain(g.page)
 	g.events.awaitReaped(&g.stop)

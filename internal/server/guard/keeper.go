@@ -83,6 +83,19 @@ func (k *guardKeeper) dismiss(word byte, within int64) {
 	k.guard = page.Guard{Page: k.page, Sock: -1, PIDFD: -1}
 }
 
+// release lets the guard exit when the group is removed. Nobody waits for it, unless it is a child of this
+// process.
+func (k *guardKeeper) release() {
+	if k.lasting.near {
+		k.dismiss(page.WordDone, startWithin)
+		return
+	}
+	if k.guard.PIDFD > 0 {
+		sendWord(int32(k.guard.Sock), page.WordDone)
+		k.continueGuard()
+	}
+}
+
 // abandon ends a guard that has no group yet.
 func (k *guardKeeper) abandon() {
 	if k.guard.PIDFD <= 0 {

@@ -98,7 +98,7 @@ func (l *Launcher) exitWithoutHelper() afterWait {
 			const why = "mcpscope: the guard was killed, and no process can be forked in its place\n"
 			write(2, address(why), uintptr(len(why)))
 		}
-		l.keeper.dismiss(page.WordDone, startWithin)
+		l.keeper.release()
 		exitAs(l.page)
 		return toMain
 	}
