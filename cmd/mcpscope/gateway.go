@@ -77,6 +77,7 @@ func (v *gatewayRun) become(flags, operands []string) int {
 		Warn: gateway.Warnings{
 			Uncontained: func(why error) { v.warnUncontained(operands[0], why) },
 			Weaker:      func(why error) { v.noteWeaker(operands[0], why) },
+			Inside:      func() { v.noteInside(operands[0]) },
 			NoSession:   func(why error) { v.noteNoSession(operands[0], why) },
 		},
 	}
@@ -141,6 +142,14 @@ func configureServer(flags []string, name string) *gateway.Server {
 func (v *gatewayRun) warnUncontained(command string, why error) {
 	v.note(cli.NotContained(command, why))
 	v.Hint(host.Fix(names.Auto, why))
+}
+
+// noteInside is before the gateway runs, too.
+func (v *gatewayRun) noteInside(command string) {
+	const text = "the servers of %q are in the group of the mcpscope run around it, and end with that; " +
+		"they have no groups and limits of their own"
+	v.note(fmt.Sprintf(text, command))
+	v.Hint("put the gateway outside: mcpscope gateway -- mcpscope run -- COMMAND")
 }
 
 // noteWeaker is before the gateway runs, too.

@@ -32,6 +32,10 @@ func gatewayCheckCommand(args []string, stdio cli.Stdio) int {
 	c.conditions = gateway.OwnConditions()
 	// the outer one may have executed this program
 	c.outer, c.inside = gateway.Around(proc.Take()).Of(os.Getpid())
+	c.inServer = !c.inside && gateway.IsInServer()
+	if c.inServer {
+		c.inside = true
+	}
 	if !c.inside {
 		c.place = placeOfGateway(c.values.Backend, c.values.Require, c.conditions.NoFilter)
 	}
@@ -52,6 +56,7 @@ type gatewayCheck struct {
 	conditions gateway.Conditions
 	outer      gateway.Running // around this process, if inside is true
 	inside     bool
+	inServer   bool // of mcpscope run, which has all of it
 }
 
 // placeOfGateway is where servers get their groups. noFilter is why no program can be held when it starts.

@@ -65,6 +65,8 @@ func (c *gatewayCheck) printCommand() {
 // printHost prints whether servers can be contained, and the restrictions that apply then.
 func (c *gatewayCheck) printHost() {
 	switch {
+	case c.inServer:
+		fmt.Fprintln(c.out, "servers are in the group of the mcpscope run around this one, and have none of their own")
 	case c.inside:
 		outer := fmt.Sprintf("%s[%d]", c.outer.Name, c.outer.PID)
 		const text = "servers are contained by the gateway around this one, %s, and by its rules\n"

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/cgroup"
+	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/gateway/early"
 	"github.com/mcpscope/mcpscope/internal/gateway/notify"
 	"github.com/mcpscope/mcpscope/internal/server/guard"
@@ -58,6 +59,8 @@ type Warnings struct {
 	Uncontained func(why error)
 	// Weaker prints why servers have no cgroups, where they were to have the best that the host offers.
 	Weaker func(why error)
+	// Inside prints that a server around the gateway has all that it starts.
+	Inside func()
 	// NoSession prints why there is no session, and so no limit of one.
 	NoSession func(why error)
 }
@@ -102,6 +105,13 @@ func (g *Gateway) Exec() error {
 		}
 		return g.exec()
 	}
+	if IsInServer() {
+		if err := g.checkOuterSession(); err != nil {
+			return err
+		}
+		g.Warn.Inside()
+		return g.exec()
+	}
 	found, err := g.canContain()
 	session, errSession := g.enterSession(found.Backend, err)
 	if errSession != nil {
@@ -128,6 +138,10 @@ func (g *Gateway) Exec() error {
 	runtime.LockOSThread()
 	return <-failed
 }
+
+// IsInServer reports whether this process is in a server of mcpscope run. That ends with all of it at once, so
+// servers of a gateway below have no groups of their own: these would outlive it for their graces.
+func IsInServer() bool { return freeze.TagOn(os.Getpid()).IsTag() }
 
 // canContain is before the gateway runs, when its stderr is still ours.
 func (g *Gateway) canContain() (launcher.Found, error) {

@@ -363,6 +363,24 @@ func TestBlindGateway(t *testing.T) {
 	w.clean()
 }
 
+// A gateway that mcpscope run has started contains nothing by itself: the server around it has all of it, and ends with
+// all of it at once. It says so, and --check does.
+func TestGatewayInAServer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	in := []string{binaries.mcpscope, "run", "--backend", "cgroup", "--name", "outer", "--", binaries.mcpscope, "gateway"}
+	o, err := escape.Finish(w.Dir, w.Command(append(in, "--match", "cat *", "--", "sh", "-c", "true | cat /proc/self/cgroup | cat")...))
+	if err != nil || o.Status.ExitStatus() != 0 || !strings.Contains(o.Stdout, "/mcp-outer-") || strings.Contains(o.Stdout, "/mcp-cat-") {
+		t.Errorf("%v: %+v", err, o)
+	}
+	escape.Contains(t, o.Stderr, "mcpscope: note: the servers of \"sh\" are in the group of the mcpscope run around it", "hint: put the gateway outside")
+	o, err = escape.Finish(w.Dir, w.Command(append(in, "--check", "--", "sh")...))
+	if err != nil || !strings.Contains(o.Stdout, "servers are in the group of the mcpscope run around this one") {
+		t.Errorf("%v: %+v", err, o)
+	}
+	w.clean()
+}
+
 // A gateway for which the kernel allows no filter runs, with a note and without groups, unless that was refused.
 func TestNoFilter(t *testing.T) {
 	t.Parallel()
