@@ -66,7 +66,8 @@ func (c *gatewayCheck) printCommand() {
 func (c *gatewayCheck) printHost() {
 	switch {
 	case c.inServer:
-		fmt.Fprintln(c.out, "servers are in the group of the mcpscope run around this one, and have none of their own")
+		const text = "servers are in the group of the mcpscope run around this one, and have none of their own"
+		fmt.Fprintln(c.out, text)
 	case c.inside:
 		outer := fmt.Sprintf("%s[%d]", c.outer.Name, c.outer.PID)
 		const text = "servers are contained by the gateway around this one, %s, and by its rules\n"

@@ -51,6 +51,13 @@ func (c *candidate) decide() (decided bool) {
 	return true
 }
 
+// arguments are those of the program that the process executes now.
+func (c *candidate) arguments() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.program.argv
+}
+
 // setArguments replaces the arguments of a candidate whose process executes another program.
 func (c *candidate) setArguments(argv []string) {
 	c.mu.Lock()

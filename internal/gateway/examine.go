@@ -217,7 +217,7 @@ func (x *examiner) accept(c *candidate, why string, next *nextExec) {
 	case x.groups.memberships.of(c.program.pid) == memberOfServer:
 		// A server has started it, and was recognized before. So it is part of that, as a program is that a
 		// server starts later.
-		x.reporter.explanations.write(c.program.pid, "left", c.program.argv, "it is part of another server")
+		x.reporter.explanations.write(c.program.pid, "left", c.arguments(), "it is part of another server")
 	default:
 		x.groups.contain(c.program, call, why)
 	}
@@ -226,7 +226,7 @@ func (x *examiner) accept(c *candidate, why string, next *nextExec) {
 // leaveAlone is the end of a candidate that was not proven a server.
 func (x *examiner) leaveAlone(c *candidate, why string) {
 	if x.dismiss(c) {
-		x.reporter.explanations.write(c.program.pid, "left", c.program.argv, why)
+		x.reporter.explanations.write(c.program.pid, "left", c.arguments(), why)
 	}
 }
 

@@ -28,5 +28,10 @@ func (e explanations) write(pid int, outcome string, argv []string, why string) 
 	now := time.Now().UTC().Format(time.RFC3339)
 	why = strings.ReplaceAll(why, "\n", ", ")
 	line := fmt.Sprintf("%s %d %s %s: %s\n", now, pid, command, outcome, why)
+	ready := []unix.PollFd{{Fd: int32(e.fd), Events: unix.POLLOUT}}
+	n, err := unix.Poll(ready, 0)
+	if err != nil || n == 0 { // a program waits for its execve: better a line less than to wait for a reader
+		return
+	}
 	_, _ = unix.Write(e.fd, []byte(line)) // stderr is the gateway's: no place is left for an error
 }

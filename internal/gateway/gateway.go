@@ -139,8 +139,8 @@ func (g *Gateway) Exec() error {
 	return <-failed
 }
 
-// IsInServer reports whether this process is in a server of mcpscope run. That ends with all of it at once, so
-// servers of a gateway below have no groups of their own: these would outlive it for their graces.
+// IsInServer reports whether this process is in a server of mcpscope run. That ends with all of it at once,
+// so servers of a gateway below have no groups of their own: these would outlive it for their graces.
 func IsInServer() bool { return freeze.TagOn(os.Getpid()).IsTag() }
 
 // canContain is before the gateway runs, when its stderr is still ours.

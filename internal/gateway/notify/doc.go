@@ -5,6 +5,6 @@
 //
 // A filter stays with a process for ever, and without a listener each notified call fails with ENOSYS. So
 // requests are received into memory that a second process shares, which answers the rest of the first one.
-// The package knows nothing of gateways, groups or servers, and only ever lets a call go on: the program can
-// change between the look and the call, so this is no place for a refusal.
+// The package knows nothing of gateways, groups or servers. A program can change between the look and the
+// call, so a refusal is no protection against one that attacks: Refuse is for what could not be contained.
 package notify

@@ -33,7 +33,7 @@ func NewWatched(s *Server, l *loop.Loop) *Watched {
 	return &Watched{
 		Server: s, Loop: l, Events: -1,
 		settling: settling{server: s},
-		stop:     watchedStop{server: s, loop: l, ending: newEnding(s)},
+		stop:     watchedStop{server: s, loop: l, ending: newEnding(s), holder: -1},
 	}
 }
 
@@ -107,6 +107,7 @@ func (w *Watched) AwaitSettled() { w.settling.tasks.Wait() }
 
 // Live returns after the end of the server, or when another watcher has it.
 func (w *Watched) Live() {
+	defer w.stop.closeHolder()
 	w.lookForRequest() // one that was made before the loop had the events of the group
 	for !w.stop.isLeft() {
 		w.looks.lookIfDue()

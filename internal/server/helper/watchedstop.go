@@ -22,6 +22,7 @@ type watchedStop struct {
 	ending     ending
 	generation uint32 // the page's, when this watcher began
 	askAt      int64  // when the holder of stdin is looked for again, or 0
+	holder     int    // pidfd of that, if it is the client now; or -1
 }
 
 // isLeft reports whether another watcher has the server.
@@ -96,8 +97,20 @@ func (w *watchedStop) watchHolder(pid int) bool {
 	if err != nil {
 		return false
 	}
-	w.client.PIDFD = pidfd // that of the old one is the watcher's
-	return w.loop.Add(pidfd, loop.TokenClient) == nil
+	if err := w.loop.Add(pidfd, loop.TokenClient); err != nil {
+		_ = unix.Close(pidfd) // it was only opened
+		return false
+	}
+	w.closeHolder()
+	w.holder = pidfd
+	w.client.PIDFD = pidfd // that of the client before is the watcher's
+	return true
+}
+
+// closeHolder closes the pidfd of a new client.
+func (w *watchedStop) closeHolder() {
+	_ = unix.Close(w.holder) // a pidfd, or -1
+	w.holder = -1
 }
 
 // isEmpty reports whether no member is left, in the group or elsewhere. To search for the tag reads all
