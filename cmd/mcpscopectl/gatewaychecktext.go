@@ -66,7 +66,7 @@ func (c *gatewayCheck) printCommand() {
 func (c *gatewayCheck) printHost() {
 	switch {
 	case c.inServer:
-		const text = "servers are in the group of the mcpscope run around this one, and have none of their own"
+		const text = "servers are in the group of the mcpscope run around this one, and get no other"
 		fmt.Fprintln(c.out, text)
 	case c.inside:
 		outer := fmt.Sprintf("%s[%d]", c.outer.Name, c.outer.PID)

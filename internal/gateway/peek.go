@@ -88,11 +88,9 @@ const (
 	lastStdinPause  = time.Second
 )
 
-// nextLook returns the time of the next check of a stdin that is open here, the zero time without one.
+// nextLook returns the time of the next check of stdin. One that is not open here may be another file for a
+// moment only: a shell reads a file before it executes the server.
 func (p *peeker) nextLook() time.Time {
-	if p.tap == nil {
-		return time.Time{}
-	}
 	if now := time.Now(); !now.Before(p.stdinLook) {
 		p.stdinPause = min(max(2*p.stdinPause, firstStdinPause), lastStdinPause)
 		p.stdinLook = now.Add(p.stdinPause)
