@@ -139,6 +139,7 @@ var foreign = map[string][]library{
 // helpers are packages that serve tests. Of our packages they may import these only.
 var helpers = map[string]rule{
 	"tools/ablation":    {[]string{"test/escape"}, "it changes the product's sources, so it is built without them"},
+	"test/agents":       {[]string{"test/escape"}, "agents are the same on every host"},
 	"test/bed":          {[]string{"test/pace"}, "what checks a kill must not share the code that kills"},
 	"test/facts":        {[]string{"internal/server/protocol"}, "it writes facts as the product does"},
 	"test/groups":       {[]string{"cgroup", "test/bed"}, "directories for tests of what has its own"},

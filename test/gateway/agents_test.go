@@ -17,77 +17,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/test/agents"
 	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/escape"
 	"github.com/mcpscope/mcpscope/test/pace"
 	"github.com/mcpscope/mcpscope/test/tmux"
 )
-
-// An agentInFront is an agent as people start it in a terminal. In its files and variables, @API is the
-// address of a model on loopback, @SERVER the command of a server, and @HOME its home.
-type agentInFront struct {
-	name    string
-	program string // below the agents' node_modules
-	args    []string
-	files   map[string]string // below the home
-	env     []string
-	ready   string // on the screen, when it takes input
-	quit    string // what ends it
-	// noShell: its shell mode does not take each Enter. Its model starts programs instead.
-	noShell bool
-}
-
-var agentsInFront = []agentInFront{
-	{
-		name: "claude", program: "@anthropic-ai/claude-code-linux-x64/claude", ready: "/effort", quit: "/exit",
-		env: []string{"ANTHROPIC_BASE_URL=@API", "ANTHROPIC_API_KEY=sk-ant-x-local-key-for-tests", "IS_SANDBOX=1", "ENABLE_TOOL_SEARCH=false"},
-		files: map[string]string{".claude/settings.json": `{"permissions": {"allow": ["mcp__notes"]}}`, ".claude.json": `{"hasCompletedOnboarding": true, "theme": "dark",
-			"customApiKeyResponses": {"approved": ["-local-key-for-tests"], "rejected": []},
-			"projects": {"@HOME/shop": {"hasTrustDialogAccepted": true}, "@HOME/blog": {"hasTrustDialogAccepted": true}},
-			"mcpServers": {"notes": {"command": "@SERVER", "args": []}}}`},
-	},
-	{
-		name: "codex", program: "@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex",
-		args: []string{"--no-daemon"}, ready: "pong default", quit: "/quit",
-		files: map[string]string{".codex/config.toml": "model = \"pong\"\nmodel_provider = \"local\"\n" +
-			"[model_providers.local]\nname = \"local\"\nbase_url = \"@API/v1\"\nwire_api = \"responses\"\n" +
-			"[projects.\"@HOME/shop\"]\ntrust_level = \"trusted\"\n[projects.\"@HOME/blog\"]\ntrust_level = \"trusted\"\n" +
-			"[mcp_servers.notes]\ncommand = \"@SERVER\"\n"},
-	},
-	{
-		name: "gemini", program: "@google/gemini-cli/bundle/gemini.js", ready: "Type your message", quit: "/quit", noShell: true,
-		env: []string{"GEMINI_API_KEY=x", "GOOGLE_GEMINI_BASE_URL=@API"},
-		files: map[string]string{".gemini/settings.json": `{"security": {"auth": {"selectedType": "gemini-api-key"},
-			"folderTrust": {"enabled": false}}, "general": {"disableAutoUpdate": true}, "model": {"name": "gemini-2.5-flash"},
-			"mcpServers": {"notes": {"command": "@SERVER", "args": [], "trust": true}}}`,
-			".gemini/policies/shell.toml": "[[rule]]\ntoolName = \"run_shell_command\"\ndecision = \"allow\"\npriority = 100\nallowRedirection = true\n"},
-	},
-	{
-		name: "qwen", program: "@qwen-code/qwen-code/cli-entry.js", ready: "Type your message", quit: "/quit",
-		env: []string{"OPENAI_API_KEY=x", "OPENAI_BASE_URL=@API/v1", "OPENAI_MODEL=pong"},
-		files: map[string]string{".qwen/settings.json": `{"security": {"auth": {"selectedType": "openai"}},
-			"mcpServers": {"notes": {"command": "@SERVER", "args": [], "trust": true}}}`},
-	},
-	{
-		name: "opencode", program: "opencode-linux-x64/bin/opencode", ready: "Ask anything", quit: "/exit",
-		files: map[string]string{".config/opencode/opencode.json": `{"model": "local/pong", "autoupdate": false,
-			"provider": {"local": {"npm": "@ai-sdk/openai-compatible", "name": "local",
-				"options": {"baseURL": "@API/v1", "apiKey": "x"}, "models": {"pong": {"name": "pong"}}}},
-			"mcp": {"notes": {"type": "local", "command": ["@SERVER"], "enabled": true}}}`},
-	},
-}
-
-const modelAddress = "127.0.0.1:8080"
-
-// began says who it is, and becomes the command: in a network of its own with a model. Its server does so, too.
-const began = `ip link set lo up
-rm -f up
-mkfifo up
-setsid -f "$MODEL" ` + modelAddress + ` up </dev/null >/dev/null 2>&1
-read -r up <up
-echo $$ >agent.pid
-exec "$@"
-`
 
 const notesServer = `#!/bin/sh
 echo $$ >server.pid
@@ -113,10 +48,10 @@ func clientsWithAgents(t *testing.T) string {
 // everything does, whatever ends first.
 func TestAgentsInFront(t *testing.T) {
 	dir := clientsWithAgents(t)
-	for _, a := range agentsInFront {
+	for _, a := range agents.All {
 		for _, way := range []string{"gateway", "run"} {
-			t.Run(a.name+" below "+way, func(t *testing.T) {
-				program := filepath.Join(dir, "agents", "node_modules", a.program)
+			t.Run(a.Name+" below "+way, func(t *testing.T) {
+				program := filepath.Join(dir, "agents", "node_modules", a.Program)
 				if _, err := os.Stat(program); errors.Is(err, fs.ErrNotExist) {
 					t.Skip("npm has it for x86-64 alone")
 				}
@@ -141,19 +76,10 @@ func TestAgentsInFront(t *testing.T) {
 	}
 }
 
-// makeHome makes the agent's home with two projects.
-func (w *world) makeHome(home string, a agentInFront, clients string) {
+// makeHome makes the agent's home, with a server.
+func (w *world) makeHome(home string, a agents.Agent, clients string) {
 	w.T.Helper()
-	server := filepath.Join(home, "notes")
-	fill := strings.NewReplacer("@API", "http://"+modelAddress, "@SERVER", server, "@HOME", home, "@CLIENTS", clients)
-	err := escape.WriteProgram(server, fill.Replace(notesServer))
-	for path, text := range a.files {
-		path = filepath.Join(home, path)
-		err = errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(fill.Replace(text)), 0o600))
-	}
-	for _, project := range []string{"shop", "blog"} {
-		err = errors.Join(err, os.Mkdir(filepath.Join(home, project), 0o700))
-	}
+	err := a.MakeHome(home, strings.ReplaceAll(notesServer, "@CLIENTS", clients))
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -161,7 +87,7 @@ func (w *world) makeHome(home string, a agentInFront, clients string) {
 
 // inFront is an agent on a screen, behind mcpscope.
 type inFront struct {
-	agentInFront
+	agents.Agent
 	*world
 	way, project, ending string
 	screen               *tmux.Screen
@@ -176,27 +102,22 @@ const processWrapper = "CLAUDE_CODE_PROCESS_WRAPPER"
 const nested = "two gateways"
 
 // inFront starts it, and returns when it takes input.
-func (w *world) inFront(a agentInFront, way, home, project, program, ending string) *inFront {
+func (w *world) inFront(a agents.Agent, way, home, project, program, ending string) *inFront {
 	w.T.Helper()
-	s := &inFront{agentInFront: a, world: w, way: way, project: project, ending: ending}
+	s := &inFront{Agent: a, world: w, way: way, project: project, ending: ending}
 	dir := filepath.Join(home, project)
 	line := []string{binaries.mcpscope, way, "--backend", "cgroup", "--"}
 	switch way {
 	case processWrapper:
-		a.env = append(slices.Clone(a.env), processWrapper+"="+binaries.mcpscope+" gateway --backend cgroup --")
 		line = nil
 	case nested:
 		line = []string{binaries.mcpscope, "gateway", "--backend", "cgroup", "--", binaries.mcpscope, "gateway", "--"}
 	}
-	line = append(append(line, program), a.args...)
-	cmd := w.Command(append([]string{"env", "-C", dir, "sh", "-c", began, "sh"}, line...)...)
-	fill := strings.NewReplacer("@API", "http://"+modelAddress)
-	cmd.Env = []string{
-		"HOME=" + home, "PATH=" + os.Getenv("PATH"), "TERM=xterm-256color", "LANG=C.UTF-8",
-		"MODEL=" + filepath.Join(clients(w.T), "bin", "modelapi"),
-	}
-	for _, variable := range a.env {
-		cmd.Env = append(cmd.Env, fill.Replace(variable))
+	line = append(append(line, program), a.Args...)
+	cmd := w.Command(append([]string{"env", "-C", dir, "sh", "-c", agents.Started, "sh"}, line...)...)
+	cmd.Env = a.Environment(home, clients(w.T))
+	if way == processWrapper {
+		cmd.Env = append(cmd.Env, processWrapper+"="+binaries.mcpscope+" gateway --backend cgroup --")
 	}
 	cmd.SysProcAttr = &unix.SysProcAttr{Unshareflags: unix.CLONE_NEWNET}
 	for _, file := range []string{"agent.pid", "server.pid"} {
@@ -204,7 +125,7 @@ func (w *world) inFront(a agentInFront, way, home, project, program, ending stri
 	}
 	group := w.Unique("session")
 	s.screen = tmux.Start(w.T, 120, 40, cmd, func() error { return escape.StartIn(group, cmd) })
-	s.screen.Shows(a.ready)
+	s.screen.Shows(a.Ready)
 	s.first = w.processIn(filepath.Join(dir, "agent.pid"))
 	s.server = w.processIn(filepath.Join(dir, "server.pid"))
 	if s.first != nil {
@@ -269,7 +190,7 @@ func (s *inFront) check() {
 	if !pace.Eventually(escape.Patience, isListed) {
 		s.T.Errorf("it is not in the list with the project %s: %+v", s.project, s.list())
 	}
-	if s.noShell {
+	if s.NoShell {
 		return
 	}
 	s.screen.Type("!")
@@ -325,8 +246,8 @@ func (s *inFront) end() {
 	switch s.ending {
 	case "exit":
 		s.leaveShellMode()
-		s.screen.Type(s.quit)
-		s.screen.Shows(s.quit)
+		s.screen.Type(s.Quit)
+		s.screen.Shows(s.Quit)
 		s.enterUntil("end", s.shows("[it ended with "))
 	case "kill agent":
 		s.agent().Signal(unix.SIGKILL)
@@ -429,21 +350,21 @@ func (s *inFront) mcpscope() *escape.Process {
 func TestAgentsDaemons(t *testing.T) {
 	dir := clientsWithAgents(t)
 	for _, c := range []struct {
-		agent agentInFront
+		agent agents.Agent
 		args  []string
 		ready string
 		way   string
 	}{
-		{agentsInFront[1], nil, agentsInFront[1].ready, "gateway"},
-		{agentsInFront[0], []string{"--bg", "say hello"}, "backgrounded", "gateway"},
-		{agentsInFront[0], []string{"--bg", "say hello"}, "backgrounded", processWrapper},
-		{agentsInFront[0], []string{"--bg", "say hello"}, "backgrounded", nested},
+		{agents.All[1], nil, agents.All[1].Ready, "gateway"},
+		{agents.All[0], []string{"--bg", "say hello"}, "backgrounded", "gateway"},
+		{agents.All[0], []string{"--bg", "say hello"}, "backgrounded", processWrapper},
+		{agents.All[0], []string{"--bg", "say hello"}, "backgrounded", nested},
 	} {
-		t.Run(c.agent.name+" by "+c.way, func(t *testing.T) {
+		t.Run(c.agent.Name+" by "+c.way, func(t *testing.T) {
 			a := c.agent
-			a.args = c.args
-			a.ready = c.ready
-			program := filepath.Join(dir, "agents", "node_modules", a.program)
+			a.Args = c.args
+			a.Ready = c.ready
+			program := filepath.Join(dir, "agents", "node_modules", a.Program)
 			if _, err := os.Stat(program); errors.Is(err, fs.ErrNotExist) {
 				t.Skip("npm has it for x86-64 alone")
 			}

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/test/agents"
 	"github.com/mcpscope/mcpscope/test/escape"
 	"github.com/mcpscope/mcpscope/test/pace"
 	"github.com/mcpscope/mcpscope/test/tmux"
@@ -35,7 +36,7 @@ const screenEach = 50 * time.Millisecond
 
 // An idleAgent is an agent below mcpscope run --idle-freeze, in a shell with job control.
 type idleAgent struct {
-	agentInFront
+	agents.Agent
 	*world
 	screen  *tmux.Screen
 	shell   *escape.Process
@@ -50,15 +51,15 @@ type idleAgent struct {
 // background.
 func TestIdleAgents(t *testing.T) {
 	dir := clientsWithAgents(t)
-	for _, a := range agentsInFront {
-		t.Run(a.name, func(t *testing.T) {
+	for _, a := range agents.All {
+		t.Run(a.Name, func(t *testing.T) {
 			t.Parallel()
-			program := filepath.Join(dir, "agents", "node_modules", a.program)
+			program := filepath.Join(dir, "agents", "node_modules", a.Program)
 			if _, err := os.Stat(program); errors.Is(err, fs.ErrNotExist) {
 				t.Skip("npm has it for x86-64 alone")
 			}
 			home := t.TempDir() // before the world, which kills all that still write to it
-			s := &idleAgent{agentInFront: a, world: newWorld(t)}
+			s := &idleAgent{Agent: a, world: newWorld(t)}
 			s.makeHome(home, a, dir)
 			s.start(home, program)
 			s.logMemory("awake")
@@ -83,16 +84,9 @@ func TestIdleAgents(t *testing.T) {
 func (s *idleAgent) start(home, program string) {
 	s.T.Helper()
 	s.project = filepath.Join(home, "shop")
-	line := append([]string{binaries.mcpscope, "run", "--backend", "cgroup", "--idle-freeze", agentIdle.String(), "--", program}, s.args...)
-	cmd := s.Command("env", "-C", s.project, "sh", "-c", began, "sh", "bash", "--norc", "--noprofile", "-i")
-	cmd.Env = []string{
-		"HOME=" + home, "PATH=" + os.Getenv("PATH"), "TERM=xterm-256color", "LANG=C.UTF-8", "PS1=SHELL> ",
-		"MODEL=" + filepath.Join(clients(s.T), "bin", "modelapi"),
-	}
-	fill := strings.NewReplacer("@API", "http://"+modelAddress)
-	for _, variable := range s.env {
-		cmd.Env = append(cmd.Env, fill.Replace(variable))
-	}
+	line := append([]string{binaries.mcpscope, "run", "--backend", "cgroup", "--idle-freeze", agentIdle.String(), "--", program}, s.Args...)
+	cmd := s.Command("env", "-C", s.project, "sh", "-c", agents.Started, "sh", "bash", "--norc", "--noprofile", "-i")
+	cmd.Env = append(s.Environment(home, clients(s.T)), "PS1=SHELL> ")
 	cmd.SysProcAttr = &unix.SysProcAttr{Unshareflags: unix.CLONE_NEWNET}
 	group := s.Unique("session")
 	s.screen = tmux.Start(s.T, 120, 40, cmd, func() error { return escape.StartIn(group, cmd) })
@@ -100,7 +94,7 @@ func (s *idleAgent) start(home, program string) {
 	s.shell = s.processIn(filepath.Join(s.project, "agent.pid"))
 	s.screen.Type(strings.Join(line, " "))
 	s.screen.Press("Enter")
-	s.eventually("input", s.shows(s.ready))
+	s.eventually("input", s.shows(s.Ready))
 	s.processIn(filepath.Join(s.project, "server.pid"))
 	s.group = escape.Servers(s.slice(), "*", "*")[0]
 }
@@ -116,7 +110,7 @@ func (s *idleAgent) eventually(what string, done func() bool) {
 	s.T.Helper()
 	if !pace.Eventually(agentPatience, done) {
 		notes, _ := os.ReadFile(s.group + "/cgroup.events")
-		s.T.Fatalf("%s: no %s, but %s\n%s", s.name, what, strings.Join(s.screen.Lines(), "\n"), notes)
+		s.T.Fatalf("%s: no %s, but %s\n%s", s.Name, what, strings.Join(s.screen.Lines(), "\n"), notes)
 	}
 }
 
@@ -124,7 +118,7 @@ func (s *idleAgent) awaitIdle() {
 	s.T.Helper()
 	if !pace.Eventually(agentPatience, s.isFrozen) {
 		id := s.group[strings.LastIndex(s.group, "-")+1:]
-		s.T.Fatalf("%s is not idle:\n%s", s.name, s.run("inspect", id))
+		s.T.Fatalf("%s is not idle:\n%s", s.Name, s.run("inspect", id))
 	}
 }
 
@@ -154,7 +148,7 @@ func (s *idleAgent) freeze(count int) {
 		s.logMemory("frozen")
 	}
 	way.do()
-	s.T.Logf("%s: woken by %s", s.name, way.name)
+	s.T.Logf("%s: woken by %s", s.Name, way.name)
 }
 
 func (s *idleAgent) wakeByKey() {
@@ -280,7 +274,7 @@ func (s *idleAgent) runsTasks() {
 	number := strconv.Itoa(20000 + s.shell.PID%20000)
 	tasks := map[string][]string{"sleep": {"sleep", number}, "serve": {"python3", "-m", "http.server", number}}
 	for order, task := range tasks {
-		if s.noShell {
+		if s.NoShell {
 			s.ask(order+number, s.shows("STARTED"+number))
 		} else {
 			s.runByShell(task)
@@ -300,7 +294,7 @@ func (s *idleAgent) runsTasks() {
 		}
 		started.Signal(unix.SIGKILL)
 		started.Close()
-		s.T.Logf("%s: awake with %s", s.name, line)
+		s.T.Logf("%s: awake with %s", s.Name, line)
 	}
 }
 
@@ -346,7 +340,7 @@ func (s *idleAgent) logMemory(when string) {
 		before = sum
 		sum, list = s.memory()
 	}
-	s.T.Logf("%s, %s: PSS in MB %d:%s", s.name, when, sum, list)
+	s.T.Logf("%s, %s: PSS in MB %d:%s", s.Name, when, sum, list)
 }
 
 func (s *idleAgent) memory() (sum int, list string) {
