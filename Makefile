@@ -34,6 +34,7 @@ GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.1.4
 GOTESTSUM := gotest.tools/gotestsum@v1.13.0
 ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 NFPM := github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.4
+LEAKS_GO := github.com/grafana/mcp-grafana/cmd/mcp-grafana@v1.6.3 github.com/mark3labs/mcp-go/examples/everything@v1.2.1
 DIST ?= dist
 PROCESSORS ?= amd64 arm64
 FORMATS ?= deb rpm npm arch homebrew
@@ -43,7 +44,7 @@ COMMIT ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null)
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS := -s -w -X github.com/mcpscope/mcpscope/internal/programs.release=$(VERSION) -X github.com/mcpscope/mcpscope/internal/programs.commit=$(COMMIT)
 
-.PHONY: help build man install uninstall packages spdx demo clients test test-slice test-changed test-full test-hermetic test-install test-installed test-vm test-arm64 test-tried test-soak release-check bench session screen dashboard ablation lint fuzz cross deps clean
+.PHONY: help build man install uninstall packages spdx demo clients test test-slice test-changed test-full test-hermetic test-install test-installed test-vm test-arm64 test-tried test-soak release-check bench leaks session screen dashboard ablation lint fuzz cross deps clean
 
 help: ## print this
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile
@@ -143,6 +144,13 @@ bench: deps ## start, kill and idle cost beside bwrap and systemd-run; published
 	@NODE_MODULES=$(CURDIR)/.cache/idle/node_modules $(GO) test -run '^$$' -bench . -benchtime 1x -timeout 60m ./test/idle
 	@.ci/deps vm
 	@test/vm/idle .cache/idle/node_modules
+
+leaks: deps ## count the processes that published servers and agents leave behind, without mcpscope and with it, for docs/dev/leaks.md: some 45 minutes, 8 GB of packages; ONLY=REGEXP
+	@TESTS_FULL=1 TESTS_TRIED=1 test/e2e/clients/setup
+	@mkdir -p .cache/leaks && cp tools/leaks/package.json tools/leaks/client.mjs .cache/leaks
+	@cd .cache/leaks && npm install --offline=false --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null
+	@for module in $(LEAKS_GO); do GOBIN=$(CURDIR)/.cache/leaks/bin $(GO) install $$module || exit 1; done
+	@TESTS_LEAKS=$(CURDIR)/.cache/leaks $(GO) test -run '^$$' -bench '$(or $(ONLY),.)' -benchtime 1x -timeout 120m ./tools/leaks
 
 session: ## record the picture of the README with make demo
 	@demo/run -picture docs/use/session.svg
