@@ -100,7 +100,7 @@ func startAgent(b *testing.B, a agents.Agent, command []string, clients string, 
 	screen := tmux.Start(b, 120, 40, cmd, func() error { return escape.StartIn(group, cmd) })
 	b.Cleanup(screen.Close)
 	return func() running {
-		screen.Shows(a.Ready)
+		awaitText(b, screen, a.Ready)
 		agent := awaitPID(b, filepath.Join(project, "agent.pid"))
 		awaitPID(b, filepath.Join(project, "server.pid"))
 		end := screen.Close
@@ -149,6 +149,19 @@ func appCell(b *testing.B, command []string, clients string, w way, contained bo
 		b.ReportMetric(float64(c.ran), "ran")
 	})
 	return c
+}
+
+// awaitText waits for a text on a screen. A busy machine takes longer than tests allow.
+func awaitText(b *testing.B, screen *tmux.Screen, text string) {
+	b.Helper()
+	lines := ""
+	for began := time.Now(); time.Since(began) < startsWithin; time.Sleep(200 * time.Millisecond) {
+		lines = strings.Join(screen.Lines(), "\n")
+		if strings.Contains(lines, text) {
+			return
+		}
+	}
+	b.Fatalf("no %q after %v, but\n%s", text, startsWithin, lines)
 }
 
 // awaitPID waits for a file with a pid.
