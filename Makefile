@@ -44,7 +44,7 @@ COMMIT ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null)
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS := -s -w -X github.com/mcpscope/mcpscope/internal/programs.release=$(VERSION) -X github.com/mcpscope/mcpscope/internal/programs.commit=$(COMMIT)
 
-.PHONY: help build man install uninstall packages spdx demo clients test test-slice test-changed test-full test-hermetic test-install test-installed test-vm test-arm64 test-tried test-soak release-check bench leaks session screen dashboard ablation lint fuzz cross deps clean
+.PHONY: help build man reference install uninstall packages spdx demo clients test test-slice test-changed test-full test-hermetic test-install test-installed test-vm test-arm64 test-tried test-soak release-check bench leaks session screen dashboard ablation lint fuzz cross deps clean
 
 help: ## print this
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile
@@ -56,6 +56,9 @@ build: ## build bin/mcpscope and bin/mcpscopectl, with their man pages and compl
 man: ## write man pages and completions below bin, by the program that is there
 	@mkdir -p $(BIN)/man $(BIN)/completions && rm -f $(BIN)/man/* && $(BIN)/mcpscopectl man $(BIN)/man
 	@for shell in bash zsh fish; do $(BIN)/mcpscopectl completion $$shell >$(BIN)/completions/$$shell || exit 1; done
+
+reference: ## write docs/reference/commands.md and settings.md from the help texts
+	@$(GO) run ./cmd/mcpscopectl man --reference docs/reference
 
 install: ## install what make build has built below $(DESTDIR)$(PREFIX)
 	@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' packaging/install '$(BIN)'

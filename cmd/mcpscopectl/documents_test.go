@@ -5,6 +5,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"os/exec"
@@ -77,6 +78,23 @@ func TestPagesDescribeCommandsAndFlags(t *testing.T) {
 		}
 		if strings.Contains(page, "=false") || strings.Contains(page, "=\n") {
 			t.Errorf("%s: a flag without its value", file)
+		}
+	}
+}
+
+// The reference for a browser is what the helps say today.
+func TestReferenceIsCurrent(t *testing.T) {
+	dir := t.TempDir()
+	if s := say("man", "--reference", dir); s.status != 0 {
+		t.Fatalf("%+v", s)
+	}
+	for _, name := range []string{"commands.md", "settings.md"} {
+		want, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile("../../docs/reference/" + name); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("docs/reference/%s is not what the helps say (%v): make reference", name, err)
 		}
 	}
 }
