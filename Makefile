@@ -156,17 +156,17 @@ leaks: deps ## count the processes that published servers and agents leave behin
 	@TESTS_LEAKS=$(CURDIR)/.cache/leaks $(GO) test -run '^$$' -bench '$(or $(ONLY),.)' -benchtime 1x -timeout 120m ./tools/leaks
 
 session: ## record the picture of the README with make demo
-	@demo/run -picture docs/use/session.svg
+	@demo/run -picture docs/session.svg
 
-screen: ## record the picture of top in docs/operate/commands.md, with published servers on this host
+screen: ## record the picture of top in the README, with published servers on this host
 	@tools/screen/record >.cache/top.svg
-	@mv .cache/top.svg docs/operate/top.svg
+	@mv .cache/top.svg docs/top.svg
 
-dashboard: deps ## draw the dashboard of docs/operate/reference.md by a Prometheus in a virtual machine: about ten minutes
+dashboard: deps ## draw the dashboard of docs/reference/metrics.md by a Prometheus in a virtual machine: about ten minutes
 	@.ci/deps extra
 	@.ci/deps vm
 	@test/prometheus/record >.cache/dashboard.svg
-	@mv .cache/dashboard.svg docs/operate/prometheus/dashboard.svg
+	@mv .cache/dashboard.svg docs/reference/prometheus/dashboard.svg
 
 ablation: deps ## build mcpscope without each mechanism in turn, and write what goes red to tools/ablation/README.md: about an hour; ONLY=REGEXP
 	@TESTS_ABLATION='$(CURDIR)/tools/ablation/README.md' TESTS_ABLATION_ONLY='$(ONLY)' $(GO) test -count=1 -timeout 180m -v -run 'TestAblation$$' ./tools/ablation

@@ -14,7 +14,7 @@ import (
 
 // The README's picture is the one that the program draws from its figures.
 func TestPictureIsCurrent(t *testing.T) {
-	svg, err := os.ReadFile("../docs/use/session.svg")
+	svg, err := os.ReadFile("../docs/session.svg")
 	if err != nil {
 		t.Fatal(err)
 	}

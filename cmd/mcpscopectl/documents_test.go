@@ -167,10 +167,10 @@ func keysOf(of reflect.Type) []string {
 	return all
 }
 
-// section is a part of a page for operators.
+// section is a part of a page of the reference.
 func section(t *testing.T, page, title string) string {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/operate/" + page)
+	text, err := os.ReadFile("../../docs/reference/" + page)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +214,7 @@ func TestSchemas(t *testing.T) {
 		if title == "`sweep --json`" { // beside those of ls
 			want = slices.DeleteFunc(want, func(key string) bool { return slices.Contains(keysOf(reflect.TypeFor[render.Server]()), key) })
 		}
-		if got := documented(section(t, "reference.md", title)); !slices.Equal(got, want) {
+		if got := documented(section(t, "json.md", title)); !slices.Equal(got, want) {
 			t.Errorf("%s: the manual has %q, JSON %q", title, got, want)
 		}
 	}

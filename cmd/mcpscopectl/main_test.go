@@ -122,7 +122,7 @@ func TestFullDisk(t *testing.T) {
 
 // The table lists the exit statuses, and a mistake has the status of its command.
 func TestExitStatuses(t *testing.T) {
-	text, err := os.ReadFile("../../docs/operate/troubleshooting.md")
+	text, err := os.ReadFile("../../docs/reference/exit-statuses.md")
 	if err != nil {
 		t.Fatal(err)
 	}

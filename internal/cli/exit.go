@@ -2,7 +2,7 @@
 
 package cli
 
-// Exit statuses; docs/operate/troubleshooting.md has the same table. `run` and `gateway` return the status of
+// Exit statuses; docs/reference/exit-statuses.md has the same table. `run` and `gateway` return the status of
 // their command, which may be 2. So a mistake in their own arguments is 125, as with env(1) and docker run.
 const (
 	ExitOK          = 0

@@ -97,7 +97,7 @@ func steps(document string) (all []step) {
 
 // Every command of the documents is run on a host with mcpscope installed, and prints what is printed there.
 func TestCommands(t *testing.T) {
-	for _, pattern := range []string{"README.md", "docs/*/*.md"} {
+	for _, pattern := range []string{"README.md", "docs/*.md", "docs/*/*.md"} {
 		files, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			t.Fatal(err)
@@ -108,7 +108,11 @@ func TestCommands(t *testing.T) {
 				t.Fatal(err)
 			}
 			all := steps(string(text))
-			name := filepath.Base(file)
+			// "guides-limits.md": a slash would be a test below another one.
+			name := strings.ReplaceAll(strings.TrimPrefix(file, filepath.Join(root, "docs")+"/"), "/", "-")
+			if filepath.Dir(file) == root {
+				name = filepath.Base(file)
+			}
 			if len(all) == 0 || !escape.InSize(t.Name()+"/"+name) {
 				continue
 			}
@@ -156,6 +160,9 @@ func newStage(t *testing.T) *stage {
 		"the gateway's servers are measured": s.gatewayMeasured,
 		"mcpscope is gone, and clients work": s.uninstalled,
 	}
+	for name, files := range configurations {
+		s.acts["configure "+name] = func() { s.write(files) }
+	}
 	s.sh(host.Root, "make --no-print-directory -C ../.. install BIN="+built)
 	for _, name := range cast {
 		s.sh(host.Root, "install -m 755 "+host.Shared+"/cast /usr/local/bin/"+name)
@@ -167,6 +174,7 @@ func newStage(t *testing.T) *stage {
 		s.endClient(false)
 		s.sh(host.Root, `systemctl stop my-gateway mcpscope-metrics 2>/dev/null
 			rm -rf /etc/systemd/system/my-gateway.service* ~tester/.claude.json* /etc/systemd/system.control/mcp.slice.d
+			cd ~tester && rm -rf .codex .cursor .gemini .hermes .config/Code .config/goose .config/opencode && cd - >/dev/null
 			rm -f /etc/systemd/system/multi-user.target.wants/mcpscope-metrics.service
 			systemctl daemon-reload; make --no-print-directory -C ../.. uninstall
 			rm -rf /etc/mcpscope `+"/usr/local/bin/"+strings.Join(cast, " /usr/local/bin/"))

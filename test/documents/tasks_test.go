@@ -23,6 +23,32 @@ const threeServers = `{
 }
 `
 
+// configurations are those of the guides: files below the home directory.
+var configurations = map[string]map[string]string{
+	"codex": {
+		".codex/config.toml": "[mcp_servers.time]\ncommand = \"uvx\"\nargs = [\"mcp-server-time\"]\n",
+	},
+	"editors": {
+		".cursor/mcp.json":           `{"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"]}}}`,
+		".config/Code/User/mcp.json": `{"servers": {"time": {"command": "uvx", "args": ["mcp-server-time"]}}}`,
+	},
+	"YAML clients": {
+		".config/goose/config.yaml": "extensions:\n  time:\n    cmd: uvx\n    args: [mcp-server-time]\n",
+		".hermes/config.yaml":       "mcp_servers:\n  git:\n    command: uvx\n    args: [mcp-server-git]\n",
+	},
+	"opencode and gemini": {
+		".gemini/settings.json":          `{"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"]}}}`,
+		".config/opencode/opencode.json": `{"mcp": {"time": {"type": "local", "command": ["uvx", "mcp-server-time"]}}}`,
+	},
+}
+
+// write makes files of clients.
+func (s *stage) write(files map[string]string) {
+	for file, text := range files {
+		s.sh(host.Tester, "cd && mkdir -p $(dirname "+file+") && cat >"+file+" <<'END'\n"+strings.TrimSuffix(text, "\n")+"\nEND")
+	}
+}
+
 // limited is whether the host has the controllers of limits.
 func (s *stage) limited() bool {
 	controllers := s.sh(host.Tester, "cat $(findmnt -n -o TARGET -t cgroup2 | head -n 1)/cgroup.controllers")

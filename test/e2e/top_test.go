@@ -120,7 +120,7 @@ func TestTop(t *testing.T) {
 // headsOfPicture are the heads of columns in the picture of the documents, which is as wide as it needs. The screen has
 // them, too, as long as make screen was run after the last change of top.
 func headsOfPicture(t *testing.T) []string {
-	picture, err := os.ReadFile("../../docs/operate/top.svg")
+	picture, err := os.ReadFile("../../docs/top.svg")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -135,7 +135,7 @@ func (b backend) plan(points []visit) (all []shot) {
 	for i, v := range points {
 		for j, f := range v.faults() {
 			if b.tree && f.unguarded() {
-				continue // without a directory no sweep finds the members: docs/use/containers.md
+				continue // without a directory no sweep finds the members: docs/guarantees.md
 			}
 			if whole || j == i%len(v.faults()) && (escape.Full() || i%2 == 0) {
 				all = append(all, shot{v, f})

@@ -59,7 +59,7 @@ func promtool(t *testing.T, input []byte, args ...string) {
 	}
 }
 
-const files = "../../docs/operate/prometheus/"
+const files = "../../docs/reference/prometheus/"
 
 // Each alert fires for its cause, and without a cause none does.
 func TestAlerts(t *testing.T) {
@@ -94,7 +94,7 @@ func TestDashboard(t *testing.T) {
 
 // The reference lists each metric that an alert or the dashboard names.
 func TestMetricsAreDocumented(t *testing.T) {
-	reference, err := os.ReadFile("../../docs/operate/reference.md")
+	reference, err := os.ReadFile("../../docs/reference/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}

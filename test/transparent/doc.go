@@ -3,7 +3,7 @@
 // Package transparent compares the environment of a server below mcpscope with that of a bare server: bytes,
 // state, signals, a terminal. An escape.Backend selects the backend.
 //
-// docs/understand/how-it-works.md has to have every difference that State finds. Like bed and escape, the
+// docs/reference/differences.md has to have every difference that State finds. Like bed and escape, the
 // package knows the product by its command line alone, and imports none of it.
 package transparent
 

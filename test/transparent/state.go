@@ -75,7 +75,7 @@ func eachSignal(how string) []string {
 
 // State compares, field by field, what a server can ask the kernel about itself.
 func State(t *testing.T, s Subject) {
-	page, err := os.ReadFile("../../docs/understand/how-it-works.md")
+	page, err := os.ReadFile("../../docs/reference/differences.md")
 	if err != nil {
 		t.Fatal(err)
 	}

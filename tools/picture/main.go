@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command picture draws the dashboard for docs/operate/reference.md. picture -queries prints the expressions of its
+// Command picture draws the dashboard for docs/reference/metrics.md. picture -queries prints the expressions of its
 // panels. Otherwise it reads the answer of promtool query range to each of them, a line of JSON each, and prints SVG.
 package main
 
@@ -17,7 +17,7 @@ import (
 	"strings"
 )
 
-const dashboard = "docs/operate/prometheus/dashboard.json"
+const dashboard = "docs/reference/prometheus/dashboard.json"
 
 type panel struct {
 	Title       string

@@ -3,7 +3,7 @@
 // Package known describes the MCP clients: where each keeps the files with its servers, their format, and
 // where in them the servers are.
 //
-// It compares names of files, and reads none. docs/use/laptop.md documents for each client how it was
+// It compares names of files, and reads none. docs/reference/clients.md documents for each client how it was
 // verified.
 package known
 

@@ -139,7 +139,7 @@ const (
 	Delegated     Backend = "delegated"      // below our own cgroup, which was delegated to us
 	Cgroup        Backend = "cgroup"         // in <cgroup2 mount>/mcp.slice/<uid>: root without systemd
 	// Tree needs no cgroup: the descendants of the launcher are the group. It is the weakest
-	// (docs/understand/how-it-works.md).
+	// (docs/dev/how-it-works.md).
 	Tree Backend = "tree"
 )
 

@@ -87,11 +87,15 @@ func TestLinks(t *testing.T) {
 // README and pages are played by TestCommands of test/documents.
 func pages(t *testing.T) []string {
 	t.Helper()
-	all, err := filepath.Glob(root + "/docs/*/*.md")
-	if err != nil {
-		t.Fatal(err)
+	all := []string{root + "/README.md"}
+	for _, pattern := range []string{"/docs/*.md", "/docs/*/*.md"} {
+		found, err := filepath.Glob(root + pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, found...)
 	}
-	return append(all, root+"/README.md")
+	return all
 }
 
 // The lines of a page are short enough for an editor.
@@ -150,14 +154,14 @@ func TestSourcesAreThere(t *testing.T) {
 // The picture of the dashboard has its panels, in their order.
 func TestPictureHasThePanels(t *testing.T) {
 	var dashboard struct{ Panels []struct{ Title string } }
-	if err := json.Unmarshal([]byte(text(t, "docs/operate/prometheus/dashboard.json")), &dashboard); err != nil {
+	if err := json.Unmarshal([]byte(text(t, "docs/reference/prometheus/dashboard.json")), &dashboard); err != nil {
 		t.Fatal(err)
 	}
 	var want, got []string
 	for _, panel := range dashboard.Panels {
 		want = append(want, panel.Title)
 	}
-	for _, m := range regexp.MustCompile(`font-weight="bold">([^<]*)<`).FindAllStringSubmatch(text(t, "docs/operate/prometheus/dashboard.svg"), -1) {
+	for _, m := range regexp.MustCompile(`font-weight="bold">([^<]*)<`).FindAllStringSubmatch(text(t, "docs/reference/prometheus/dashboard.svg"), -1) {
 		got = append(got, html.UnescapeString(m[1]))
 	}
 	if !slices.Equal(got, want) {
