@@ -44,7 +44,7 @@ COMMIT ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null)
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS := -s -w -X github.com/mcpscope/mcpscope/internal/programs.release=$(VERSION) -X github.com/mcpscope/mcpscope/internal/programs.commit=$(COMMIT)
 
-.PHONY: help build man reference install uninstall packages spdx demo clients test test-slice test-changed test-full test-hermetic test-install test-installed test-vm test-arm64 test-tried test-soak release-check bench leaks session screen dashboard ablation lint fuzz cross deps clean
+.PHONY: help build man reference site install uninstall packages spdx demo clients test test-slice test-changed test-full test-hermetic test-install test-installed test-vm test-arm64 test-tried test-soak release-check bench leaks session screen dashboard ablation lint fuzz cross deps clean
 
 help: ## print this
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile
@@ -59,6 +59,9 @@ man: ## write man pages and completions below bin, by the program that is there
 
 reference: ## write docs/reference/commands.md and settings.md from the help texts
 	@$(GO) run ./cmd/mcpscopectl man --reference docs/reference
+
+site: ## build README and docs into one static site with a search, .cache/site; dead links are an error
+	@tools/site/build .cache/site
 
 install: ## install what make build has built below $(DESTDIR)$(PREFIX)
 	@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' packaging/install '$(BIN)'
