@@ -27,14 +27,14 @@ func configCommand(stdio cli.Stdio) *cobra.Command {
 		examples: `  mcpscope config
   mcpscope config git --json
 `,
-		long: `Print the settings that a server gets without flags. The source is default, the
-line of a file, or an environment variable of this shell. With NAME, print the
-settings of servers of that name. The flags and variables that clients' files
-give them follow, and come before those above. Without NAME, the tables
+		long: `Print the settings that a server gets without flags, and where each comes from:
+the default, the line of a file, or an environment variable of this shell. With
+NAME, print those of servers of that name, and then the flags and variables that
+clients' files give them, which override the others. Without NAME, the sections
 [server."PATTERN"] and [client.NAME] follow. See 'man mcpscope.toml'.
 
 Mistakes in files and variables are on stderr, and the exit status is then 1. A
-note names a table for a server that is neither configured nor running.`,
+section for a server that is neither configured nor running gets a note.`,
 	}, func(operands []string) int { return showConfig(operands, json, stdio) })
 	c.Flags().BoolVar(&json, "json", false, "print one JSON object")
 	return c

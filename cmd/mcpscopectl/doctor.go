@@ -26,17 +26,16 @@ func doctorCommand(stdio cli.Stdio) *cobra.Command {
 		examples: `  mcpscope doctor
   mcpscope doctor --selftest
 `,
-		long: `Say which backend mcpscope run uses on this host, what servers get there, and
-what is missing, with the command or drop-in that helps. Run it as the user of
-the client, and in the client's unit or container. doctor starts nothing;
---selftest starts servers, to see that they end.
+		long: `Say what mcpscope can do for servers on this host, and what is missing, with the
+command or drop-in that helps. Run it as your client's user, in the client's
+unit or container. doctor starts nothing; --selftest starts servers, to see that
+they end.
 
-It also lists running gateways, services and gateways whose servers are not
-contained, mistakes in settings files (mcpscope.toml), tables there for servers
-that are neither configured nor running, limits that cannot be applied here,
-configured servers of clients that run without mcpscope, configurations that
-cannot be read, agents without mcpscope, and the number of leaked servers. For
-root, these are those of all users.
+It also lists running gateways, gateways and services whose servers are not
+contained, mistakes and unused sections in mcpscope.toml, limits that cannot be
+applied here, configured servers and agents that run without mcpscope,
+configurations that cannot be read, and the number of leaks: for root, those of
+all users.
 
 The exit status is 0 if servers get a cgroup of their own and nothing has to be
 repaired, otherwise 1. It is 125 if doctor itself failed.`,

@@ -48,31 +48,26 @@ func sweepCommandOf(f *sweepFlags, stdio cli.Stdio) *cobra.Command {
   mcpscope sweep --dry-run
   mcpscope sweep --all-users --older-than 10m --yes
 `,
-		long: `Stop orphans: groups of servers whose launcher and guard were both killed.
-Servers that are in use or starting are never touched. Each start of a server
-does the same.
+		long: `Stop orphans: servers whose mcpscope processes were all killed. Servers that are
+in use or starting are never touched. Each start of a server does the same.
 
-Then list leaks with their commands and directories, and ask before stopping
-them. A leak is a server that an agent without mcpscope has left behind: a
-process whose parent is init or a user manager, which runs for more than ten
-seconds outside any group, and whose stdin and stdout are pipes or sockets that
-no other process holds. Its command is that of a server which its user has
-configured, and so is its directory, or a file in its arguments. Its descendants
-are stopped with it. A daemon that it left, whose parent is init too, is not
-found.
+Then list leaks, and ask before stopping them. A leak is a server that an agent
+without mcpscope has left behind: its parent is init or a user manager, nothing
+is at the other end of its stdin and stdout, and it has the command and the
+directory of a server in one of your configurations. The processes below it are
+stopped with it. Background daemons that it started are not found.
 
-What looks like a leak, but for its directory, its stdout, or a socket on which
-it listens, is listed on stderr with the reason, and left alone.
+A process that may be a leak, but not for certain, is listed on stderr with the
+reason, and left alone.
 
-The configurations are those in the home, in the working directory, and in
+The configurations are those in your home, in the working directory, and in the
 projects that clients list (Claude Code, Codex, Gemini CLI, Qwen Code, opencode,
 VS Code and its relatives). With --all-users, root judges the processes of each
 user by that user's configurations, read with that user's rights.
 
-Without a terminal, mcpscope sweep lists leaks only with --yes, --dry-run or
---json, and otherwise notes how many there are. If it finds nothing, it says so,
-without a terminal as a note on stderr. --quiet is for timers: it neither says
-that, nor looks for leaks which it may not stop.`,
+Without a terminal, leaks are listed only with --yes, --dry-run or --json;
+otherwise a note says how many there are. --quiet is for timers: it prints
+nothing if there is nothing to stop, and doesn't look for leaks.`,
 	}, func(operands []string) int { return f.run(stdio) })
 	fs := c.Flags()
 	allUsers(fs, &f.servers)

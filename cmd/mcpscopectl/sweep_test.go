@@ -162,8 +162,7 @@ func TestLeaksThatAreLeftAlone(t *testing.T) {
 // The figures of a leak are without its daemons. Before leaks are stopped, a person reads that.
 func TestDaemonsOfLeaksAreNoted(t *testing.T) {
 	found := leaks.List{Found: []*leaks.Leak{{PID: noProcess, Name: "time"}}}
-	const note = "mcpscope: note: daemons of these servers are neither in PROCS nor stopped: " +
-		"their parent is init, as that of any other daemon\n"
+	const note = "mcpscope: note: background daemons that these servers started are neither counted nor stopped\n"
 	dry := sweepFlags{dryRun: true}
 	got := printed(func(stdio cli.Stdio) int { return dry.listAndStop(stdio, found) })
 	if got.status != cli.ExitOK || got.err != note || !strings.HasPrefix(got.out, "PID ") {
@@ -175,7 +174,7 @@ func TestDaemonsOfLeaksAreNoted(t *testing.T) {
 func TestNothingToSweep(t *testing.T) {
 	const (
 		leaks   = "no leaks (servers that an agent without mcpscope has left behind) of the servers configured in /h\n"
-		daemons = "mcpscope: note: daemons of leaks are not found: their parent is init, as that of any other daemon\n"
+		daemons = "mcpscope: note: background daemons that servers have left are not found: look for them with ps\n"
 	)
 	everyone := selection.Selection{AllUsers: true}
 	for what, c := range map[string]struct {

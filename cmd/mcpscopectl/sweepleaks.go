@@ -81,7 +81,7 @@ func (f *sweepFlags) sayNone(stdio cli.Stdio, searched []string) {
 		stdio.Note(noLeaks(searched))
 	}
 	if isTerminal || f.dryRun {
-		stdio.Note("daemons of leaks are not found: their parent is init, as that of any other daemon")
+		stdio.Note("background daemons that servers have left are not found: look for them with ps")
 	}
 	if f.dryRun && f.noOrphans {
 		noteOthers(&f.servers, stdio, "sweep", "--dry-run")
@@ -103,8 +103,7 @@ func (f *sweepFlags) listAndStop(stdio cli.Stdio, found leaks.List) int {
 		return cli.ExitOK
 	}
 	writeLeaks(stdio, found.Found)
-	stdio.Note("daemons of these servers are neither in PROCS nor stopped: " +
-		"their parent is init, as that of any other daemon")
+	stdio.Note("background daemons that these servers started are neither counted nor stopped")
 	if f.dryRun {
 		return cli.ExitOK
 	}

@@ -19,19 +19,18 @@ func unwrapCommand(stdio cli.Stdio) *cobra.Command {
   mcpscope unwrap claude-code --server github
 `,
 		long: `Remove 'mcpscope run … --' from the server commands in the configurations of MCP
-clients: of the given clients and files, or of all files with a wrapped server.
-Shows the changes, and asks before writing. The diff of --dry-run has … in place
-of all values but commands, and of comments, so it contains no keys.
+clients: of the clients and files that you name, or of all files with a wrapped
+server. Shows the changes and asks before it writes. The diff of --dry-run has …
+in place of comments and all values but commands, so it contains no keys.
 
-A file that you did not edit after 'mcpscope wrap' is restored byte for byte. So
-is the rest of a file that you edited in one place. In a file with edits in
-several places, only the commands change. The backup is removed, unless it has a
-server or a comment that the file doesn't have: then its path is printed, since
-it may contain keys. Restart running clients to use the change.
+A file that you haven't edited since 'mcpscope wrap' is restored byte for byte.
+If you edited one place of it, the rest is restored, and your edit stays. After
+edits in several places, only the commands change. The backup is removed, unless
+it has a server or a comment that the file doesn't have: then its path is
+printed, since it may contain keys. Restart running clients to use the change.
 
-The exit status is 1 if a server stays wrapped, or if a file cannot be read that
-is named or that mcpscope has wrapped. For any other file that cannot be read,
-there is a note.`,
+The exit status is 1 if a server stays wrapped. Unreadable files are an error
+only if you named or wrapped them.`,
 	}, func(operands []string) int {
 		r := rewriting{choice: f, stdio: stdio, verb: "unwrap"}
 		return r.run(operands)

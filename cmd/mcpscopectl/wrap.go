@@ -44,37 +44,32 @@ func wrapCommand(stdio cli.Stdio) *cobra.Command {
   mcpscope wrap --idle-freeze 10m
 `,
 		long: `Put 'mcpscope run --name NAME --' in front of the server commands in the
-configurations of MCP clients: of the given clients and files, or of all that
-are found. CLIENT is a name such as claude-code, codex or cursor. All other
-bytes of a file stay the same. The content before the change is kept in
+configurations of MCP clients: of the clients and files that you name, or of all
+that are found. CLIENT is a name such as claude-code, codex or cursor. The rest
+of a file stays as it is, and its old content is kept in
 $XDG_STATE_HOME/mcpscope/backups (default ~/.local/state/mcpscope/backups).
-Shows the changes, and asks before writing. Restart running clients to use the
+Shows the changes and asks before it writes. Restart running clients to use the
 change. mcpscope unwrap undoes it.
 
-Servers that are wrapped already get the flags of this call, and keep those that
-were written by hand. --idle-freeze 0 is written, too: it is stronger than
-mcpscope.toml. To remove flags, unwrap the server and wrap it again. A broken
-server gets this mcpscope.
+A server that is wrapped already gets the flags of this call, and keeps those
+that you wrote by hand. --idle-freeze 0 is written as well, and overrides
+mcpscope.toml. To remove flags, unwrap the server and wrap it again.
 
-Configurations are searched in the home directory, and in the working directory
-and its parents up to the top of the repository. A file with a wrapped server
-and a backup is found anywhere. A file in a project stays as it is if git tracks
-it, or if git cannot answer, because other people may get it: name the file to
-change it. Your own file, such as ~/.cursor/mcp.json, is changed, also if it
-is a link to a file that git tracks.
+It looks in your home directory, in the working directory, and in the parents of
+that up to the top of the repository. A project's file that git tracks is left
+alone, because other people may get it: name the file to change it. Your own
+file, such as ~/.cursor/mcp.json, is changed even if git tracks it.
 
-A server is bare, wrapped, not editable (with a reason) or broken. The command
-of a broken server contains an mcpscope that does not exist, or flags that it
-refuses. With --list, the exit status is 1 if a server is broken. With --check,
-it is also 1 if wrap would change a file; a server that wrap leaves alone does
-not count. The diff of --dry-run has … in place of all values but commands, and
-of comments, so it contains no keys. In YAML, mcpscope edits no server with an
-anchor or a command of several lines: it prints the lines to write.
+A server is bare, wrapped, not editable (with the reason) or broken: wrapped
+with an mcpscope that is gone, or with flags that it refuses. wrap repairs
+broken servers. The diff of --dry-run has … in place of comments and all values
+but commands, so it contains no keys. In YAML, a server with an anchor or a
+command of several lines isn't edited: wrap prints the lines to write.
 
-The exit status is 1 if a client or file is named, and none of its servers with
-a command can be edited, and if a broken server stays broken. It is 1 for a file
-that cannot be read only if that file or its client is named, or if mcpscope has
-wrapped it. Otherwise, there is a note.`,
+The exit status is 1 if you named a client or file and none of its servers can
+be edited, or if a server stays broken. Unreadable files are an error only if
+you named or wrapped them. With --list, it is 1 if a server is broken; with
+--check, also if wrap would change a file.`,
 	}, func(operands []string) int { return f.run(operands, stdio) })
 	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return mistakeInFlag(stdio, err) })
 	addChange(c.Flags(), &f.choice)

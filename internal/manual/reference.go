@@ -3,6 +3,7 @@
 package manual
 
 import (
+	_ "embed"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -26,11 +27,17 @@ func WriteReference(root *cobra.Command, dir string) error {
 // generated begins a page that a person should not edit.
 const generated = "<!-- Generated from the help texts by make reference: change those. -->\n\n"
 
+// selecting is what all commands for servers have in common.
+//
+//go:embed selecting.txt
+var selecting string
+
 func commandsPage(root *cobra.Command) string {
 	var b strings.Builder
 	b.WriteString("# Commands\n\n" + generated)
 	b.WriteString("Every command has a help (`mcpscope help COMMAND`) and a man page " +
 		"(`man mcpscope-COMMAND`), with the same\nwords as this page.\n\n")
+	b.WriteString(selecting)
 	b.WriteString("| command | what it does |\n|---|---|\n")
 	for _, c := range documented(root) {
 		fmt.Fprintf(&b, "| [`%s`](#%s) | %s |\n", c.CommandPath(), pageName(c), cell(c.Short))

@@ -29,27 +29,28 @@ func TextOf(of Command) Text {
   mcpscope gateway --match 'npx *mcp*' --memory-max 1G -- my-agent
   mcpscope gateway --check -- npx -y foo-mcp
 `,
-			Before: `Become COMMAND, a gateway: the process keeps its pid, parent and unit. Each MCP
-server that COMMAND or one of its descendants starts gets its own group, and is
-stopped with all its descendants, as with mcpscope run. A SIGKILL of the gateway
-stops its servers, too. Nothing stops other programs.
+			Before: `Become COMMAND, a gateway or an agent: the process keeps its pid, parent and
+unit. Each MCP server that COMMAND or one of its descendants starts gets a group
+of its own, and ends with COMMAND, however COMMAND ends. Other programs are left
+alone.
 
-A program is a server if it is configured for a client found on this host,
-matches --match, or its client writes MCP to it. A program with mcp in its name
-is contained from its start, and is a server once its client writes MCP to it.
+A program is a server if a client on this host has it in its configuration, if
+it matches --match, or as soon as MCP is written to its stdin. A program that
+only looks like a server, because mcp is in its name, gets a group at once and
+becomes a server when it receives MCP.
 
-Without root, sudo and other setuid programs do not work below COMMAND: it has
+Without root, sudo and other setuid programs don't work below COMMAND: it has
 no_new_privs set.
 `,
 			After: `
-Settings of mcpscope run apply to each server separately: see mcpscope help run.
-The lists match and except in [defaults] of mcpscope.toml are for all gateways;
---match and --except replace them.
+Flags that mcpscope run has, too, apply to each server separately. The lists
+match and except in [defaults] of mcpscope.toml are for all gateways; --match
+and --except replace them.
 
---check judges the configured servers, and COMMAND if a rule makes it a server,
-as if a gateway started them with pipes. It tries to contain a server of its
-own, so run it as the user of the gateway, and in its unit or container. The
-exit status is 0 if servers can be contained, and 1 if not.
+--check looks at the configured servers, and at COMMAND if it may be one, as if
+a gateway started them with pipes. It contains a server of its own to see
+whether that works, so run it as the user of the gateway, in its unit or
+container. The exit status is 0 if servers can be contained, and 1 if not.
 ` + statuses,
 		}
 	}
@@ -60,7 +61,7 @@ exit status is 0 if servers can be contained, and 1 if not.
 `,
 		Before: `Run COMMAND, an MCP server, in its own control group. When mcpscope run returns,
 no process that COMMAND started is left. If mcpscope run is killed, they are
-stopped. COMMAND inherits stdin, stdout and stderr directly.
+killed, too. COMMAND has the caller's own stdin, stdout and stderr.
 `,
 		After: `
 D is a duration such as 1.2s, 500ms, 0 or infinity. Each flag has an environment
