@@ -62,7 +62,7 @@ export default defineConfig({
       section('Understand', '', ['concepts', 'guarantees']),
       section('Reference', 'reference', ['troubleshooting', 'commands', 'settings', 'clients', 'gateway', 'units',
         'limits', 'idle', 'leaks', 'containers', 'json', 'metrics', 'exit-statuses', 'differences']),
-      section('Development', 'dev', ['architecture', 'how-it-works', 'security', 'testing', 'measurements', 'hosts'], true),
+      section('Development', 'dev', ['architecture', 'how-it-works', 'security', 'testing', 'measurements', 'leaks', 'hosts'], true),
     ],
     socialLinks: [{ icon: 'github', link: 'https://github.com/mcpscope/mcpscope' }],
   },
