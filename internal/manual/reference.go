@@ -119,7 +119,7 @@ func settingsPage() string {
 		text = strings.Replace(text, "## "+title+"\n\n\n", "## "+title+"\n\n", 1)
 	}
 	text = strings.Replace(text, "\x00", table.String(), 1)
-	return "# Settings\n\n" + generated + strings.TrimRight(text, "\n") + "\n"
+	return "# Settings\n\n" + generated + "The same text is in `man mcpscope.toml`.\n\n" + strings.TrimRight(text, "\n") + "\n"
 }
 
 func commandsOf(c settings.Command) string {
