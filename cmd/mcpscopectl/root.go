@@ -39,6 +39,8 @@ func newRoot(io cli.Stdio) *cobra.Command {
 	root.InitDefaultCompletionCmd("completion")
 	completion, _, _ := root.Find([]string{"completion"}) // made above
 	completion.Short = "print a completion script for a shell"
+	completion.Long = `Print a completion script for bash, zsh, fish or powershell, for example with
+'mcpscope completion bash'. Packages install those of bash, zsh and fish.`
 	completion.Args = func(_ *cobra.Command, shells []string) error {
 		if len(shells) > 0 { // known shells are commands of their own
 			return fmt.Errorf("there is no script for the shell %q", shells[0])

@@ -52,12 +52,6 @@ func commandsPage(root *cobra.Command) string {
 		if flags := flagRows(c.NonInheritedFlags()); flags != "" {
 			b.WriteString("\n| flag | |\n|---|---|\n" + flags)
 		}
-		if below := documented(c); len(below) > 0 {
-			b.WriteString("\n")
-			for _, one := range below {
-				fmt.Fprintf(&b, "- `%s`: %s\n", one.CommandPath(), markdown(one.Short))
-			}
-		}
 	}
 	return b.String()
 }
@@ -119,7 +113,8 @@ func settingsPage() string {
 		text = strings.Replace(text, "## "+title+"\n\n\n", "## "+title+"\n\n", 1)
 	}
 	text = strings.Replace(text, "\x00", table.String(), 1)
-	return "# Settings\n\n" + generated + "The same text is in `man mcpscope.toml`.\n\n" + strings.TrimRight(text, "\n") + "\n"
+	const head = "# Settings\n\n" + generated + "The same text is in `man mcpscope.toml`.\n\n"
+	return head + strings.TrimRight(text, "\n") + "\n"
 }
 
 func commandsOf(c settings.Command) string {
