@@ -30,8 +30,8 @@ import (
 // Dir, Stdin, Stdout, Stderr, ExtraFiles and the pipes are the server's. Process and ProcessState are
 // mcpscope's.
 //
-// Process.Kill leaves the server its term grace, and Wait waits for that. Stderr also has mcpscope's own
-// failures.
+// Process.Kill kills the server at once, without a grace period; a context that is done leaves it one. Stderr
+// also has mcpscope's own failures.
 type Cmd struct {
 	// Path is the program mcpscope, which Command finds in PATH, and Args the command line of the server. As
 	// execvp(3) does, mcpscope looks for Args[0] in PATH.

@@ -18,7 +18,7 @@ function section(text, folder, names, collapsed = false) {
 }
 
 // slug is GitHub's, which the links of the documents have.
-const slug = (heading) => [...heading.toLowerCase()].filter((c) => /[\p{L}\p{N} _-]/u.test(c)).join('').replaceAll(' ', '-')
+const slug = (heading) => heading.toLowerCase().replace(/[^\p{L}\p{N} _-]/gu, '').replaceAll(' ', '-')
 
 // labelCells gives each cell of a table the head of its column, which theme/style.css shows on phones.
 function labelCells(state) {
@@ -57,12 +57,13 @@ export default defineConfig({
     sidebar: [
       { text: 'Start', link: '/' },
       section('Guides', 'guides', ['claude-code', 'codex', 'vscode-and-cursor', 'yaml-clients', 'opencode-and-gemini',
-        'agents', 'gateway-as-a-service', 'containers-and-ci', 'shared-server', 'limits', 'idle-servers',
-        'look-for-leaks-today', 'keep-running', 'uninstall']),
+        'agents', 'gateway-as-a-service', 'your-own-program', 'containers-and-ci', 'shared-server', 'limits',
+        'idle-servers', 'look-for-leaks-today', 'keep-running', 'uninstall']),
       section('Understand', '', ['concepts', 'guarantees']),
       section('Reference', 'reference', ['troubleshooting', 'commands', 'settings', 'clients', 'gateway', 'units',
         'limits', 'idle', 'leaks', 'containers', 'json', 'metrics', 'exit-statuses', 'differences']),
-      section('Development', 'dev', ['architecture', 'how-it-works', 'security', 'testing', 'measurements', 'leaks', 'hosts'], true),
+      section('Development', 'dev', ['architecture', 'how-it-works', 'security', 'testing', 'measurements', 'leaks',
+        'hosts'], true),
     ],
     socialLinks: [{ icon: 'github', link: 'https://github.com/mcpscope/mcpscope' }],
   },
