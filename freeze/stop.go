@@ -230,7 +230,7 @@ func Left(g Target) (left []Stuck) {
 			continue
 		}
 		text := "not ended by SIGKILL yet"
-		maySleep := err != nil || st.State == 'D'
+		maySleep := err != nil || st.State == 'D' && !st.Exiting
 		if err != nil { // with hidepid it may be another user's
 			st.Comm = "hidden"
 		}

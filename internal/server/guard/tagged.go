@@ -87,10 +87,10 @@ type sleepSearch struct {
 	pid    int32 // 0 for none
 }
 
-// see takes a process and its state (proc_pid_stat(5)).
-func (s *sleepSearch) see(pid int32, state byte) {
+// see takes a process, and whether it sleeps.
+func (s *sleepSearch) see(pid int32, sleeps bool) {
 	isNew := s.pid != s.before || s.pid == 0
-	if state == 'D' && isNew {
+	if sleeps && isNew {
 		s.pid = pid
 	}
 }
@@ -156,7 +156,7 @@ func (s *tagSearch) findSleeper() {
 	}
 	pids := pidList{file: list, buf: &s.buf}
 	for pids.next() {
-		s.sleeper.see(pids.pid, s.stateOf(pids.pid))
+		s.sleeper.see(pids.pid, s.sleepsUninterruptibly(pids.pid))
 	}
 	closeFD(list)
 }
@@ -289,7 +289,7 @@ func (s *tagSearch) visit(pid int32, pidfd int) {
 		pipes.found = hasFile(pid, &pipes.wanted[0]) && hasFile(pid, &pipes.wanted[1])
 	}
 	if s.sleeper.isOn {
-		s.sleeper.see(pid, s.stateOf(pid))
+		s.sleeper.see(pid, s.sleepsUninterruptibly(pid))
 	}
 	hasGot := pid == s.main && s.mainHas
 	if hasGot {
@@ -352,14 +352,42 @@ func (s *tagSearch) add(to *page.Members, pid int32) {
 
 // stateOf is the state of a process (proc_pid_stat(5)), or 0.
 func (s *tagSearch) stateOf(pid int32) (state byte) {
+	at := s.readState(pid)
+	return s.text[at&511]
+}
+
+// sleepsUninterruptibly reports whether a process is in state D, and has not begun to exit. One that exits
+// waits for locks of the kernel in that state, for seconds if a thousand others do the same.
+func (s *tagSearch) sleepsUninterruptibly(pid int32) bool {
+	const exiting = 0x4 // PF_EXITING of linux/sched.h
+	const flagsAt = 6   // fields behind the state
+	at := s.readState(pid)
+	if s.text[at&511] != 'D' {
+		return false
+	}
+	for field := 0; field < flagsAt; field++ {
+		for s.text[at&511] != ' ' && s.text[at&511] != 0 {
+			at++
+		}
+		at++
+	}
+	flags := uint64(0)
+	for ; isDigit(s.text[at&511]); at++ {
+		flags = flags*10 + uint64(s.text[at&511]-'0')
+	}
+	return flags&exiting == 0
+}
+
+// readState reads proc_pid_stat(5), and returns where the state is: behind the name, which may have anything.
+func (s *tagSearch) readState(pid int32) (at uintptr) {
 	n := s.readProcess(pid, "/stat")
-	// the field behind the name, which may have anything
+	at = uintptr(len(s.text) - 1) // where there is a 0
 	for i := uintptr(0); i+2 < n; i++ {
 		if s.text[i&511] == ')' {
-			state = s.text[(i+2)&511]
+			at = i + 2
 		}
 	}
-	return state
+	return at
 }
 
 // readProcess reads the beginning of a file of /proc/PID into text, which has a 0 behind it.
