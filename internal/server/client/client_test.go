@@ -389,6 +389,33 @@ func TestEndInAMessage(t *testing.T) {
 	}
 }
 
+// A process that has the client's end for a moment, as between fork(2) and execve(2), is not the client.
+func TestHolderOfAMoment(t *testing.T) {
+	type look struct {
+		pid   int
+		found page.Holder
+	}
+	for _, c := range []struct {
+		looks []look
+		want  look
+	}{
+		{[]look{{0, page.NoHolder}}, look{0, page.NoHolder}},
+		{[]look{{7, page.LivingHolder}, {7, page.LivingHolder}}, look{7, page.LivingHolder}},
+		{[]look{{7, page.LivingHolder}, {0, page.NoHolder}}, look{0, page.NoHolder}},
+		{[]look{{7, page.LivingHolder}, {0, page.UnknownHolder}}, look{0, page.UnknownHolder}},
+		{[]look{{7, page.LivingHolder}, {8, page.LivingHolder}, {8, page.LivingHolder}}, look{8, page.LivingHolder}},
+	} {
+		n := 0
+		pid, found := confirm(0, func() (int, page.Holder) {
+			n++
+			return c.looks[n-1].pid, c.looks[n-1].found
+		})
+		if got := (look{pid, found}); got != c.want || n != len(c.looks) {
+			t.Errorf("%v: %v after %d looks", c.looks, got, n)
+		}
+	}
+}
+
 // A client whose death is ignored is not watched: a guard without a helper would stop the server for it.
 func TestClientThatMatters(t *testing.T) {
 	for death, want := range map[policy.ClientDeath][2]bool{

@@ -25,6 +25,36 @@ import (
 // processes that do not count: launcher and guard, which cannot be examined. The kernel finds the peer of a
 // socket in our network namespace alone (sock_diag(7)).
 func (in *Side) FindHolder(p freeze.Target, outer freeze.Tag, ours []int) (pid int, found page.Holder) {
+	return confirm(lookRest, func() (int, page.Holder) { return in.lookForHolder(p, outer, ours) })
+}
+
+// lookRest is the time between two looks, and looksMost bounds their number.
+const (
+	lookRest  = 100 * time.Millisecond
+	looksMost = 10
+)
+
+// confirm repeats a look that finds a holder until two in a row find the same one. A process has what its
+// parent has until its execve(2), and a launcher has what its server inherits until that runs: neither is a
+// client.
+func confirm(rest time.Duration, look func() (int, page.Holder)) (pid int, found page.Holder) {
+	pid, found = look()
+	for range looksMost {
+		if found != page.LivingHolder {
+			break
+		}
+		time.Sleep(rest)
+		before := pid
+		pid, found = look()
+		if pid == before {
+			break
+		}
+	}
+	return pid, found
+}
+
+// lookForHolder looks once.
+func (in *Side) lookForHolder(p freeze.Target, outer freeze.Tag, ours []int) (pid int, found page.Holder) {
 	if in.Stdin.Unheld() { // the server has closed it
 		return 0, page.NoHolder
 	}
