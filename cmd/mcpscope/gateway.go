@@ -134,7 +134,7 @@ func configureServer(flags []string, name string) *gateway.Server {
 	s.FromFile(settings.ReadFiles().ForBelowGateway(name))
 	return &gateway.Server{
 		Policy: s.Policy, Limits: s.Limits, MinFree: s.MinFree,
-		Backend: s.Backend, Replace: s.Replace, Stderr: s.Stderr,
+		Backend: s.Backend, Replace: s.Replace, Keep: s.Keep, Stderr: s.Stderr,
 	}
 }
 

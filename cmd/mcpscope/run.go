@@ -121,7 +121,7 @@ func (v *invocation) prepare(operands []string) int {
 		Main: launcher.MainProcess{
 			Path: file, Argv: operands, NoFile: limit, Signals: own.Signals.Client,
 		},
-		Backend: f.Backend, Require: f.Require, Replace: f.Replace, Notes: v.notes,
+		Backend: f.Backend, Require: f.Require, Replace: f.Replace, Keep: f.Keep, Notes: v.notes,
 		Stderr: f.Stderr, Report: report,
 		Messages: launcher.Messages{
 			Verbose: f.PrintsNotes(), Quiet: f.Quiet, Weaker: v.tellWeaker, Waits: v.noteWait,

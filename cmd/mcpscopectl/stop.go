@@ -47,6 +47,8 @@ The name or id of a session stops its agent, by SIGTERM and after 5s by SIGKILL,
 and all its servers. Of several sessions with one name, give an id. Without the
 name no session is stopped, only servers in it. A filter compares the agent.
 What mcpscope run has started is a server, also if it is an agent.
+
+What a server has left because of --keep is stopped by its name or id alone.
 A process of a server or session cannot stop it: use another terminal.
 
 The exit status is 0 if all of them were stopped.`,
@@ -83,12 +85,17 @@ func (f *stopFlags) run(stdio cli.Stdio) int {
 	return f.stop(found, stdio)
 }
 
-// find finds sessions only by their names: whoever stops the servers of a project does not mean its agents.
+// find finds sessions, and what is kept, only by their names: whoever stops the servers of a project does not
+// mean its agents.
 func (f *stopFlags) find() (*selection.Found, error) {
 	if len(f.servers.Names) > 0 {
 		return f.servers.Find()
 	}
-	return f.servers.FindServers()
+	found, err := f.servers.FindServers()
+	if err == nil {
+		found.OnlyServers()
+	}
+	return found, err
 }
 
 // stopNone reports that there is no server to stop. unlisted is why servers may be missing in the list.

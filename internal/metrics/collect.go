@@ -103,6 +103,7 @@ func sendServer(sink chan<- prometheus.Metric, v render.Server, s series) {
 func countStates(servers []render.Server) map[fleet.State]int {
 	counts := map[fleet.State]int{
 		fleet.Running: 0, fleet.Terminating: 0, fleet.Frozen: 0, fleet.Idle: 0, fleet.Orphaned: 0,
+		fleet.Kept: 0,
 	}
 	for _, v := range servers {
 		counts[v.State]++
@@ -118,10 +119,15 @@ func duplicates(servers []render.Server) int {
 		role   string
 	}
 	roles := map[role]bool{}
+	copies := 0
 	for _, v := range servers {
-		roles[role{uid: v.UID, client: v.Client.PID, role: v.Role}] = true
+		of := role{uid: v.UID, client: v.Client.PID, role: v.Role}
+		if v.State != fleet.Kept && roles[of] {
+			copies++
+		}
+		roles[of] = true
 	}
-	return len(servers) - len(roles)
+	return copies
 }
 
 func oneUnless(err error) float64 {

@@ -138,6 +138,12 @@ func (i *Inspection) writeIdentity(b block) {
 		since := i.IdleSince.Local().Format(time.DateTime)
 		b.line("idle", "since %s, woken %s", since, cli.Counted(i.Wakes, "time"))
 	}
+	if k := i.Kept; k != nil {
+		b.line("kept from", "%s (%s)", k.Server, k.From)
+	}
+	if k := i.Kept; k != nil && k.Until != nil {
+		b.line("kept until", "%s", k.Until.Local().Format(time.DateTime))
+	}
 	b.optional("backend", joinTexts(string(i.Backend), i.Unit))
 	b.optional("group", i.Group)
 	b.optional("client's unit", i.ClientUnit)
@@ -148,11 +154,15 @@ func (i *Inspection) writeIdentity(b block) {
 	if i.Started != nil {
 		b.line("started", "%s, %s ago", i.Started.Local().Format(time.DateTime), HumanSeconds(i.Age))
 	}
-	b.line("policy", "%s", i.Policy)
+	if i.Kept == nil {
+		b.line("policy", "%s", i.Policy)
+	}
 	for _, note := range i.Notes {
 		b.line("note", "%s", note)
 	}
-	b.line("launcher, guard", "%d, %d", i.Launcher, i.Guard)
+	if i.Kept == nil {
+		b.line("launcher, guard", "%d, %d", i.Launcher, i.Guard)
+	}
 }
 
 func (i *Inspection) writeFigures(b block) {

@@ -29,9 +29,31 @@ type Server struct {
 	Ended    *time.Time `json:"ended,omitempty"` // of a server that the journal has
 	Age      float64    `json:"age_seconds"`     // from the start to now, or to the end
 	Policy   string     `json:"policy,omitempty"`
+	// Kept is what is kept, in place of a server.
+	Kept *Kept `json:"kept,omitempty"`
 	Figures
 	// Role is the Role of the server's protocol.Facts.
 	Role string `json:"-"`
+}
+
+// Kept says of which server something is, and until when.
+type Kept struct {
+	Server string     `json:"server"`
+	From   string     `json:"from"` // its id
+	Until  *time.Time `json:"until,omitempty"`
+}
+
+// keptOf returns nil for a server.
+func keptOf(of *protocol.Kept) *Kept {
+	if of == nil {
+		return nil
+	}
+	k := &Kept{Server: of.Server, From: of.From}
+	if of.Until > 0 {
+		until := time.Unix(0, of.Until).UTC()
+		k.Until = &until
+	}
+	return k
 }
 
 // Ended is the state of a server that only the journal has.
@@ -124,7 +146,8 @@ func Measure(s *fleet.Listed) (Server, error) {
 		Identity: identityOf(s),
 		Launcher: s.Launcher,
 		Guard:    s.Guard,
-		Policy:   s.Policy.String(),
+		Policy:   policyOf(s),
+		Kept:     keptOf(s.Kept),
 		Figures:  figuresOf(used),
 		Role:     s.Role(),
 	}
@@ -139,6 +162,14 @@ func Measure(s *fleet.Listed) (Server, error) {
 		v.Age = max(time.Since(s.Started), 0).Seconds()
 	}
 	return v, nil
+}
+
+// policyOf is "" for what is kept.
+func policyOf(s *fleet.Listed) string {
+	if s.Kept != nil {
+		return ""
+	}
+	return s.Policy.String()
 }
 
 func identityOf(s *fleet.Listed) Identity {

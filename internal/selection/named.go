@@ -106,6 +106,7 @@ func (s *Selection) findServers(name string, among *Found) ([]*fleet.Listed, err
 			others++
 		}
 	}
+	called = preferServers(called)
 	switch {
 	case len(called) > 0:
 		return called, nil
@@ -129,6 +130,21 @@ func (s *Selection) findServers(name string, among *Found) ([]*fleet.Listed, err
 		err = errors.Join(err, among.Unlisted)
 	}
 	return nil, err
+}
+
+// preferServers leaves out what is kept where a server has the same name: a person who stops the server may
+// not know of it.
+func preferServers(called []*fleet.Listed) []*fleet.Listed {
+	var servers []*fleet.Listed
+	for _, l := range called {
+		if l.Kept == nil {
+			servers = append(servers, l)
+		}
+	}
+	if len(servers) == 0 {
+		return called
+	}
+	return servers
 }
 
 // includesUser reports whether a name can mean a server or session of that user.

@@ -164,6 +164,12 @@ func (s *Selection) matchesSession(of *fleet.Session) bool {
 	return s.Matches(agent)
 }
 
+// OnlyServers leaves out what is kept: that is no server, and a command does something to it only by its
+// name.
+func (f *Found) OnlyServers() {
+	f.Servers = keep(f.Servers, func(l *fleet.Listed) bool { return l.Kept == nil })
+}
+
 // None is a text for an empty list.
 func (s *Selection) None() string {
 	text := "no servers"

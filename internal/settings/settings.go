@@ -108,6 +108,7 @@ type Values struct {
 	Policy  policy.Policy
 	Limits  cgroup.Limits
 	MinFree uint64 // bytes
+	Keep    policy.Keep
 	Stderr  protocol.Stderr
 	Report  string
 	Quiet   bool

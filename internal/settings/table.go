@@ -4,6 +4,7 @@ package settings
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/mcpscope/mcpscope/cgroup"
@@ -100,6 +101,19 @@ var table = [...]Row{
 		Help: "set another file of the group: memory.high=800M, memory.swap.max=0, cpu.weight=50 …; " +
 			"may be repeated, or separated by semicolons",
 		parse: func(v *Values, s string) error { return putLimits(&v.Limits, s) }},
+	{Name: "keep", For: both, Where: File, List: true, Arg: "PATTERN",
+		Help: "let daemons whose program matches PATTERN outlive the server: ssh, epmd, godot*; " +
+			"may be repeated", parse: func(v *Values, s string) error {
+			if strings.Trim(s, "*") == "" {
+				return fmt.Errorf("%q would keep every daemon: name programs", s)
+			}
+			return more(&v.Keep.Patterns, s)
+		}},
+	{Name: "keep-for", For: both, Where: Everywhere, Arg: "D",
+		Default: "infinity",
+		Values:  []string{"1h", "8h", "1d", "infinity"},
+		Help:    "stop what --keep has kept after D (default infinity)",
+		parse:   func(v *Values, s string) error { return keep(&v.Keep.For, s, cli.ParseLimit) }},
 	{Name: "stderr", For: both, Where: Everywhere, Arg: "inherit|journal",
 		Default: "inherit",
 		Values:  []string{"inherit", "journal"}, Only: true,

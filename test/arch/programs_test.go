@@ -53,7 +53,7 @@ var linked = map[string]string{
 	"internal/gateway/early":  "the start before the Go runtime",
 	"internal/gateway/mcp":    "what a server is recognized by",
 	"internal/gateway/notify": "programs are held until they are judged",
-	"internal/glob":           "--match and --except",
+	"internal/glob":           "--match, --except and --keep",
 	"internal/flags":          "the flags of a command line",
 	"internal/similar":        "the flag that may be meant",
 	"internal/settings/raw":   "the same before the Go runtime",

@@ -206,6 +206,24 @@ func (m *Members) AwaitSaid(limit time.Duration, enough func([]Saying) bool) boo
 	return m.wait(limit, func() bool { return enough(m.said) })
 }
 
+// AwaitLiving waits until no more than n live.
+func (m *Members) AwaitLiving(n int, limit time.Duration) bool {
+	return m.wait(limit, func() bool { return len(m.living) <= n })
+}
+
+// Find returns the pid of a living member by the end of its description, or 0.
+func (m *Members) Find(suffix string) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.take()
+	for fd, text := range m.living {
+		if strings.HasSuffix(text, suffix) {
+			return pidOf(fd)
+		}
+	}
+	return 0
+}
+
 // PIDs returns the pids of the living members.
 func (m *Members) PIDs() []int {
 	m.mu.Lock()

@@ -16,7 +16,7 @@ type change struct {
 
 // play makes the steps of a minute in virtual time, and returns what is done, and when.
 func play(times Times, changes []change) string {
-	names := [...]string{Thaw: "thaw", Ask: "ask", EndContainers: "containers", Kill: "kill", Remove: "remove"}
+	names := [...]string{Thaw: "thaw", Keep: "keep", Ask: "ask", EndContainers: "containers", Kill: "kill", Remove: "remove"}
 	s := State{}
 	f := Facts{}
 	var done []string
@@ -29,7 +29,7 @@ func play(times Times, changes []change) string {
 		}
 		for a := Step(&s, &f, &times); a != Wait && s.Phase != Gone; a = Step(&s, &f, &times) {
 			done = append(done, fmt.Sprint(ms, " ", names[a]))
-			if a == EndContainers {
+			if a == EndContainers || a == Keep {
 				break
 			}
 		}
@@ -58,6 +58,8 @@ func TestStep(t *testing.T) {
 	request := func(f *Facts) { f.Requested = true }
 	containers := func(f *Facts) { f.Containers = true }
 	noContainers := func(f *Facts) { f.Containers = false }
+	keeps := func(f *Facts) { f.Keeps = true }
+	kept := func(f *Facts) { f.Keeps = false }
 	slowHangUp := func(f *Facts) { f.HungUpAt, f.SlowUntil = f.Now, f.Now+5000e6 }
 	for _, c := range []struct {
 		name, want string
@@ -91,6 +93,13 @@ func TestStep(t *testing.T) {
 			[]change{{10, hangUp}, {500, client}, {501, empty}}},
 		{"containers first", "10 ask, 1010 containers, 1015 kill, 1016 remove", usual,
 			[]change{{1, containers}, {10, request}, {1012, noContainers}, {1016, empty}}},
+		{"kept first, request", "10 keep, 11 ask, 1011 kill, 1012 remove", usual,
+			[]change{{1, keeps}, {10, request}, {11, kept}, {1012, empty}}},
+		{"kept first, EOF", "10 thaw, 1210 keep, 1211 ask, 1300 remove", usual,
+			[]change{{1, keeps}, {10, hangUp}, {1211, kept}, {1300, empty}}},
+		{"kept first, main ends", "10 thaw, 13 keep, 15 remove", usual,
+			[]change{{1, keeps}, {10, mainEnds}, {15, empty}}},
+		{"kept first, launcher dies", "10 kill, 11 remove", usual, []change{{1, keeps}, {10, launcher}, {11, empty}}},
 		{"EOF, reads its memory back", "10 thaw, 6210 ask, 7210 kill, 7211 remove", usual, []change{{10, slowHangUp}, {7211, empty}}},
 		{"request", "10 ask, 1010 kill, 1011 remove", usual, []change{{10, request}, {1011, empty}}},
 		{"request in the EOF grace", "10 thaw, 500 ask, 501 remove", usual, []change{{10, hangUp}, {500, request}, {501, empty}}},
@@ -100,6 +109,22 @@ func TestStep(t *testing.T) {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
 		})
+	}
+}
+
+// Members that nobody keeps in time are asked as all others.
+func TestKeepIsBounded(t *testing.T) {
+	const begin, most = int64(1e9), int64(2e9)
+	s := State{}
+	times := Times{TermGrace: 1e9}
+	for _, c := range []struct {
+		after int64 // the begin of the stop
+		want  Action
+	}{{0, Keep}, {most - 1, Keep}, {most, Ask}} {
+		f := Facts{Now: begin + c.after, Requested: true, Keeps: true}
+		if got := Step(&s, &f, &times); got != c.want {
+			t.Errorf("after %d ns: %d, want %d", c.after, got, c.want)
+		}
 	}
 }
 

@@ -47,6 +47,9 @@ func (s *Listed) Stop(grace Grace, by string) error {
 	if by != "" {
 		s.LogStop(by)
 	}
+	if s.Kept != nil {
+		return s.stopKept(grace)
+	}
 	if s.State == Orphaned && !s.isTree() {
 		return s.sweep(sweep.Abandoned, grace.shorten(sweep.SweepGrace))
 	}
@@ -210,6 +213,9 @@ func (s *Listed) checkOutside() error {
 // Freeze freezes all members until a thaw, and reports whether they were not frozen so before. A stop thaws
 // them.
 func (s *Listed) Freeze() (isChange bool, err error) {
+	if err := s.checkServer(); err != nil {
+		return false, err
+	}
 	if err := s.checkOutside(); err != nil {
 		return false, err
 	}
@@ -286,7 +292,8 @@ func (s *Listed) moved() (pids []int) {
 	below, _ := group.Below(freeze.Root{PID: s.Launcher, PIDFD: pidfd}, 0).Members()
 	for _, pid := range below {
 		where, err := proc.ReadCgroup(pid)
-		isBeside := err != nil || where == client || path.Base(where) == names.GuardsName
+		dir := path.Base(where)
+		isBeside := err != nil || where == client || dir == names.GuardsName || names.IsKept(dir)
 		if !isBeside && !freeze.TagOn(pid).IsTag() {
 			pids = append(pids, pid)
 		}
@@ -380,6 +387,9 @@ func (s *Listed) LogStop(by string) {
 // Limit sets a limit of a running server, and describes the change. It refuses one that would not apply to
 // the memory in use.
 func (s *Listed) Limit(l cgroup.Limit) (change string, err error) {
+	if err := s.checkServer(); err != nil {
+		return "", err
+	}
 	if s.isTree() {
 		return "", group.ErrNoGroup
 	}

@@ -31,6 +31,7 @@ const (
 	Frozen      State = "frozen"
 	Idle        State = "idle" // frozen until its client writes
 	Orphaned    State = "orphan"
+	Kept        State = "kept" // no server, but what has outlived one: see Listed.Kept
 )
 
 // Listed is a running server. Processes of its user have written the fields, which can be any text.
@@ -47,6 +48,9 @@ type Listed struct {
 	Guard    int       // a pid, 0 without such a process
 	Started  time.Time // zero if unknown
 	Idle     idle.Note
+	// Kept is nil for a server. Otherwise this is what a pattern keeps, of a server that may have ended. The
+	// facts are those of that server, but for the name, which is the program's.
+	Kept *protocol.Kept
 
 	members freeze.Target
 	group   *group.ControlGroup // nil for a tree
@@ -117,15 +121,16 @@ func (s *Listed) Close() {
 // ListOwn is List for the calling user.
 func ListOwn() ([]*Listed, error) { return List(group.CallingUser()) }
 
-// List finds the servers of a choice of users, the oldest first. It leaves out a server that ends meanwhile.
-// The caller closes each.
+// List finds the servers of a choice of users, and what is kept of some, the oldest first. It leaves out a
+// server that ends meanwhile. The caller closes each.
 func List(users group.Users) ([]*Listed, error) {
 	if err := users.CheckVisible(); err != nil {
 		return nil, err
 	}
 	var all []*Listed
 	locks := orphan.NewLocks()
-	err := group.InParents(users, func(above string, parent *cgroup.Group, dirs []string) error {
+	visit := group.Visit{Users: users}
+	visit.Groups = func(above string, parent *cgroup.Group, dirs []string) error {
 		seen := orphan.TakeCensus(parent, locks)
 		var errs []error // a server can make its own group unreadable
 		for _, dir := range dirs {
@@ -136,7 +141,15 @@ func List(users group.Users) ([]*Listed, error) {
 			}
 		}
 		return errors.Join(errs...)
-	})
+	}
+	visit.Kept = func(above string, parent *cgroup.Group, dir string) error {
+		s, err := listKept(parent, above, dir)
+		if s != nil {
+			all = append(all, s)
+		}
+		return proc.IgnoreGone(err)
+	}
+	err := visit.All()
 	grouped := map[backend.Owned]bool{}
 	for _, s := range all {
 		grouped[backend.Owned{UID: s.UID, ID: s.ID}] = true

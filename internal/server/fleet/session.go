@@ -157,7 +157,7 @@ func (s *Session) Agent() ([]Member, error) {
 func (s *Session) besideServers() (dirs []*cgroup.Group) {
 	children, _ := s.dir.Children() // none, if it was removed
 	for _, name := range children {
-		if names.IsGroup(name) || name == names.GuardsName {
+		if names.IsGroup(name) || names.IsKept(name) || name == names.GuardsName {
 			continue
 		}
 		if dir, err := s.dir.Child(name); err == nil { // or it has just gone

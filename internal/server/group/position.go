@@ -86,6 +86,8 @@ type Visit struct {
 	Groups func(path string, parent *cgroup.Group, dirs []string) error
 	// Session is called for each session, after its groups, with the directory that it is in. It may be nil.
 	Session func(path string, parent *cgroup.Group, dir string) error
+	// Kept is called for each group of kept processes, with the directory that it is in. It may be nil.
+	Kept func(path string, parent *cgroup.Group, dir string) error
 	// Foreign is called with the visit of each tree of another user, which it makes. It may be nil.
 	Foreign func(uid int, dir string, visit func() error) error
 }
@@ -111,7 +113,7 @@ func (v *Visit) inParents(root, dir *cgroup.Group, depth int, tree *foreignTree)
 	}
 	var errs []error
 	for _, name := range children {
-		if names.IsGroup(name) {
+		if names.IsGroup(name) || names.IsKept(name) {
 			continue
 		}
 		if child, err := dir.Child(name); err == nil { // or it has just gone, or is not for us
@@ -123,6 +125,11 @@ func (v *Visit) inParents(root, dir *cgroup.Group, depth int, tree *foreignTree)
 	if v.Session != nil {
 		for _, session := range tree.withRoomFor(dir, sessionsOf(v.Users, dir, children)) {
 			errs = append(errs, v.Session(path, dir, session))
+		}
+	}
+	if v.Kept != nil {
+		for _, kept := range tree.withRoomFor(dir, keptOf(v.Users, dir, children)) {
+			errs = append(errs, v.Kept(path, dir, kept))
 		}
 	}
 	if dirs := tree.withRoomFor(dir, groupsOf(v.Users, dir, children)); len(dirs) > 0 {
@@ -158,13 +165,24 @@ func groupsOf(users Users, parent *cgroup.Group, children []string) []string {
 }
 
 // sessionsOf is groupsOf for sessions. It leaves children as they are.
-func sessionsOf(users Users, parent *cgroup.Group, children []string) (sessions []string) {
+func sessionsOf(users Users, parent *cgroup.Group, children []string) []string {
+	return namedOf(users, parent, children, names.IsSession)
+}
+
+// keptOf is sessionsOf for groups of kept processes.
+func keptOf(users Users, parent *cgroup.Group, children []string) []string {
+	return namedOf(users, parent, children, names.IsKept)
+}
+
+func namedOf(
+	users Users, parent *cgroup.Group, children []string, isNamed func(string) bool,
+) (found []string) {
 	for _, name := range children {
-		if names.IsSession(name) && isOwnedBy(users, parent, name) {
-			sessions = append(sessions, name)
+		if isNamed(name) && isOwnedBy(users, parent, name) {
+			found = append(found, name)
 		}
 	}
-	return sessions
+	return found
 }
 
 // isOwnedBy reports whether a directory belongs to a choice of users.

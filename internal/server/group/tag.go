@@ -80,6 +80,23 @@ func (g *ControlGroup) TagMembers() error {
 	return nil
 }
 
+// Untag removes the tag from all members. It gives up the race with members that fork at some time.
+func Untag(members freeze.Target, tag freeze.Tag) {
+	for range untagTries {
+		pids, _ := members.Members() // a partial list is better than none
+		hasTagged := false           // a child may have been forked before its parent's tag was removed
+		for _, pid := range pids {
+			hasTagged = hasTagged || tag.On(pid)
+			tag.Remove(pid)
+		}
+		if !hasTagged {
+			return
+		}
+	}
+}
+
+const untagTries = 100
+
 // EndWithTagged stops all of the group, also members in the directory above the payload, and then the
 // members that left it.
 func (g *ControlGroup) EndWithTagged(s freeze.Stop) ([]freeze.Stuck, error) {

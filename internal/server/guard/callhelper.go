@@ -40,12 +40,16 @@ func (c *helperCall) neededAt(on *page.Page) int64 {
 	return max(at, c.retryAt)
 }
 
-// setTasks has a helper find who holds stdin after the death of the client, and end containers.
+// setTasks has a helper find who holds stdin after the death of the client, move members that are kept, and
+// end containers.
 func (c *helperCall) setTasks(s *stop, events *guardEvents) {
 	on := s.page
 	tasks := on.ByGuard.Tasks & page.End
 	if s.wantsContainers && s.hasContainers() {
 		tasks |= page.EndContainers
+	}
+	if s.wantsKept && page.MayKeep(on) {
+		tasks |= page.KeepMembers
 	}
 	if page.SeeksHolder(on) {
 		tasks |= c.findHolder(on, events)

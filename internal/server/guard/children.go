@@ -57,7 +57,7 @@ func (c *children) reap() {
 // areNone reports whether the server has no process among the children. errno is of wait4(2), for all that
 // have ended.
 func (c *children) areNone(errno syscall.Errno) bool {
-	return errno == syscall.ECHILD || errno == 0 && c.page.Order.Foreign && !c.hasServers()
+	return errno == syscall.ECHILD || errno == 0 && c.page.HasOthers() && !c.hasServers()
 }
 
 // hasServers reports whether a child is the server's, also if it can't read which there are.
@@ -79,10 +79,10 @@ func (c *children) signalServers(sig unix.Signal) (found bool) {
 	return found || pids.hasGaps
 }
 
-// isOfServer reports whether a child is the server's: not the guard, and not one that this process had before
-// it was mcpscope, or an orphan of such.
+// isOfServer reports whether a child is the server's: not the guard, not one that this process had before it
+// was mcpscope, and not one that a pattern keeps, or an orphan of such.
 func (c *children) isOfServer(pid int32) bool {
-	if pid == c.page.ByGuard.GuardPID || !c.page.Order.Foreign {
+	if pid == c.page.ByGuard.GuardPID || !c.page.HasOthers() {
 		return pid != c.page.ByGuard.GuardPID
 	}
 	return pid == c.main && !c.page.Exited() || isTagged(pid, c.tag)

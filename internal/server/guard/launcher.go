@@ -236,6 +236,8 @@ func (l *Launcher) receiveGuard() {
 	case word == page.WordKill:
 		l.children.killAll()
 		l.reap()
+	case word == page.WordLook: // a child may not be the server's any more
+		l.reap()
 	}
 }
 

@@ -20,6 +20,7 @@ type stop struct {
 	launcher        int32 // socket, or -1 after the launcher's death
 	search          tagSearch
 	wantsContainers bool // the end waits for them to be removed
+	wantsKept       bool // the members are asked when those that are kept are out of the group
 	searchDueAt     int64
 	sleepsSince     int64 // the member that search.sleeper has found
 }
@@ -57,11 +58,16 @@ func (s *stop) step(failed page.Tasks) (isOver bool) {
 		return false
 	}
 	s.wantsContainers = false
+	s.wantsKept = false
 	for {
 		facts := s.facts(failed)
 		switch decide.Step(state, &facts, &times) {
 		case decide.Thaw:
 			s.thaw()
+		case decide.Keep:
+			s.recordCause()
+			s.wantsKept = true
+			return false
 		case decide.Ask:
 			s.recordCause()
 			s.claimEnd()
@@ -147,6 +153,7 @@ func (s *stop) facts(failed page.Tasks) decide.Facts {
 	f := page.FactsOf(s.page, now())
 	f.LauncherDead = s.launcher < 0
 	f.Containers = s.hasContainers() && failed&page.EndContainers == 0
+	f.Keeps = page.MayKeep(s.page) && failed&page.KeepMembers == 0
 	f.Abandoned = page.IsAbandoned(s.page) || page.SeeksHolder(s.page) && failed&page.FindHolder != 0
 	f.MainEnded = s.mainHasEnded()
 	if f.MainEnded && state.Phase <= decide.Grace && s.launcherLives() && s.mainWasStarter() {

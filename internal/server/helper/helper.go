@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package helper does for a guard what raw code can't: it settles a start, looks after an idle server, finds
-// who holds its stdin, ends its containers, and reports its end. It decides nothing about the end of the
-// server, and its death changes nothing. The watcher of a gateway does the same for its servers, and decides
-// as a guard does.
+// who holds its stdin, moves members that are kept, ends its containers, and reports its end. It decides
+// nothing about the end of the server, and its death changes nothing. The watcher of a gateway does the same
+// for its servers, and decides as a guard does.
 package helper
 
 import (
@@ -31,6 +31,7 @@ type Helper struct {
 	client   *client.Side
 	settling settling
 	looks    looks
+	keeping  keeping
 	ending   ending
 }
 
@@ -77,7 +78,7 @@ func attach(memory, sock int) (*Helper, error) {
 	side := clientOn(p, s.Config.Side)
 	b := &Helper{
 		server: s, loop: l, client: side, settling: settling{server: s}, ending: newEnding(s),
-		looks: looks{server: s, client: side},
+		looks: looks{server: s, client: side}, keeping: keeping{server: s},
 	}
 	// Caught, not ignored: that would be inherited by a container engine.
 	return b, l.Catch(linux.Ending...)
@@ -110,6 +111,7 @@ func (b *Helper) begin() error {
 		return nil
 	}
 	b.looks.resume()
+	b.keeping.begin()
 	if p.ByLauncher.Guards > 0 {
 		s.noteGuards()
 		s.Group.Note(s.Config.Notes)
@@ -135,11 +137,12 @@ func (b *Helper) live() {
 			return
 		}
 		b.looks.lookIfDue()
+		b.keeping.lookIfDue()
 		if b.canRest() {
 			b.rest()
 			return
 		}
-		switch b.loop.Next(b.looks.deadline()) {
+		switch b.loop.Next(b.deadline()) {
 		case loop.TokenSignals:
 			b.loop.Signals() // a helper ignores them; unread ones would be reported again
 		case loop.TokenAdopted:
@@ -165,6 +168,11 @@ func (b *Helper) doTasks() (isOver bool) {
 		p.ByHelper.ContainersGone = true
 		b.server.Guard.Look()
 	}
+	if tasks&page.KeepMembers != 0 && !p.ByHelper.MembersKept {
+		b.keeping.lookAtStop()
+		p.ByHelper.MembersKept = true
+		b.server.Guard.Look()
+	}
 	if tasks&page.FindHolder != 0 && p.ByHelper.Holder == page.NoAnswer {
 		b.findHolder()
 		b.server.Guard.Look()
@@ -174,6 +182,17 @@ func (b *Helper) doTasks() (isOver bool) {
 		return true
 	}
 	return false
+}
+
+// deadline is when the next look is due; the zero time for never.
+func (b *Helper) deadline() time.Time { return earlier(b.looks.deadline(), b.keeping.deadline()) }
+
+// earlier is the earlier one of two times, where the zero time stands for never.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 func (b *Helper) findHolder() {
@@ -193,14 +212,14 @@ func (b *Helper) canRest() bool {
 	if b.server.Page.ByGuard.Tasks != 0 || b.settling.isRunning {
 		return false
 	}
-	next := b.looks.deadline()
+	next := b.deadline()
 	return next.IsZero() || time.Until(next) > restLeast
 }
 
 // rest ends the helper. The guard starts another one if it has a task meanwhile.
 func (b *Helper) rest() {
 	b.looks.save()
-	b.server.Page.ByHelper.CallHelperAt = monotonic(b.looks.deadline(), time.Now())
+	b.server.Page.ByHelper.CallHelperAt = monotonic(b.deadline(), time.Now())
 	b.server.Guard.SendWord(page.WordRest)
 }
 

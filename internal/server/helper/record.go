@@ -4,6 +4,7 @@ package helper
 
 import (
 	"bytes"
+	"path"
 	"strings"
 	"time"
 
@@ -12,6 +13,8 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/causes"
+	"github.com/mcpscope/mcpscope/internal/server/group"
+	"github.com/mcpscope/mcpscope/internal/server/names"
 	"github.com/mcpscope/mcpscope/internal/server/page"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/server/report"
@@ -132,8 +135,26 @@ func (r *record) describe(left []string) *report.Report {
 		})
 	}
 	described.Stuck = left
+	described.Kept = s.kept()
 	described.Notes = s.Config.Notes
 	return described
+}
+
+// kept are the daemons that outlive the server.
+func (s *Server) kept() (all []report.Kept) {
+	if !s.Page.ByHelper.HasKept {
+		return nil
+	}
+	parent, _ := s.Group.Beside()
+	if parent == nil { // it was removed with the groups in it
+		return nil
+	}
+	defer parent.Close()
+	for _, k := range group.KeptFrom(parent, s.Config.Group.ID) {
+		all = append(all, report.Kept{ID: names.IDOf(path.Base(k.Dir.Path())), Name: k.Name})
+		k.Close()
+	}
+	return all
 }
 
 // listed are the members for which there was room on the page.

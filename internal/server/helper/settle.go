@@ -91,7 +91,7 @@ func (s *Server) replaceOlder() {
 	listed, _ := fleet.ListOwn() // an invisible server stays
 	for _, l := range listed {
 		defer l.Close()
-		runs := l.State != fleet.Terminating && l.State != fleet.Orphaned
+		runs := l.State != fleet.Terminating && l.State != fleet.Orphaned && l.Kept == nil
 		ofSameClient := l.Client.PID == newer.Client.PID && l.Client.Start == newer.Client.Start
 		isRival := ofSameClient && l.Role() == newer.Role() && l.ID != newer.Group.ID
 		if !runs || !isRival {

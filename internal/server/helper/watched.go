@@ -23,6 +23,7 @@ type Watched struct {
 
 	settling   settling
 	looks      looks
+	keeping    keeping
 	stop       watchedStop
 	emptyPause time.Duration // between two checks whether a stop has left a member
 	stdinDue   time.Time     // of the next look whether the client has closed stdin, where no event says so
@@ -32,8 +33,8 @@ type Watched struct {
 func NewWatched(s *Server, l *loop.Loop) *Watched {
 	return &Watched{
 		Server: s, Loop: l, Events: -1,
-		settling: settling{server: s},
-		stop:     watchedStop{server: s, loop: l, ending: newEnding(s), holder: -1},
+		settling: settling{server: s}, keeping: keeping{server: s},
+		stop: watchedStop{server: s, loop: l, ending: newEnding(s), holder: -1},
 	}
 }
 
@@ -108,9 +109,11 @@ func (w *Watched) AwaitSettled() { w.settling.tasks.Wait() }
 // Live returns after the end of the server, or when another watcher has it.
 func (w *Watched) Live() {
 	defer w.stop.closeHolder()
+	w.keeping.begin()
 	w.lookForRequest() // one that was made before the loop had the events of the group
 	for !w.stop.isLeft() {
 		w.looks.lookIfDue()
+		w.keeping.lookIfDue()
 		w.seeIdle()
 		w.seeStdin()
 		if w.stop.step() {
@@ -254,7 +257,7 @@ func (w *Watched) deadline() time.Time {
 		w.emptyPause = min(max(2*w.emptyPause, emptyCheckFirst), emptyCheckMost)
 		return fromMonotonic(decide.Earlier(due, clock()+int64(w.emptyPause)))
 	}
-	due = decide.Earlier(due, monotonic(w.looks.deadline(), time.Now()))
+	due = decide.Earlier(due, monotonic(earlier(w.looks.deadline(), w.keeping.deadline()), time.Now()))
 	due = decide.Earlier(due, monotonic(w.stdinDue, time.Now()))
 	return fromMonotonic(decide.Earlier(due, w.stop.askAt))
 }

@@ -39,6 +39,10 @@ func (w *watchedStop) step() (isOver bool) {
 		switch decide.Step(state, &facts, &times) {
 		case decide.Thaw:
 			_ = freeze.ThawStopped(s.Group.Members()) // it was removed
+		case decide.Keep:
+			w.recordCause()
+			(&keeping{server: s}).lookAtStop()
+			s.Page.ByHelper.MembersKept = true
 		case decide.Ask:
 			w.recordCause()
 			w.ask()
@@ -58,6 +62,7 @@ func (w *watchedStop) facts() decide.Facts {
 	w.findHolder()
 	f := page.FactsOf(p, clock())
 	f.Abandoned = page.IsAbandoned(p)
+	f.Keeps = page.MayKeep(p)
 	f.MainEnded = p.ByLauncher.ExitedAt != 0
 	switch {
 	case f.MainEnded:

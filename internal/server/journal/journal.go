@@ -27,6 +27,7 @@ const (
 	Swept         Event = "swept"
 	StopRequested Event = "asked-to-stop"
 	Uncontained   Event = "uncontained" // of a gateway's server, or of all of them
+	Kept          Event = "kept"        // a daemon that a pattern keeps
 	Note          Event = "note"        // about a gateway, such as a limit that its servers lack
 	Daemon        Event = "daemon"      // of a gateway: it is watched as well
 )
@@ -42,6 +43,7 @@ func MessageIDs() map[Event]string {
 		Swept:         "a791711570c24d8980007a89a52bd556",
 		StopRequested: "8b5ee0be042140a3a730cea457e60653",
 		Uncontained:   "5d0c2f7e94b14c0aa3f1c7be0f8d6e21",
+		Kept:          "2f6c1d9be07a4c55b1a8d3f47c9e6012",
 		Note:          "b9d78bedcd04402ab2e85ad9dea5da57",
 		Daemon:        "0b7d3f3a5e1b4c1f9d0c6a8e4b2f7d93",
 	}

@@ -49,6 +49,7 @@ func newMaking(s *Server) *making {
 	c.Origin = s.Origin
 	c.Verbose = s.Messages.Verbose
 	c.Replace = s.Replace
+	c.Keep = s.Keep
 	c.Report = s.Report
 	c.Stderr = protocol.StderrInherit
 	c.Quiet = s.Messages.Quiet
@@ -101,6 +102,7 @@ func (m *making) openPage() error {
 		p.Order.EndWithin = int64(protocol.EndWithin(c))
 	}
 	p.Order.Replaces = c.Replace
+	p.Order.Keeps = len(c.Keep.Patterns) > 0
 	side := m.client
 	p.FD.Stdin = int32(side.Stdin)
 	p.FD.Stdout = int32(side.Stdout)
@@ -128,6 +130,7 @@ func (m *making) acquire() error {
 		return err
 	}
 	c.Group = m.server.Group.Placed
+	m.noteKeep()
 	if c.Group.Backend == names.Tree {
 		m.server.Page.Order.Tag = uint64(group.TagOf(c.Group.ID))
 	}
@@ -145,6 +148,16 @@ func (m *making) notePlace(missed []error) {
 		notes = append(notes, "not available: "+text.JoinLines(err))
 	}
 	m.server.Config.Notes = append(notes, m.server.Config.Notes...)
+}
+
+// noteKeep says that nothing is kept where that is so: out of a tree no process can be moved.
+func (m *making) noteKeep() {
+	on := m.server.Page
+	isRefused := on.Order.Keeps && m.server.Config.Group.Backend == names.Tree
+	if isRefused {
+		on.Order.Keeps = false
+		m.server.Note("nothing is kept: with the backend tree no process can leave the server")
+	}
 }
 
 // noteFreeMemory: a server that is taken over does not wait for free memory. Its client has started it, and

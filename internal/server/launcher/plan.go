@@ -151,6 +151,8 @@ func (m *planning) performIn(p backend.Place, missed []error) error {
 		return err
 	}
 	m.notePlace(missed)
+	on.Order.Keeps = len(c.Keep.Patterns) > 0 // the place before may have been a tree
+	m.noteKeep()
 	m.encodeAttributes()
 	m.tellWeaker(missed)
 	on.Order.Managed = at.Managed

@@ -29,6 +29,7 @@ type Server struct {
 	Backend    names.Backend
 	Require    bool // refuse the backend tree, which is weaker than all others
 	Replace    bool // retire older servers of this name, or recipe, and client process
+	Keep       policy.Keep
 	Messages   Messages
 	Recipe     uint64          // of a server of a gateway: see protocol.Facts
 	Notes      []string        // the caller's own, for the report

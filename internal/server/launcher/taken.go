@@ -320,26 +320,8 @@ const giveBackTries = 20
 // Leave has no sweep end the group.
 func (t *TakenServer) Leave() {
 	_ = t.server.Group.Disarm() // it was removed
-	untag(t.server.Group)
+	group.Untag(t.server.Group.Members(), group.TagOf(t.server.Group.ID))
 }
-
-// untag removes the tag of all members. It gives up the race with members that fork at some time.
-func untag(g *group.ControlGroup) {
-	tag := group.TagOf(g.ID)
-	for range untagTries {
-		pids, _ := g.PIDs() // a partial list is better than none
-		hasTagged := false  // a child may have been forked before its parent's tag was removed
-		for _, pid := range pids {
-			hasTagged = hasTagged || tag.On(pid)
-			tag.Remove(pid)
-		}
-		if !hasTagged {
-			return
-		}
-	}
-}
-
-const untagTries = 100
 
 // Close closes what this process has of a server that has ended, or was released.
 func (t *TakenServer) Close() {

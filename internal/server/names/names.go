@@ -48,6 +48,20 @@ func GuardedBy(comm string) string {
 // DirectoryName is also the SYSLOG_IDENTIFIER of the server's stderr.
 func DirectoryName(server, id string) string { return GroupPrefix + name.Dir(server) + "-" + id }
 
+// KeptPrefix begins the name of a group whose processes have outlived their server, since a pattern keeps
+// them. It is no name of a server's group, so no sweep takes it for one.
+const KeptPrefix = "mcpscope-kept-"
+
+// KeptName is the name of such a group.
+func KeptName(program, id string) string { return KeptPrefix + name.Dir(program) + "-" + id }
+
+// IsKept reports whether a directory has a name as by KeptName, with or without ".scope".
+func IsKept(dir string) bool {
+	id := IDOf(dir)
+	return strings.HasPrefix(dir, KeptPrefix) && len(dir) > len(KeptPrefix)+IDLength &&
+		len(id) == IDLength && strings.Trim(id, IDLetters) == ""
+}
+
 // An id has so many of these letters.
 const (
 	IDLetters = "abcdefghjkmnpqrstuvwxyz023456789" // easy to type

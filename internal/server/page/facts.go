@@ -63,6 +63,9 @@ func IsAbandoned(p *Page) bool {
 	return happened[ClientDied] != 0 && isUnwritable
 }
 
+// MayKeep reports whether members that a pattern keeps have to be looked for before the others are asked.
+func MayKeep(p *Page) bool { return p.Order.Keeps && !p.ByHelper.MembersKept }
+
 // SetCause records why the server is ended, once, and reports whether it has.
 func SetCause(p *Page) (isFirst bool) {
 	stop := &p.ByGuard.Stop

@@ -55,7 +55,7 @@ type Page struct {
 
 // LayoutNow is raised with each change of a page: after an upgrade, a command meets the pages of servers that
 // the program before has started. Launcher, guard and helpers of a server are always one program.
-const LayoutNow = 10
+const LayoutNow = 11
 
 // ErrLayout: the page is another version's.
 var ErrLayout = errors.New("another version of mcpscope has started this server: restart its client")
@@ -90,6 +90,9 @@ type Order struct {
 	Tag       uint64 // of the members of a gateway's server that is a tree
 	// ContainersFirst: a helper removes containers before the members are killed: the engine needs those.
 	ContainersFirst bool
+	// Keeps: a pattern may keep members, which a helper moves to a group of their own before the others are
+	// asked to end.
+	Keeps bool
 }
 
 // PlainEnd names the process that ends a server of which nothing is left after its main process. Without a
@@ -139,6 +142,10 @@ type Signal struct {
 
 // SignalsMost is the number of signals that the page has room for. A stop takes two.
 const SignalsMost = 16
+
+// HasOthers reports whether the launcher may have children that are not the server's: then those with the tag
+// are, and the main process.
+func (p *Page) HasOthers() bool { return p.Order.Foreign || p.ByHelper.HasKept }
 
 // Seen are the guard's fields. Of a gateway's server the watcher has Stop.
 type Seen struct {
@@ -237,6 +244,7 @@ const (
 	EndContainers Tasks = 1 << iota // until ContainersGone
 	FindHolder                      // until there is a Holder
 	End                             // report the end, and remove the group: it exits then
+	KeepMembers                     // until MembersKept
 )
 
 // Holder is who can write to stdin after the death of the client.
@@ -279,12 +287,16 @@ type Decided struct {
 	Frozen         bool   // the members are, since they are idle: the guard thaws them at an event
 	IdleTooLong    bool   // the idle timeout is over
 	ContainersGone bool   // or could not be removed
-	Holder         Holder
-	HolderPID      int32 // of LivingHolder
-	Stuck          bool  // a member could not be killed: the launcher returns, and the helper waits for it
-	Reported       bool  // the report is written
-	Start          Settling
-	Looks          Looks
+	// HasKept: a child of the launcher may be one that a pattern keeps. Of the children only those with the
+	// tag are the server's from then on.
+	HasKept     bool
+	MembersKept bool // those that a pattern keeps were looked for when the stop began
+	Holder      Holder
+	HolderPID   int32 // of LivingHolder
+	Stuck       bool  // a member could not be killed: the launcher returns, and the helper waits for it
+	Reported    bool  // the report is written
+	Start       Settling
+	Looks       Looks
 
 	EndNotes [2048]byte // lines for people, as they are printed
 	Left     [2048]byte // members that could not be ended, a line each

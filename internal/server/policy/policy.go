@@ -21,6 +21,12 @@ type Policy struct {
 	IdleFreeze  time.Duration // how long a server does nothing before it is frozen; 0 is never
 }
 
+// Keep says which daemons of a server outlive it.
+type Keep struct {
+	Patterns []string      // of their programs: see internal/glob
+	For      time.Duration // how long, at most; 0 is no limit
+}
+
 // The graces of Default end the whole ladder (2.2 s) before the clients that close stdin and then kill lose
 // patience, at 3 s.
 const (
@@ -83,6 +89,7 @@ const (
 	SettleAfter     = 250 * time.Millisecond // from a start to its tasks for later: others start, too
 	EndsWithin      = 5 * time.Millisecond   // for a server that ends before a scope is worth asking for
 	NewbornAge      = 10 * time.Second       // before an unarmed group or an unclaimed session may go
+	KeepEach        = 3 * time.Second        // between two looks for members that are kept
 	ForgottenAfter  = 2 * time.Second        // before an empty scope is removed that systemd leaves
 	EngineWithin    = 20 * time.Second       // beyond the grace, for a container engine to end what it runs
 )

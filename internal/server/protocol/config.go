@@ -72,6 +72,7 @@ type Config struct {
 	Position        string   // of the client in the hierarchy of cgroups
 	Main            Identity // of one that is taken
 	Missed          []Missed // the places that were tried before this one
+	Keep            policy.Keep
 }
 
 // Missed is an error of a place that did not work, for main where the next one does not either.
@@ -104,6 +105,19 @@ type Placed struct {
 	Managed   bool // systemd removes it when it is empty
 	Scope     bool // systemd has made it
 	InSession bool // it is in the directory of a session
+}
+
+// Kept are processes that have outlived their server, since a pattern keeps them. Their group has that in an
+// attribute, which processes of their user can write.
+type Kept struct {
+	Version int
+	Name    string // of the program
+	Server  string // its name
+	From    string // its id
+	Client  ClientFacts
+	Origin
+	Since int64 // Unix nanoseconds
+	Until int64 // the same, 0 for no limit
 }
 
 // EngineOf is the container engine that a command line runs, or "".

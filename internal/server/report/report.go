@@ -53,10 +53,18 @@ type Report struct {
 	Killed       []Killed `json:"killed,omitempty"`
 	KilledTotal  int      `json:"killed_total,omitempty"`
 	Stuck        []string `json:"stuck,omitempty"`
-	Notes        []string `json:"notes,omitempty"`
+	// Kept are those that outlive the server, since a pattern keeps them.
+	Kept  []Kept   `json:"kept,omitempty"`
+	Notes []string `json:"notes,omitempty"`
 	// Error is set if the server could not be started. The other figures are then zero.
 	Error string `json:"error,omitempty"`
 	Hint  string `json:"hint,omitempty"`
+}
+
+// Kept are a daemon and what belongs to it, under the id that mcpscope stop takes.
+type Kept struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
 }
 
 // Killed is a member that did not exit on SIGTERM.

@@ -28,6 +28,9 @@ func (r *Report) Sentence() string {
 	for _, stuck := range r.Stuck {
 		parts = append(parts, "could not be stopped: "+stuck)
 	}
+	for _, k := range r.Kept {
+		parts = append(parts, "kept: "+k.Name+" ("+k.ID+")")
+	}
 	if r.PIDsRefused > 0 {
 		times := text.Counted(r.PIDsRefused, "time")
 		parts = append(parts, "it could not fork "+times+", by its limit of processes")

@@ -177,7 +177,7 @@ func beginSweep(locked []*cgroup.Group, except string) *Begun {
 	var found []suspects
 	for _, dir := range locked {
 		orphans := suspectsIn(dir, except)
-		if len(orphans.dirs) == 0 {
+		if len(orphans.dirs) == 0 && len(orphans.kept) == 0 {
 			_ = dir.Close() // a directory
 			continue
 		}
@@ -194,6 +194,7 @@ func beginSweep(locked []*cgroup.Group, except string) *Begun {
 		left.Go(func() {
 			defer orphans.parent.Close()
 			(&sweeper{}).sweep(orphans.parent, orphans.dirs, alive.Done)
+			sweepKept(orphans.kept)
 		})
 	}
 	go func() {
@@ -207,15 +208,16 @@ func beginSweep(locked []*cgroup.Group, except string) *Begun {
 	return b
 }
 
-// suspects are groups that look like orphans.
+// suspects are groups that look like orphans, and those of kept processes whose time is over.
 type suspects struct {
 	parent *cgroup.Group
 	dirs   []string
+	kept   []*group.KeptGroup
 }
 
 // suspectsIn looks for orphans in a directory.
 func suspectsIn(parent *cgroup.Group, except string) suspects {
-	found := suspects{parent: parent}
+	found := suspects{parent: parent, kept: keptIn(parent)}
 	dirs := group.OwnIn(parent)
 	seen := orphan.TakeCensus(parent, orphan.NewLocks())
 	s := &sweeper{}
@@ -253,6 +255,9 @@ func (s *sweeper) sweepAll(users group.Users) {
 		}
 		s.sweep(parent, dirs, func() {})
 		return nil
+	}
+	if s.filter.Unit == "" {
+		visit.Kept = s.visitKept
 	}
 	if !s.filter.DryRun && s.filter.Unit == "" {
 		visit.Session = s.removeSession

@@ -15,6 +15,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
@@ -287,7 +288,44 @@ static void use_up(void)
 	say("used up");
 }
 
+/* Ends by any signal. */
+static void live(void)
+{
+	up();
+	park();
+}
+
+/* A daemon whose name is the target, with a child, and one that is called otherwise. */
+static void be_daemon(void)
+{
+	prctl(PR_SET_NAME, target);
+	member("window", live);
+	live();
+}
+
+static void leave(void)
+{
+	setsid();
+	close(0); /* who has both pipes of the client is the server */
+	close(1);
+	member("daemon", be_daemon);
+}
+
+static void leave_other(void)
+{
+	setsid();
+	member("other", live);
+}
+
+static void make_daemons(void)
+{
+	waitpid(member("middle", leave), NULL, 0);
+	waitpid(member("other-middle", leave_other), NULL, 0);
+	await_up(3);
+}
+
 const struct mode intruder_modes[] = {
+	{"daemons", NULL, make_daemons, NULL, ENDS, "two daemons, one of which is called like the target"},
 	{"foreign-launcher", NULL, NULL, foreign_launcher, STAYS, "kills both guards, locks the group, names a launcher nobody can see"},
 	{"false-guard", NULL, NULL, false_guard, STAYS, "the same, sits where guards are, and is called as one"},
 	{"lock-directory", NULL, NULL, lock_directory, STAYS, "kills both guards, and locks the directory of the groups"},
