@@ -36,10 +36,10 @@ func TestKeep(t *testing.T) {
 			g := w.gateway("--match", "zoo", "--keep", "kept-dae*", "--eof-grace", "100ms", "--term-grace", "100ms")
 			s := g.Server(binaries.Programs, "one", "--target kept-daemon daemons")
 			end(w, g, s)
-			if !s.AwaitLiving(2, escape.Patience) {
-				t.Errorf("want the daemon and its window:\n\t%s", strings.Join(s.Survivors(), "\n\t"))
+			if !s.AwaitLiving(3, escape.Patience) {
+				t.Errorf("want the daemon, its window, and the detached program:\n\t%s", strings.Join(s.Survivors(), "\n\t"))
 			}
-			for _, role := range []string{"/daemon", "/window"} {
+			for _, role := range []string{"/daemon", "/window", "/detached"} {
 				where := ""
 				isKept := pace.Eventually(escape.Patience, func() bool {
 					where, _ = bed.ProcessPath(s.Find(role)) // "", if it has ended
@@ -49,7 +49,7 @@ func TestKeep(t *testing.T) {
 					t.Errorf("the %s is in %q", role, where)
 				}
 			}
-			w.run("stop", "kept-daemon")
+			w.run("stop", "kept-daemon", "kept-daemon+")
 			s.Gone(t)
 			g.Own.Signal(unix.SIGKILL)
 			w.clean()

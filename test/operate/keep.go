@@ -34,8 +34,8 @@ var keepEnds = []struct {
 	{"killpg", true, func(s *server) { s.Tell("killpg 9") }},
 }
 
-// Keep: a daemon that a pattern keeps lives through each end of its server and client, with its child, and another
-// daemon does not. It is in one list alone, no sweep and no newer server stops it, and mcpscope stop does. With the
+// Keep: a daemon that a pattern keeps lives through each end of its server and client, with its child, and so does a
+// program that the server has detached. Another daemon does not, nor a worker in a session of its own. It is in one list alone, no sweep and no newer server stops it, and mcpscope stop does. With the
 // backend tree it ends, and a note says why.
 func Keep(t *testing.T, s Subject) {
 	for _, end := range keepEnds {
@@ -62,20 +62,23 @@ func (g *ground) keep(isLate bool, end func(*server)) {
 	}
 	if isLate {
 		s.awaitKept("daemon")
+		s.awaitKept("detached")
 	}
 	end(s)
-	if !s.members.AwaitLiving(2, escape.Patience) {
-		t.Errorf("want the daemon and its window:\n\t%s", strings.Join(s.members.Survivors(), "\n\t"))
+	if !s.members.AwaitLiving(3, escape.Patience) {
+		t.Errorf("want the daemon, its window, and the detached program:\n\t%s",
+			strings.Join(s.members.Survivors(), "\n\t"))
 	}
-	s.awaitKept("daemon")
-	s.awaitKept("window")
+	for _, role := range []string{"daemon", "window", "detached"} {
+		s.awaitKept(role)
+	}
 	g.wantKept(s, program)
 	next := g.plain("--replace")
 	g.run("sweep")                                              // of other tests, too
 	g.run("stop", "--client", strconv.Itoa(s.Own.PID), "--yes") // there may be none
 	g.wantKept(s, program)
 	next.Tell("close")
-	g.well("stop", program)
+	g.well("stop", program, program+"+")
 	s.members.WantDead(t)
 	if left := g.kept(program); len(left) > 0 {
 		t.Errorf("after the stop: %+v", left)

@@ -124,19 +124,22 @@ func (s *Server) mainPID() int {
 }
 
 // isDaemon reports whether a member has left the server as a daemon does: it is in a session of its own, and
-// its parent is no member, but init or a subreaper, such as the launcher. A process that has the client's
-// pipes is the server, whatever else it is.
+// its parent is no member, but init or a subreaper, such as the launcher. A program that the server has
+// detached is one while its parent lives, too: it leads a session, and nobody writes to its stdin. A process
+// that has the client's pipes is the server, whatever else it is.
 func (k *keeping) isDaemon(st proc.Stat, members, sessions map[int]bool) bool {
-	c := k.server.Config
-	isChildOfClient := c.StartedByClient && st.PPID == c.Client.PID
-	if st.IsZombie() || st.PID == k.server.mainPID() || members[st.PPID] || isChildOfClient {
-		return false
-	}
 	session, err := unix.Getsid(st.PID)
-	if err != nil || sessions[session] {
+	if err != nil || st.IsZombie() || st.PID == k.server.mainPID() || sessions[session] {
 		return false
 	}
-	return !k.hasClientPipes(st.PID)
+	c := k.server.Config
+	hasParent := members[st.PPID] || c.StartedByClient && st.PPID == c.Client.PID
+	if !hasParent {
+		return !k.hasClientPipes(st.PID)
+	}
+	_, kind := client.Identify(unix.AT_FDCWD, proc.DescriptorPath(st.PID, 0))
+	isWrittenTo := kind == unix.S_IFIFO || kind == unix.S_IFSOCK
+	return session == st.PID && !isWrittenTo
 }
 
 func (k *keeping) hasClientPipes(pid int) bool {

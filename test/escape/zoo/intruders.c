@@ -295,6 +295,33 @@ static void live(void)
 	park();
 }
 
+/* A program for a person, whose parent goes on: it has the name of the daemon, and a plus. */
+static void be_detached(void)
+{
+	char name[16];
+	snprintf(name, sizeof name, "%s+", target);
+	setsid();
+	close(0);
+	close(1);
+	prctl(PR_SET_NAME, name);
+	live();
+}
+
+/* A server of the server: its parent has the other end of its stdin. */
+static int to_worker[2];
+
+static void be_worker(void)
+{
+	char byte;
+	dup2(to_worker[0], 0);
+	close(to_worker[1]);
+	setsid();
+	prctl(PR_SET_NAME, target);
+	up();
+	while (read(0, &byte, 1) > 0)
+		;
+}
+
 /* A daemon whose name is the target, with a child, and one that is called otherwise. */
 static void be_daemon(void)
 {
@@ -321,11 +348,15 @@ static void make_daemons(void)
 {
 	waitpid(member("middle", leave), NULL, 0);
 	waitpid(member("other-middle", leave_other), NULL, 0);
-	await_up(3);
+	member("detached", be_detached);
+	if (pipe2(to_worker, O_CLOEXEC) != 0)
+		die("pipe");
+	member("worker", be_worker);
+	await_up(5);
 }
 
 const struct mode intruder_modes[] = {
-	{"daemons", NULL, make_daemons, NULL, ENDS, "two daemons, one of which is called like the target"},
+	{"daemons", NULL, make_daemons, NULL, ENDS, "two daemons and two children in sessions of their own, three of which are called like the target"},
 	{"foreign-launcher", NULL, NULL, foreign_launcher, STAYS, "kills both guards, locks the group, names a launcher nobody can see"},
 	{"false-guard", NULL, NULL, false_guard, STAYS, "the same, sits where guards are, and is called as one"},
 	{"lock-directory", NULL, NULL, lock_directory, STAYS, "kills both guards, and locks the directory of the groups"},
