@@ -5,9 +5,14 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"os"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
+	"github.com/mcpscope/mcpscope/internal/name"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
@@ -19,10 +24,18 @@ const (
 // configure reads the files. Mistakes in them become notes.
 func (v *invocation) configure() {
 	c := settings.ReadFiles()
-	v.values.FromFile(c.For(v.values.Name))
+	values := c.For(v.values.Name)
+	c.AddClient(values, clientOf(os.Getppid()))
+	v.values.FromFile(values)
 	v.Quiet = v.values.Quiet
 	v.Verbose = v.values.PrintsNotes()
 	v.notes = configurationNotes(c.Problems)
+}
+
+// clientOf is the name of a client in mcpscope.toml, where this process is.
+func clientOf(pid int) string {
+	comm, _ := proc.Comm(pid) // "", if it has ended
+	return name.ClientOf(cmp.Or(protocol.ClientName(pid), comm))
 }
 
 func configurationNotes(problems []settings.FileProblem) (notes []string) {

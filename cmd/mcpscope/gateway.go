@@ -127,11 +127,15 @@ func (v *gatewayRun) configure() {
 	v.FromFile(c.ForBelowGateway(""))
 }
 
-// configureServer makes a server of that name. Files are read anew for each, as run does.
-func configureServer(flags []string, name string) *gateway.Server {
+// configureServer makes a server of that name, of a client's program. Files are read anew for each, as run
+// does.
+func configureServer(flags []string, server, client string) *gateway.Server {
 	s := settings.Defaults()
 	_, _, _ = s.Parse(settings.Gateway, flags) // as the gateway has done, in the same environment
-	s.FromFile(settings.ReadFiles().ForBelowGateway(name))
+	files := settings.ReadFiles()
+	values := files.ForBelowGateway(server)
+	files.AddClient(values, name.ClientOf(client))
+	s.FromFile(values)
 	return &gateway.Server{
 		Policy: s.Policy, Limits: s.Limits, MinFree: s.MinFree,
 		Backend: s.Backend, Replace: s.Replace, Keep: s.Keep, Stderr: s.Stderr,

@@ -78,7 +78,7 @@ func TestSettingsBelowAGateway(t *testing.T) {
 		"":    "tree eof-grace=1.2s term-grace=2s on-client-death=auto",
 		"git": "tree eof-grace=1.2s term-grace=2s on-client-death=auto idle-timeout=9h0m0s",
 	} {
-		s := configureServer([]string{"--eof-grace=1.2s"}, name)
+		s := configureServer([]string{"--eof-grace=1.2s"}, name, "")
 		if got := fmt.Sprint(s.Backend, " ", s.Policy); got != want {
 			t.Errorf("%q: %s, want %s", name, got, want)
 		}

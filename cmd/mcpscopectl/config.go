@@ -126,6 +126,9 @@ func viewOfSetting(e *settings.Effective) settingView {
 	if e.Pattern != "" {
 		v.Key = fmt.Sprintf("server.%q.%s", e.Pattern, e.Row.Name)
 	}
+	if e.Client != "" {
+		v.Key = fmt.Sprintf("client.%s.%s", e.Client, e.Row.Name)
+	}
 	switch {
 	case e.Variable != "":
 		v.Source = "environment"

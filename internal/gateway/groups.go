@@ -25,7 +25,7 @@ import (
 // groups puts programs into groups of their own, and has the servers among them followed.
 type groups struct {
 	config      *config
-	configure   func(settings []string, name string) *Server
+	configure   func(settings []string, name, client string) *Server
 	env         []string // of the gateway
 	starters    *starters
 	servers     *servers
@@ -272,7 +272,7 @@ func (g *groups) environmentOf(s *starter) []string {
 
 // newServer is a server of that client; its name is "" for the watcher's own place.
 func (g *groups) newServer(name string, client *starter) *Server {
-	s := g.configure(g.config.Settings, name)
+	s := g.configure(g.config.Settings, name, client.name())
 	s.Name = name
 	s.Client = client.Identity
 	s.ClientName = client.name()

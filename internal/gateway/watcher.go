@@ -30,8 +30,8 @@ type Server = launcher.Server
 
 // Watching has the functions of the program that the watcher runs in.
 type Watching struct {
-	// Configure makes a server of that name from a gateway's settings.
-	Configure func(settings []string, name string) *Server
+	// Configure makes a server of that name, of a client's program, from a gateway's settings.
+	Configure func(settings []string, name, client string) *Server
 	// FindTool finds the program that reads clients' configurations.
 	FindTool func() (string, error)
 }

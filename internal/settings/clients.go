@@ -25,12 +25,17 @@ type ClientFile struct {
 // ClientFormats are the formats of configurations.
 func ClientFormats() []string { return []string{"json", "toml", "yaml"} }
 
-// setClient sets a key of the section of a client.
-func (c *FileSettings) setClient(name string, v FileValue, value *unstable.Node) error {
+// checkClient refuses a name that no client has.
+func checkClient(name string) error {
 	isName := func(r rune) bool { return r == '-' || r == '_' || isLetterOrDigit(r) }
 	if strings.TrimFunc(name, isName) != "" {
 		return fmt.Errorf("the name of a client has letters, digits, dashes and underscores: %q", name)
 	}
+	return nil
+}
+
+// setClient sets a key of the section of a client.
+func (c *FileSettings) setClient(name string, v FileValue, value *unstable.Node) error {
 	i := slices.IndexFunc(c.Clients, func(f ClientFile) bool { return f.Name == name })
 	if i < 0 {
 		i = len(c.Clients)
@@ -53,7 +58,7 @@ func (c *FileSettings) setClient(name string, v FileValue, value *unstable.Node)
 	text := string(value.Data)
 	switch {
 	case v.key != "path" && v.key != "format":
-		return fmt.Errorf("unknown key %q; [client.NAME] has path, format and servers", v.key)
+		return fmt.Errorf("unknown key %q; [client.NAME] has path, format, servers, keep and keep-for", v.key)
 	case value.Kind != unstable.String:
 		return fmt.Errorf("%s is text in quotes", v.key)
 	case v.key == "format" && !slices.Contains(ClientFormats(), text):

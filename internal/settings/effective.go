@@ -15,6 +15,7 @@ type Effective struct {
 	Row      *Row
 	Texts    []string // one, or those of a list; none if there is no value
 	Pattern  string   // of the table [server."PATTERN"], or ""
+	Client   string   // of the table [client.NAME], or ""
 	Variable string   // the environment variable that has set it, or ""
 	File     string   // the file that has set it, or ""
 	Line     int
@@ -102,14 +103,17 @@ func (s Section) Unmatched(names []string) string {
 	return fmt.Sprintf(text, s.File, s.Line, s.Name, similar.Meant(meant))
 }
 
-// OfServers returns the values in all tables [server."PATTERN"], in the order of the files.
+// OfServers returns the values in all tables [server."PATTERN"], and those for servers in [client.NAME], in
+// the order of the files.
 func (c *FileSettings) OfServers() (all []Effective) {
 	for _, v := range c.values {
-		if v.pattern == "" {
+		if v.pattern == "" && v.client == "" {
 			continue
 		}
 		all = append(all, Effective{
-			Row: findRow(v.key), Texts: v.Texts, Pattern: v.pattern, File: v.File, Line: v.Line,
+			Row: findRow(v.key), Texts: v.Texts,
+			Pattern: v.pattern, Client: v.client,
+			File: v.File, Line: v.Line,
 		})
 	}
 	return all

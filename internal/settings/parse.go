@@ -21,6 +21,7 @@ type FileValue struct {
 	File    string
 	Line    int
 	pattern string // of server names; "" for all
+	client  string // of [client.NAME], or ""
 	key     string
 }
 
@@ -174,7 +175,13 @@ func (c *FileSettings) set(keys []string, value *unstable.Node, v FileValue) err
 	case last == 2 && keys[0] == servers && keys[1] != "":
 		v.pattern = keys[1]
 	case last == 2 && keys[0] == clients && keys[1] != "":
-		return c.setClient(keys[1], v, value)
+		if err := checkClient(keys[1]); err != nil {
+			return err
+		}
+		if r := findRow(v.key); r == nil || !r.Client {
+			return c.setClient(keys[1], v, value)
+		}
+		v.client = keys[1]
 	default:
 		return fmt.Errorf("%q belongs in one of %s", v.key, tables)
 	}
@@ -251,7 +258,7 @@ func list(key string, value *unstable.Node) (texts []string, err error) {
 func (c *FileSettings) For(server string) map[string]FileValue {
 	best := map[string]FileValue{}
 	for _, v := range c.values {
-		if v.pattern != "" && !glob.Matches(v.pattern, server) {
+		if v.client != "" || v.pattern != "" && !glob.Matches(v.pattern, server) {
 			continue
 		}
 		if b, some := best[v.key]; !some || exactness(v.pattern) >= exactness(b.pattern) {
@@ -259,6 +266,17 @@ func (c *FileSettings) For(server string) map[string]FileValue {
 		}
 	}
 	return best
+}
+
+// AddClient adds what [client.NAME] has for all servers of a client. A table of servers is more specific, and
+// [defaults] is less.
+func (c *FileSettings) AddClient(to map[string]FileValue, client string) {
+	for _, v := range c.values {
+		isOfServers := to[v.key].pattern != ""
+		if v.client == client && client != "" && !isOfServers {
+			to[v.key] = v
+		}
+	}
 }
 
 // ForBelowGateway is For without what a server below a gateway cannot have: it ends with its gateway.

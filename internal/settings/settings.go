@@ -48,6 +48,7 @@ type Row struct {
 	Paths   bool     // the value is the name of a file
 	List    bool     // a file has a list of values, and there is no variable
 	Whole   bool     // it is of a whole gateway: a file has it in [defaults] alone
+	Client  bool     // a file may have it in [client.NAME], too, for all servers of that client
 	Default string   // "" for none
 	Help    string
 	parse   func(v *Values, text string) error // text is "true" or "false" for a switch

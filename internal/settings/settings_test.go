@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // A row is complete: a setting with a value has an argument, and each value of completion is
@@ -273,6 +274,30 @@ func TestClients(t *testing.T) {
 	want := []string{`own /etc/own/*.conf toml ["mcp" "*"]`, `b b.yaml  ["mcpServers"]`}
 	if len(c.Problems) > 0 || !slices.Equal(got, want) {
 		t.Errorf("%q, %q; want %q", got, said(c), want)
+	}
+}
+
+// The keep of a client counts for its servers, before [defaults], and after a table of servers.
+func TestKeepOfClient(t *testing.T) {
+	files := ParseFiles([]FilePlace{
+		write(t, "[client.a]\nkeep = ['ssh', 'epmd']\n[defaults]\nkeep = ['tmux']\nkeep-for = '1h'\n[server.git]\nkeep = ['gpg-agent']"),
+	})
+	if len(files.Problems) > 0 || len(files.Clients) > 0 {
+		t.Fatalf("%v, %+v", files.Problems, files.Clients)
+	}
+	for _, c := range []struct{ server, client, want string }{
+		{"x", "", "tmux"}, {"x", "b", "tmux"}, {"x", "a", "ssh epmd"}, {"git", "a", "gpg-agent"}, {"git", "b", "gpg-agent"},
+	} {
+		values := files.For(c.server)
+		files.AddClient(values, c.client)
+		v := Defaults()
+		v.FromFile(values)
+		if got := strings.Join(v.Keep.Patterns, " "); got != c.want || v.Keep.For != time.Hour {
+			t.Errorf("%s of %q keeps %q for %v, want %q for an hour", c.server, c.client, got, v.Keep.For, c.want)
+		}
+	}
+	if _, _, err := Defaults().FromArguments(Run, []string{"--keep", "*", "--", "x"}); err == nil {
+		t.Error("a pattern that keeps all daemons is accepted")
 	}
 }
 

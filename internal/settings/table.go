@@ -101,7 +101,7 @@ var table = [...]Row{
 		Help: "set another file of the group: memory.high=800M, memory.swap.max=0, cpu.weight=50 …; " +
 			"may be repeated, or separated by semicolons",
 		parse: func(v *Values, s string) error { return putLimits(&v.Limits, s) }},
-	{Name: "keep", For: both, Where: File, List: true, Arg: "PATTERN",
+	{Name: "keep", For: both, Where: File, List: true, Client: true, Arg: "PATTERN",
 		Help: "let daemons whose program matches PATTERN outlive the server: ssh, epmd, godot*; " +
 			"may be repeated", parse: func(v *Values, s string) error {
 			if strings.Trim(s, "*") == "" {
@@ -109,7 +109,7 @@ var table = [...]Row{
 			}
 			return more(&v.Keep.Patterns, s)
 		}},
-	{Name: "keep-for", For: both, Where: Everywhere, Arg: "D",
+	{Name: "keep-for", For: both, Where: Everywhere, Client: true, Arg: "D",
 		Default: "infinity",
 		Values:  []string{"1h", "8h", "1d", "infinity"},
 		Help:    "stop what --keep has kept after D (default infinity)",

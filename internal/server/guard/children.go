@@ -85,7 +85,40 @@ func (c *children) isOfServer(pid int32) bool {
 	if pid == c.page.ByGuard.GuardPID || !c.page.HasOthers() {
 		return pid != c.page.ByGuard.GuardPID
 	}
-	return pid == c.main && !c.page.Exited() || isTagged(pid, c.tag)
+	if pid == c.main && !c.page.Exited() || isTagged(pid, c.tag) {
+		return true
+	}
+	return !c.page.Order.Foreign && !isKept(pid)
+}
+
+// isKept reports whether a process is in a group of kept processes: names.KeptPrefix is in its path.
+func isKept(pid int32) bool {
+	const prefix = "/mcpscope-kept-"
+	fd := openProcess(int(pid), "/cgroup")
+	if fd < 0 {
+		return false
+	}
+	buf := [256]byte{}
+	matched := 0
+	for matched < len(prefix) {
+		addr := uintptr(unsafe.Pointer(&buf))
+		n, e := sys(unix.SYS_READ, uintptr(fd), addr, unsafe.Sizeof(buf), 0, 0)
+		if e != 0 || n == 0 {
+			break
+		}
+		for i := uintptr(0); i < n && matched < len(prefix); i++ {
+			switch at := buf[i&255]; {
+			case at == prefix[matched]:
+				matched++
+			case at == prefix[0]:
+				matched = 1
+			default:
+				matched = 0
+			}
+		}
+	}
+	closeFD(fd)
+	return matched == len(prefix)
 }
 
 // killAll kills all descendants: an orphan becomes a child of this process as soon as its parents are dead. A

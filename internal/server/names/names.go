@@ -49,7 +49,8 @@ func GuardedBy(comm string) string {
 func DirectoryName(server, id string) string { return GroupPrefix + name.Dir(server) + "-" + id }
 
 // KeptPrefix begins the name of a group whose processes have outlived their server, since a pattern keeps
-// them. It is no name of a server's group, so no sweep takes it for one.
+// them. It is no name of a server's group, so no sweep takes it for one. Raw code has it, too
+// (guard/children.go).
 const KeptPrefix = "mcpscope-kept-"
 
 // KeptName is the name of such a group.

@@ -143,8 +143,7 @@ type Signal struct {
 // SignalsMost is the number of signals that the page has room for. A stop takes two.
 const SignalsMost = 16
 
-// HasOthers reports whether the launcher may have children that are not the server's: then those with the tag
-// are, and the main process.
+// HasOthers reports whether the launcher may have children that are not the server's.
 func (p *Page) HasOthers() bool { return p.Order.Foreign || p.ByHelper.HasKept }
 
 // Seen are the guard's fields. Of a gateway's server the watcher has Stop.
@@ -287,8 +286,7 @@ type Decided struct {
 	Frozen         bool   // the members are, since they are idle: the guard thaws them at an event
 	IdleTooLong    bool   // the idle timeout is over
 	ContainersGone bool   // or could not be removed
-	// HasKept: a child of the launcher may be one that a pattern keeps. Of the children only those with the
-	// tag are the server's from then on.
+	// HasKept: a child of the launcher may be one that a pattern keeps, and not the server's any more.
 	HasKept     bool
 	MembersKept bool // those that a pattern keeps were looked for when the stop began
 	Holder      Holder
