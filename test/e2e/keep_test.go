@@ -3,6 +3,9 @@
 package e2e
 
 import (
+	"encoding/json"
+	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -71,6 +74,66 @@ func startKeeping(w *world, flags ...string) *server {
 		w.T.Fatalf("not kept: %q", s.members.Survivors())
 	}
 	return s
+}
+
+// What ends with its server although others use it is told, with the line that lets it stay. What nobody uses is not.
+func TestToldInUse(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*world, *server){
+		"stdin": func(_ *world, s *server) { s.Tell("close") },
+		"TERM":  func(_ *world, s *server) { s.Tell("signal %d", unix.SIGTERM) },
+		"main":  func(_ *world, s *server) { first, _ := s.members.Main(); first.Signal(unix.SIGKILL) },
+		"stop":  func(w *world, s *server) { w.run(w.mcpscope("stop", "server")) },
+	} {
+		for _, isUsed := range []bool{true, false} {
+			t.Run(fmt.Sprint(name, ", used: ", isUsed), func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t)
+				dir := t.TempDir()
+				at := filepath.Join(dir, "socket")
+				file := filepath.Join(dir, "report")
+				flags := []string{"-v", "--report", file}
+				s := startServer(w, []string{"--group"}, flags, binaries.Zoo, "--target", at, "listener")
+				if isUsed {
+					useSocket(t, at)
+				}
+				end(w, s)
+				s.dead()
+				wantTold(t, isUsed, at, file, escape.Contents(s.Stderr))
+			})
+		}
+	}
+}
+
+// useSocket stays connected until the end of the test.
+func useSocket(t *testing.T, at string) {
+	t.Helper()
+	user, err := net.Dial("unix", at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { user.Close() })
+	if _, err := user.Read(make([]byte, 16)); err != nil { // it was accepted
+		t.Fatal(err)
+	}
+}
+
+func wantTold(t *testing.T, isUsed bool, at, report, stderr string) {
+	t.Helper()
+	var line struct {
+		InUse []struct{ Name, Use string } `json:"in_use"`
+	}
+	text, err := os.ReadFile(report)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, &line); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	isTold := len(line.InUse) == 1 && line.InUse[0].Name == "zoo" && strings.Contains(line.InUse[0].Use, at)
+	if isTold != isUsed || strings.Contains(stderr, `keep = ["zoo"]`) != isUsed {
+		t.Errorf("the report has %+v, and stderr %s", line.InUse, stderr)
+	}
 }
 
 // The mark alone makes nothing kept: an orphan that has copied it is swept. Without its mark, what is kept stays so: the

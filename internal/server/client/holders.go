@@ -198,6 +198,12 @@ func FindPeer(pid int, ino uint64) (number int, found bool) {
 	return number, found
 }
 
+// PeerOf is the inode number of the other end of a UNIX socket, 0 for none.
+func PeerOf(ino uint64) uint64 {
+	s, _ := findSocket(ino) // none, if the kernel does not know it
+	return uint64(s.peer)
+}
+
 // isBeside: another user's process cannot be inspected. Only one in the client's cgroup can be the client.
 func (in *Side) isBeside(pid int) bool {
 	where, err := proc.ReadCgroup(pid)

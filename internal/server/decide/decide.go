@@ -22,7 +22,8 @@
 // 2) A repeat of the same signal: kill.
 //
 // Where containers have to go first, each kill waits for that. Where members may be kept, an ask waits until
-// they are out of the group, but for two seconds at most.
+// they are out of the group, but for two seconds at most. It waits for a fifth of a second at most where
+// somebody looks whether others use a member. No kill waits for either.
 package decide
 
 // Phase is how far the end of a server has come.
@@ -46,7 +47,7 @@ type State struct {
 	graceAt  int64 // from when the EOF grace counts
 	killedAt int64 // when the kill has begun
 	isStuck  bool  // see IsStuck
-	keptBy   int64 // until when an ask waits for members to be kept, or 0
+	askAt    int64 // when the members were to be asked first, or 0
 }
 
 // Times are those of a server, in nanoseconds. A negative grace is endless.
@@ -70,6 +71,7 @@ type Facts struct {
 	// Containers have to be removed before the members are killed: the engine needs those.
 	Containers bool
 	Keeps      bool // members that a pattern keeps may still be in the group
+	SeeksUse   bool // it is not known yet which members others use
 	// SlowUntil: the server reads its memory back until then, so graces that begin before are longer.
 	SlowUntil int64
 }
@@ -82,7 +84,7 @@ type Action uint32
 const (
 	Wait          Action = iota // for an event, or the deadline
 	Thaw                        // members that are frozen or stopped, so that they can end
-	Keep                        // move the members that are kept, or wait for it: Facts.Keeps
+	Prepare                     // for Ask, or wait for that: Facts.Keeps, Facts.SeeksUse
 	Ask                         // thaw, and send the signal of the stop to all members
 	EndContainers               // begin that, or wait for it: Facts.Containers
 	Kill                        // all members
@@ -97,6 +99,7 @@ const (
 	unreadEach  = 100e6
 	killEach    = 5e6
 	keepMost    = 2e9 // a member that is not kept by then is asked as all others
+	seekMost    = 200e6
 	killMost    = 4e9
 	// killMostBusy is for a kill without a reason to last: a killed process ends when a processor runs it.
 	killMostBusy = 60e9
@@ -180,12 +183,13 @@ func (s *State) enter(p Phase, deadline int64) {
 }
 
 func (s *State) ask(f *Facts, t *Times) Action {
-	if s.keptBy == 0 {
-		s.keptBy = f.Now + keepMost
+	if s.askAt == 0 {
+		s.askAt = f.Now
 	}
-	if f.Keeps && f.Now < s.keptBy {
+	waits := f.Now - s.askAt
+	if f.Keeps && waits < keepMost || f.SeeksUse && waits < seekMost {
 		s.Deadline = f.Now + killEach
-		return Keep
+		return Prepare
 	}
 	s.enter(Terminating, 0)
 	if t.TermGrace >= 0 {

@@ -16,7 +16,7 @@ type change struct {
 
 // play makes the steps of a minute in virtual time, and returns what is done, and when.
 func play(times Times, changes []change) string {
-	names := [...]string{Thaw: "thaw", Keep: "keep", Ask: "ask", EndContainers: "containers", Kill: "kill", Remove: "remove"}
+	names := [...]string{Thaw: "thaw", Prepare: "prepare", Ask: "ask", EndContainers: "containers", Kill: "kill", Remove: "remove"}
 	s := State{}
 	f := Facts{}
 	var done []string
@@ -29,7 +29,7 @@ func play(times Times, changes []change) string {
 		}
 		for a := Step(&s, &f, &times); a != Wait && s.Phase != Gone; a = Step(&s, &f, &times) {
 			done = append(done, fmt.Sprint(ms, " ", names[a]))
-			if a == EndContainers || a == Keep {
+			if a == EndContainers || a == Prepare {
 				break
 			}
 		}
@@ -93,11 +93,11 @@ func TestStep(t *testing.T) {
 			[]change{{10, hangUp}, {500, client}, {501, empty}}},
 		{"containers first", "10 ask, 1010 containers, 1015 kill, 1016 remove", usual,
 			[]change{{1, containers}, {10, request}, {1012, noContainers}, {1016, empty}}},
-		{"kept first, request", "10 keep, 11 ask, 1011 kill, 1012 remove", usual,
+		{"kept first, request", "10 prepare, 11 ask, 1011 kill, 1012 remove", usual,
 			[]change{{1, keeps}, {10, request}, {11, kept}, {1012, empty}}},
-		{"kept first, EOF", "10 thaw, 1210 keep, 1211 ask, 1300 remove", usual,
+		{"kept first, EOF", "10 thaw, 1210 prepare, 1211 ask, 1300 remove", usual,
 			[]change{{1, keeps}, {10, hangUp}, {1211, kept}, {1300, empty}}},
-		{"kept first, main ends", "10 thaw, 13 keep, 15 remove", usual,
+		{"kept first, main ends", "10 thaw, 13 prepare, 15 remove", usual,
 			[]change{{1, keeps}, {10, mainEnds}, {15, empty}}},
 		{"kept first, launcher dies", "10 kill, 11 remove", usual, []change{{1, keeps}, {10, launcher}, {11, empty}}},
 		{"EOF, reads its memory back", "10 thaw, 6210 ask, 7210 kill, 7211 remove", usual, []change{{10, slowHangUp}, {7211, empty}}},
@@ -112,18 +112,24 @@ func TestStep(t *testing.T) {
 	}
 }
 
-// Members that nobody keeps in time are asked as all others.
-func TestKeepIsBounded(t *testing.T) {
-	const begin, most = int64(1e9), int64(2e9)
-	s := State{}
-	times := Times{TermGrace: 1e9}
-	for _, c := range []struct {
-		after int64 // the begin of the stop
-		want  Action
-	}{{0, Keep}, {most - 1, Keep}, {most, Ask}} {
-		f := Facts{Now: begin + c.after, Requested: true, Keeps: true}
-		if got := Step(&s, &f, &times); got != c.want {
-			t.Errorf("after %d ns: %d, want %d", c.after, got, c.want)
+// Members that nobody keeps in time are asked as all others, and nobody waits for long to know who uses them.
+func TestPrepareIsBounded(t *testing.T) {
+	const begin = int64(1e9)
+	for _, facts := range []Facts{{Requested: true, Keeps: true}, {Requested: true, SeeksUse: true}} {
+		most := int64(200e6)
+		if facts.Keeps {
+			most = 2e9
+		}
+		s := State{}
+		times := Times{TermGrace: 1e9}
+		for _, c := range []struct {
+			after int64 // the begin of the stop
+			want  Action
+		}{{0, Prepare}, {most - 1, Prepare}, {most, Ask}} {
+			facts.Now = begin + c.after
+			if got := Step(&s, &facts, &times); got != c.want {
+				t.Errorf("%+v: %d, want %d", facts, got, c.want)
+			}
 		}
 	}
 }

@@ -40,16 +40,19 @@ func (c *helperCall) neededAt(on *page.Page) int64 {
 	return max(at, c.retryAt)
 }
 
-// setTasks has a helper find who holds stdin after the death of the client, move members that are kept, and
-// end containers.
+// setTasks has a helper find who holds stdin after the death of the client, move members that are kept, find
+// those that others use, and end containers.
 func (c *helperCall) setTasks(s *stop, events *guardEvents) {
 	on := s.page
 	tasks := on.ByGuard.Tasks & page.End
 	if s.wantsContainers && s.hasContainers() {
 		tasks |= page.EndContainers
 	}
-	if s.wantsKept && page.MayKeep(on) {
+	if s.wantsPrepared && page.MayKeep(on) {
 		tasks |= page.KeepMembers
+	}
+	if s.wantsPrepared && page.MayFindUse(on) {
+		tasks |= page.FindUse
 	}
 	if page.SeeksHolder(on) {
 		tasks |= c.findHolder(on, events)

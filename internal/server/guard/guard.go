@@ -338,7 +338,7 @@ func (g *serverGuard) receiveHelper() {
 	case dead:
 		g.helper.forget()
 		g.helperDied()
-	case word == page.WordLook && (g.page.ByHelper.Stuck || g.page.ByHelper.HasKept):
+	case word == page.WordLook && (g.page.ByHelper.Stuck || g.page.ByHelper.Daemons.HasKept):
 		sendWord(g.process.launcherSock, page.WordLook)
 	}
 }

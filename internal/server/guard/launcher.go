@@ -74,6 +74,8 @@ func (l *Launcher) begin(main int32, e syscall.Errno) {
 		return
 	}
 	l.page.ByLauncher.MainPID = main
+	session, _ := sys(unix.SYS_GETSID, 0, 0, 0, 0, 0) // it can't fail
+	l.page.ByLauncher.Session = int32(session)
 	l.page.ByLauncher.StartedAt = now()
 	l.children.main = main
 	l.children.tag = l.keeper.lasting.tag()

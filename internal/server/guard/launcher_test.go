@@ -259,6 +259,7 @@ func supervise(memory, sock string) int {
 	if on.ByGuard.Tasks&page.End == 0 {
 		g, err := page.Attach(on, fds[1])
 		check(err)
+		on.ByHelper.Daemons.UseFound = on.ByGuard.Tasks&page.FindUse != 0
 		c.idle(on)
 		g.Send(page.WordRest)
 		return 0

@@ -20,7 +20,7 @@ type stop struct {
 	launcher        int32 // socket, or -1 after the launcher's death
 	search          tagSearch
 	wantsContainers bool // the end waits for them to be removed
-	wantsKept       bool // the members are asked when those that are kept are out of the group
+	wantsPrepared   bool // the members are asked when a helper has looked for those that are kept, or in use
 	searchDueAt     int64
 	sleepsSince     int64 // the member that search.sleeper has found
 }
@@ -58,15 +58,18 @@ func (s *stop) step(failed page.Tasks) (isOver bool) {
 		return false
 	}
 	s.wantsContainers = false
-	s.wantsKept = false
 	for {
 		facts := s.facts(failed)
 		switch decide.Step(state, &facts, &times) {
 		case decide.Thaw:
 			s.thaw()
-		case decide.Keep:
+		case decide.Prepare:
+			if !s.search.hasDaemon(&s.page.ByLauncher) {
+				s.page.ByGuard.Stop.NoDaemon = true
+				continue
+			}
 			s.recordCause()
-			s.wantsKept = true
+			s.wantsPrepared = true
 			return false
 		case decide.Ask:
 			s.recordCause()
@@ -154,6 +157,7 @@ func (s *stop) facts(failed page.Tasks) decide.Facts {
 	f.LauncherDead = s.launcher < 0
 	f.Containers = s.hasContainers() && failed&page.EndContainers == 0
 	f.Keeps = page.MayKeep(s.page) && failed&page.KeepMembers == 0
+	f.SeeksUse = page.MayFindUse(s.page) && failed&page.FindUse == 0
 	f.Abandoned = page.IsAbandoned(s.page) || page.SeeksHolder(s.page) && failed&page.FindHolder != 0
 	f.MainEnded = s.mainHasEnded()
 	if f.MainEnded && state.Phase <= decide.Grace && s.launcherLives() && s.mainWasStarter() {

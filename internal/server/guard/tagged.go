@@ -145,6 +145,35 @@ func (s *tagSearch) hasPipes(of *page.Started) bool {
 	return s.pipes.found
 }
 
+// hasDaemon reports whether a process of the group is in another session than those of launcher and main
+// process: see helper.keeping.
+func (s *tagSearch) hasDaemon(of *page.Launched) (found bool) {
+	list, e := openAt(s.procs, procsFile, 0)
+	if e != 0 {
+		return false
+	}
+	ofMain := sessionOf(of.MainPID)
+	pids := pidList{file: list, buf: &s.buf}
+	for !found && pids.next() {
+		session := sessionOf(pids.pid)
+		found = session != 0 && session != of.Session && session != of.MainPID && session != ofMain
+	}
+	closeFD(list)
+	return found
+}
+
+// sessionOf is 0 for a process that has ended.
+func sessionOf(pid int32) int32 {
+	if pid <= 0 { // of another pid namespace
+		return 0
+	}
+	session, e := sys(unix.SYS_GETSID, uintptr(pid), 0, 0, 0, 0)
+	if e != 0 {
+		return 0
+	}
+	return int32(session)
+}
+
 // findSleeper looks for a member in uninterruptible sleep, also among those of the group without the tag.
 func (s *tagSearch) findSleeper() {
 	s.sleeper = sleepSearch{isOn: true, before: s.sleeper.pid}

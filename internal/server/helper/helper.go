@@ -168,9 +168,13 @@ func (b *Helper) doTasks() (isOver bool) {
 		p.ByHelper.ContainersGone = true
 		b.server.Guard.Look()
 	}
-	if tasks&page.KeepMembers != 0 && !p.ByHelper.MembersKept {
+	if tasks&page.KeepMembers != 0 && !p.ByHelper.Daemons.MembersKept {
 		b.keeping.lookAtStop()
-		p.ByHelper.MembersKept = true
+		p.ByHelper.Daemons.MembersKept = true
+		b.server.Guard.Look()
+	}
+	if tasks&page.FindUse != 0 && !p.ByHelper.Daemons.UseFound {
+		b.server.findUse()
 		b.server.Guard.Look()
 	}
 	if tasks&page.FindHolder != 0 && p.ByHelper.Holder == page.NoAnswer {

@@ -79,18 +79,19 @@ func (k *keeping) look() (found bool) {
 	for _, pid := range pids {
 		members[pid] = true
 	}
-	sessions := k.serverSessions()
+	sessions := s.ownSessions()
 	for _, pid := range pids {
 		st, err := proc.ReadStat(pid)
 		if err != nil || !k.isDaemon(st, members, sessions) {
 			continue
 		}
-		called := keptName(s.Config.Keep.Patterns, st)
+		its := readProgram(st)
+		called := its.matched(s.Config.Keep.Patterns)
 		if called == "" {
 			continue
 		}
 		// before it leaves: the launcher would wait for its child
-		s.Page.ByHelper.HasKept = true
+		s.Page.ByHelper.Daemons.HasKept = true
 		if k.keep(called, st.PID) {
 			found = true
 		}
@@ -101,12 +102,11 @@ func (k *keeping) look() (found bool) {
 	return found
 }
 
-// serverSessions are the process sessions that the server has not made for a daemon: that of its main
-// process, and those that this was born in.
-func (k *keeping) serverSessions() map[int]bool {
-	s := k.server
+// ownSessions are the process sessions that the server has not made for a daemon: that of its main process,
+// and those that this was born in.
+func (s *Server) ownSessions() map[int]bool {
 	main := s.mainPID()
-	sessions := map[int]bool{main: true}
+	sessions := map[int]bool{main: true, int(s.Page.ByLauncher.Session): true}
 	for _, pid := range []int{main, s.Config.Launcher.PID, s.Config.Client.PID} {
 		if session, err := unix.Getsid(pid); err == nil && pid > 0 {
 			sessions[session] = true
@@ -152,31 +152,49 @@ func (k *keeping) hasClientPipes(pid int) bool {
 	return in == side.File && out == side.Output
 }
 
-// keptName is the name of a process that matches a pattern, and "" for any other. It compares what the kernel
-// knows of a process: the file that it executes, the script of an interpreter, its name, and its command
-// line. A process chooses all but the file.
-func keptName(patterns []string, st proc.Stat) string {
-	argv := proc.Arguments(st.PID, protocol.CommandMost)
+// program is what the kernel knows of a process. A process chooses all of it but the file.
+type program struct {
+	file string // that it executes; "" of another user's
+	comm string
+	argv []string
+}
+
+func readProgram(st proc.Stat) program {
 	file, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", st.PID)) // "", of another user's
 	file = strings.TrimSuffix(file, " (deleted)")
-	line := argv
-	if file != "" && len(argv) > 0 {
-		line = append([]string{file}, argv[1:]...)
+	return program{file: file, comm: st.Comm, argv: proc.Arguments(st.PID, protocol.CommandMost)}
+}
+
+// line is the command line with the file in front.
+func (p *program) line() []string {
+	if p.file == "" || len(p.argv) == 0 {
+		return p.argv
 	}
-	called := st.Comm
-	kind := name.KindOf(file)
+	return append([]string{p.file}, p.argv[1:]...)
+}
+
+// name is what a person calls it: the file, or the script of an interpreter.
+func (p *program) name() string {
+	kind := name.KindOf(p.file)
 	switch {
 	case kind == name.Interpreter || kind == name.Shell:
-		called = name.Derive(line)
-	case file != "":
-		called = path.Base(file)
+		return name.Derive(p.line())
+	case p.file != "":
+		return path.Base(p.file)
 	}
-	for _, one := range []string{called, path.Base(file), st.Comm} {
+	return p.comm
+}
+
+// matched is the name by which a pattern matches it, and "" if none does. The patterns are compared with the
+// file, the script, the name of the process, and the command line.
+func (p *program) matched(patterns []string) string {
+	called := p.name()
+	for _, one := range []string{called, path.Base(p.file), p.comm} {
 		if glob.Find(patterns, []string{one}) != "" {
 			return one
 		}
 	}
-	if glob.Find(patterns, line) != "" || glob.Find(patterns, argv) != "" {
+	if glob.Find(patterns, p.line()) != "" || glob.Find(patterns, p.argv) != "" {
 		return called
 	}
 	return ""

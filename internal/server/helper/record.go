@@ -136,13 +136,14 @@ func (r *record) describe(left []string) *report.Report {
 	}
 	described.Stuck = left
 	described.Kept = s.kept()
+	described.InUse = s.inUse()
 	described.Notes = s.Config.Notes
 	return described
 }
 
 // kept are the daemons that outlive the server.
 func (s *Server) kept() (all []report.Kept) {
-	if !s.Page.ByHelper.HasKept {
+	if !s.Page.ByHelper.Daemons.HasKept {
 		return nil
 	}
 	parent, _ := s.Group.Beside()

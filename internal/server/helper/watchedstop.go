@@ -39,10 +39,15 @@ func (w *watchedStop) step() (isOver bool) {
 		switch decide.Step(state, &facts, &times) {
 		case decide.Thaw:
 			_ = freeze.ThawStopped(s.Group.Members()) // it was removed
-		case decide.Keep:
+		case decide.Prepare:
 			w.recordCause()
-			(&keeping{server: s}).lookAtStop()
-			s.Page.ByHelper.MembersKept = true
+			if page.MayKeep(s.Page) {
+				(&keeping{server: s}).lookAtStop()
+				s.Page.ByHelper.Daemons.MembersKept = true
+			}
+			if s.isDescribed() && !s.Page.ByHelper.Daemons.UseFound {
+				s.findUse()
+			}
 		case decide.Ask:
 			w.recordCause()
 			w.ask()
@@ -63,6 +68,7 @@ func (w *watchedStop) facts() decide.Facts {
 	f := page.FactsOf(p, clock())
 	f.Abandoned = page.IsAbandoned(p)
 	f.Keeps = page.MayKeep(p)
+	f.SeeksUse = w.server.isDescribed() && !p.ByHelper.Daemons.UseFound
 	f.MainEnded = p.ByLauncher.ExitedAt != 0
 	switch {
 	case f.MainEnded:

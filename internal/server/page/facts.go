@@ -64,7 +64,15 @@ func IsAbandoned(p *Page) bool {
 }
 
 // MayKeep reports whether members that a pattern keeps have to be looked for before the others are asked.
-func MayKeep(p *Page) bool { return p.Order.Keeps && !p.ByHelper.MembersKept }
+func MayKeep(p *Page) bool {
+	return p.Order.Keeps && !p.ByHelper.Daemons.MembersKept && !p.ByGuard.Stop.NoDaemon
+}
+
+// MayFindUse reports whether members that others use have to be looked for: if the end is reported.
+func MayFindUse(p *Page) bool {
+	isReported := p.Order.PlainEnd != LauncherEnds
+	return isReported && !p.ByHelper.Daemons.UseFound && !p.ByGuard.Stop.NoDaemon
+}
 
 // SetCause records why the server is ended, once, and reports whether it has.
 func SetCause(p *Page) (isFirst bool) {

@@ -55,7 +55,7 @@ type Page struct {
 
 // LayoutNow is raised with each change of a page: after an upgrade, a command meets the pages of servers that
 // the program before has started. Launcher, guard and helpers of a server are always one program.
-const LayoutNow = 11
+const LayoutNow = 12
 
 // ErrLayout: the page is another version's.
 var ErrLayout = errors.New("another version of mcpscope has started this server: restart its client")
@@ -119,6 +119,7 @@ type Launched struct {
 	Signals    [SignalsMost]Signal
 	SignalsGot uint32 // how many signals there were: signal n is Signals[n%SignalsMost]
 	Guards     uint32 // counts the guards that were killed, and have been replaced
+	Session    int32  // that of the launcher, in which the main process is born (getsid(2))
 	StartedAt  int64  // when the main process was forked
 	ExitedAt   int64  // when its end was seen
 	ends       uint32 // see ClaimForLauncher
@@ -144,7 +145,7 @@ type Signal struct {
 const SignalsMost = 16
 
 // HasOthers reports whether the launcher may have children that are not the server's.
-func (p *Page) HasOthers() bool { return p.Order.Foreign || p.ByHelper.HasKept }
+func (p *Page) HasOthers() bool { return p.Order.Foreign || p.ByHelper.Daemons.HasKept }
 
 // Seen are the guard's fields. Of a gateway's server the watcher has Stop.
 type Seen struct {
@@ -165,6 +166,8 @@ type Stopping struct {
 	State decide.State
 	Cause Cause // why it is ended
 	Asked bool  // the members have got the signal of the stop
+	// NoDaemon: before they did, no member was in another session than those of launcher and main process.
+	NoDaemon bool
 	// Starter: the main process has only started the server, and has ended. Another member has the client's
 	// pipes.
 	Starter bool
@@ -244,6 +247,7 @@ const (
 	FindHolder                      // until there is a Holder
 	End                             // report the end, and remove the group: it exits then
 	KeepMembers                     // until MembersKept
+	FindUse                         // until UseFound: members that others use, before they are asked to end
 )
 
 // Holder is who can write to stdin after the death of the client.
@@ -286,18 +290,25 @@ type Decided struct {
 	Frozen         bool   // the members are, since they are idle: the guard thaws them at an event
 	IdleTooLong    bool   // the idle timeout is over
 	ContainersGone bool   // or could not be removed
-	// HasKept: a child of the launcher may be one that a pattern keeps, and not the server's any more.
-	HasKept     bool
-	MembersKept bool // those that a pattern keeps were looked for when the stop began
-	Holder      Holder
-	HolderPID   int32 // of LivingHolder
-	Stuck       bool  // a member could not be killed: the launcher returns, and the helper waits for it
-	Reported    bool  // the report is written
-	Start       Settling
-	Looks       Looks
+	Holder         Holder
+	HolderPID      int32 // of LivingHolder
+	Stuck          bool  // a member could not be killed: the launcher returns, and the helper waits for it
+	Reported       bool  // the report is written
+	Start          Settling
+	Looks          Looks
+	Daemons        Daemons
 
 	EndNotes [2048]byte // lines for people, as they are printed
 	Left     [2048]byte // members that could not be ended, a line each
+}
+
+// Daemons are what helpers have found of members that may have a life of their own.
+type Daemons struct {
+	// HasKept: a child of the launcher may be one that a pattern keeps, and not the server's any more.
+	HasKept     bool
+	MembersKept bool       // those that a pattern keeps were looked for when the stop began
+	UseFound    bool       // and those that others use
+	InUse       [1024]byte // a line for each of these: see helper.findUse
 }
 
 // Watched are the fields of the watcher of a gateway, for one of its servers.

@@ -12,7 +12,7 @@ import (
 
 // A command does not read, nor write to, a page with fields in other places.
 func TestLayout(t *testing.T) {
-	const known = "2034bae0929049b8" // of LayoutNow: if this differs, raise that
+	const known = "30ace41cfd420248" // of LayoutNow: if this differs, raise that
 	h := fnv.New64a()
 	describe(h, reflect.TypeFor[Page](), "")
 	if got := fmt.Sprintf("%x", h.Sum64()); got != known {

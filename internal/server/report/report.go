@@ -54,7 +54,9 @@ type Report struct {
 	KilledTotal  int      `json:"killed_total,omitempty"`
 	Stuck        []string `json:"stuck,omitempty"`
 	// Kept are those that outlive the server, since a pattern keeps them.
-	Kept  []Kept   `json:"kept,omitempty"`
+	Kept []Kept `json:"kept,omitempty"`
+	// InUse are members that others used when the stop began.
+	InUse []InUse  `json:"in_use,omitempty"`
 	Notes []string `json:"notes,omitempty"`
 	// Error is set if the server could not be started. The other figures are then zero.
 	Error string `json:"error,omitempty"`
@@ -65,6 +67,19 @@ type Report struct {
 type Kept struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
+}
+
+// InUse is a member that ended with its server although others used it.
+type InUse struct {
+	PID  int    `json:"pid"`
+	Name string `json:"name"`
+	Use  string `json:"use"`
+}
+
+// String has the line that lets such a process stay.
+func (u InUse) String() string {
+	const text = "process %d (%s) was in use: %s; keep = [%q] lets it stay"
+	return fmt.Sprintf(text, u.PID, u.Name, u.Use, u.Name)
 }
 
 // Killed is a member that did not exit on SIGTERM.
@@ -157,6 +172,9 @@ func (r *Report) Log() {
 	}
 	for _, k := range r.Killed {
 		add("killed", k.String())
+	}
+	for _, u := range r.InUse {
+		add("in_use", u.String())
 	}
 	for _, stuck := range r.Stuck {
 		add("stuck", stuck)

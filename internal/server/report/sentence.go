@@ -28,6 +28,9 @@ func (r *Report) Sentence() string {
 	for _, stuck := range r.Stuck {
 		parts = append(parts, "could not be stopped: "+stuck)
 	}
+	for _, u := range r.InUse {
+		parts = append(parts, u.String())
+	}
 	for _, k := range r.Kept {
 		parts = append(parts, "kept: "+k.Name+" ("+k.ID+")")
 	}

@@ -13,8 +13,10 @@
 #include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
 #include <time.h>
@@ -355,7 +357,38 @@ static void make_daemons(void)
 	await_up(5);
 }
 
+/* A daemon at a socket, the target, that others may use. */
+static void listen_there(void)
+{
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+	snprintf(at.sun_path, sizeof at.sun_path, "%s", target);
+	if (bind(fd, (struct sockaddr *)&at, sizeof at) != 0 || listen(fd, 4) != 0)
+		die("listen");
+	up();
+	for (;;) {
+		int user = accept(fd, NULL, NULL);
+		if (user >= 0 && write(user, "at your service\n", 16) < 0)
+			close(user);
+	}
+}
+
+static void leave_listener(void)
+{
+	setsid();
+	close(0);
+	close(1);
+	member("listener", listen_there);
+}
+
+static void make_listener(void)
+{
+	waitpid(member("middle", leave_listener), NULL, 0);
+	await_up(1);
+}
+
 const struct mode intruder_modes[] = {
+	{"listener", NULL, make_listener, NULL, ENDS, "a daemon at the socket that is the target"},
 	{"daemons", NULL, make_daemons, NULL, ENDS, "two daemons and two children in sessions of their own, three of which are called like the target"},
 	{"foreign-launcher", NULL, NULL, foreign_launcher, STAYS, "kills both guards, locks the group, names a launcher nobody can see"},
 	{"false-guard", NULL, NULL, false_guard, STAYS, "the same, sits where guards are, and is called as one"},
