@@ -174,7 +174,8 @@ func countServers(pid int) (count int) {
 	defer selection.Close(servers)
 	for _, g := range gateway.List(proc.Take(), users) {
 		for _, s := range servers {
-			if g.PID == pid && g.IsClient(s.ClientProcess()) {
+			isServer := s.Kept == nil && g.PID == pid && g.IsClient(s.ClientProcess())
+			if isServer {
 				count++
 			}
 		}

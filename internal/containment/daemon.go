@@ -20,7 +20,7 @@ import (
 func DaemonLines(servers []*fleet.Listed) (lines []string) {
 	for _, s := range servers {
 		agent := name.ProgramOf(s.Name)
-		if !agent.Daemon {
+		if !agent.Daemon || s.Kept != nil {
 			continue
 		}
 		pid, found := findDaemon(s)

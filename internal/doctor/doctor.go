@@ -18,6 +18,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/host"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/leaks"
+	"github.com/mcpscope/mcpscope/internal/logs"
 	"github.com/mcpscope/mcpscope/internal/programs"
 	"github.com/mcpscope/mcpscope/internal/selection"
 	"github.com/mcpscope/mcpscope/internal/server/names"
@@ -67,6 +68,7 @@ func Examine() *Diagnosis {
 	d.addMinor(host.Clients, coverage.Lines(containment.ClientsInside(t))...)
 	d.addMinor(host.Clients, configured.UnreadLines()...)
 	d.addAgents(t)
+	d.addMinor(host.Settings, logs.UsedLines(selection.Whose(d.UID == 0))...)
 	count, _ := leaks.CountBy(selection.Whose(d.UID == 0), search) // sweep prints the error
 	d.addLeaks(count)
 	return d

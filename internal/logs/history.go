@@ -124,6 +124,7 @@ func runningServers(s *selection.Selection) (servers []server, err error) {
 		return nil, err
 	}
 	defer found.Close()
+	found.OnlyServers() // the events of what is kept are its server's
 	for _, l := range found.Servers {
 		servers = append(servers, server{id: l.ID, name: l.Name, uid: strconv.Itoa(l.UID)})
 	}

@@ -42,7 +42,7 @@ func MeasureSessions(sessions []*fleet.Session, servers []Server) []Session {
 			continue
 		}
 		for i := range servers {
-			if servers[i].InSession == s.ID {
+			if servers[i].InSession == s.ID && servers[i].Kept == nil {
 				v.Servers++
 			}
 		}
@@ -163,7 +163,11 @@ func inspectSession(s *fleet.Session) (SessionInspection, error) {
 	if err != nil {
 		return SessionInspection{}, err
 	}
-	v.Servers = len(inside)
+	for i := range inside {
+		if inside[i].Kept == nil {
+			v.Servers++
+		}
+	}
 	tree, err := s.Agent()
 	return SessionInspection{Session: v, Tree: tree, Inside: inside}, err
 }

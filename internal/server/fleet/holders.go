@@ -23,7 +23,7 @@ func Holders(servers []*Listed) map[string][]proc.Stat {
 	ends := map[string]client.End{}
 	members := map[int]bool{}
 	for _, s := range servers {
-		if s.Client.PID == 0 || group.Alive(s.ClientProcess()) {
+		if s.Client.PID == 0 || s.Kept != nil || group.Alive(s.ClientProcess()) {
 			continue
 		}
 		pids, _ := s.Processes() // as far as they can be listed
