@@ -170,6 +170,29 @@ func TestLeftOversAreNamed(t *testing.T) {
 	}
 }
 
+// What is kept has an event of its server, and the end names it with the id that stop takes.
+func TestKeptIsNamed(t *testing.T) {
+	for _, b := range []backend{cgroup, user} {
+		t.Run(b.name, func(t *testing.T) {
+			name := unique("keeper-" + b.name)
+			f := b.events(t, name)
+			daemon := `setsid sh -c 'sleep 1000 </dev/null >/dev/null 2>&1 &'; echo ready; read -r line`
+			s := b.start(t, name, []string{"--keep", "slee?"}, daemon)
+			s.Tell("exit")
+			if kept := f.event("kept"); !strings.Contains(kept.Message, "left sleep [") {
+				t.Errorf("%+v", kept)
+			}
+			ended := f.event("ended")
+			_, id, found := strings.Cut(ended.Message, "; kept: sleep (")
+			if !found {
+				t.Fatalf("%+v", ended)
+			}
+			_ = s.Cmd.Wait() // it has ended
+			b.succeed(t, "stop", strings.TrimSuffix(id, ")"))
+		})
+	}
+}
+
 // ends is the metric of servers whose main process exited.
 func (b backend) ends(t *testing.T) (count int) {
 	t.Helper()
