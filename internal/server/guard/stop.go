@@ -64,7 +64,7 @@ func (s *stop) step(failed page.Tasks) (isOver bool) {
 		case decide.Thaw:
 			s.thaw()
 		case decide.Prepare:
-			if !s.search.hasDaemon(&s.page.ByLauncher) {
+			if !hasDaemon(s.members.payload, &s.page.ByLauncher, &s.members.buf) {
 				s.page.ByGuard.Stop.NoDaemon = true
 				continue
 			}

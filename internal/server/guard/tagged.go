@@ -147,13 +147,13 @@ func (s *tagSearch) hasPipes(of *page.Started) bool {
 
 // hasDaemon reports whether a process of the group is in another session than those of launcher and main
 // process: see helper.keeping.
-func (s *tagSearch) hasDaemon(of *page.Launched) (found bool) {
-	list, e := openAt(s.procs, procsFile, 0)
+func hasDaemon(group int32, of *page.Launched, buf *[512]byte) (found bool) {
+	list, e := openAt(group, procsFile, 0)
 	if e != 0 {
 		return false
 	}
 	ofMain := sessionOf(of.MainPID)
-	pids := pidList{file: list, buf: &s.buf}
+	pids := pidList{file: list, buf: buf}
 	for !found && pids.next() {
 		session := sessionOf(pids.pid)
 		found = session != 0 && session != of.Session && session != of.MainPID && session != ofMain
