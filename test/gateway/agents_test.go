@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/test/agents"
 	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/escape"
@@ -250,7 +251,7 @@ func (s *inFront) end() {
 		s.screen.Shows(s.Quit)
 		s.enterUntil("end", s.shows("[it ended with "))
 	case "kill agent":
-		s.agent().Signal(unix.SIGKILL)
+		s.killAgent()
 	case "kill mcpscope":
 		s.mcpscope().Signal(unix.SIGKILL)
 	case "close terminal":
@@ -263,7 +264,7 @@ func (s *inFront) end() {
 		if s.server.Ended(0) || s.first.Ended(0) {
 			s.T.Errorf("%s: agent or server have ended", s.ending)
 		}
-		s.first.Signal(unix.SIGKILL)
+		s.killAgent()
 	case !s.first.Ended(4 * escape.Patience):
 		s.T.Errorf("%s: the agent's command lives: %s", s.ending, escape.Describe(s.first.PID))
 	}
@@ -292,6 +293,45 @@ func (s *inFront) leaveShellMode() {
 		s.screen.Press("Escape")
 		s.screen.Until("end of the shell mode", func(lines []string) bool { return !isIn(lines) })
 	}
+}
+
+// killAgent kills the agent. Below gateway, the process that has started the server may be another one: it is the
+// server's client until it is killed, too.
+func (s *inFront) killAgent() {
+	s.T.Helper()
+	if s.way != "gateway" {
+		s.agent().Signal(unix.SIGKILL)
+		return
+	}
+	s.killClient(s.first)
+}
+
+// killClient kills an agent's process, and the one that has started the server, if that is another one.
+func (s *inFront) killClient(agent *escape.Process) {
+	s.T.Helper()
+	client := s.parentOfServer()
+	agent.Signal(unix.SIGKILL)
+	if client.PID == agent.PID {
+		return
+	}
+	if !agent.Ended(escape.Patience) {
+		s.T.Errorf("%s: a killed process lives: %s", s.ending, escape.Describe(agent.PID))
+	}
+	client.Signal(unix.SIGKILL)
+}
+
+func (s *inFront) parentOfServer() *escape.Process {
+	s.T.Helper()
+	st, err := proc.ReadStat(s.server.PID)
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	p, err := escape.OpenProcess(st.PPID)
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	s.T.Cleanup(p.Close)
+	return p
 }
 
 // agent is the agent's first process.
@@ -399,7 +439,7 @@ func TestAgentsDaemons(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer daemon.Close()
-			daemon.Signal(unix.SIGKILL)
+			s.killClient(daemon)
 			if !s.server.Ended(escape.Patience) {
 				t.Error("the server outlives the daemon")
 			}
