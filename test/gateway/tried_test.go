@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/escape"
 	"github.com/mcpscope/mcpscope/test/pace"
@@ -262,6 +263,7 @@ func (g tried) end(t *testing.T, dir string, sig unix.Signal, group bool) {
 	r.ask()
 	r.taken()
 	members := r.members()
+	others := r.otherClients(members)
 	if group {
 		_ = unix.Kill(-r.cmd.Process.Pid, sig) // its number is ours until it was waited for
 	} else {
@@ -269,6 +271,9 @@ func (g tried) end(t *testing.T, dir string, sig unix.Signal, group bool) {
 	}
 	if sig != unix.SIGKILL && !r.own.Ended(5*time.Second) { // some only ask for their end, or go on
 		r.own.Signal(unix.SIGKILL)
+	}
+	for _, p := range others {
+		p.Signal(unix.SIGKILL)
 	}
 	escape.WantEnded(t, members...)
 	r.clean()
@@ -280,4 +285,24 @@ func (g tried) end(t *testing.T, dir string, sig unix.Signal, group bool) {
 	if !group && !sleeps {
 		t.Errorf("%v: what the gateway has started beside its servers is dead (%v)", sig, err)
 	}
+}
+
+// otherClients are the processes of the gateway that have started its servers, if it was not the first one itself:
+// after the end of that these are the clients until they end, too.
+func (r *triedRun) otherClients(servers []*escape.Process) (all []*escape.Process) {
+	r.T.Helper()
+	pids, err := escape.GroupPids(r.group)
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	for _, p := range r.open(pids) {
+		isParent := func(server *escape.Process) bool {
+			st, err := proc.ReadStat(server.PID)
+			return err == nil && st.PPID == p.PID
+		}
+		if p.PID != r.own.PID && slices.ContainsFunc(servers, isParent) {
+			all = append(all, p)
+		}
+	}
+	return all
 }
