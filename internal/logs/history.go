@@ -124,9 +124,13 @@ func runningServers(s *selection.Selection) (servers []server, err error) {
 		return nil, err
 	}
 	defer found.Close()
-	found.OnlyServers() // the events of what is kept are its server's
 	for _, l := range found.Servers {
-		servers = append(servers, server{id: l.ID, name: l.Name, uid: strconv.Itoa(l.UID)})
+		one := server{id: l.ID, name: l.Name, uid: strconv.Itoa(l.UID)}
+		if l.Kept != nil { // its events are its server's
+			one.id = l.Kept.From
+			one.name = l.Kept.Server
+		}
+		servers = append(servers, one)
 	}
 	return servers, nil
 }

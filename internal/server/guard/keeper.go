@@ -83,10 +83,11 @@ func (k *guardKeeper) dismiss(word byte, within int64) {
 	k.guard = page.Guard{Page: k.page, Sock: -1, PIDFD: -1}
 }
 
-// release lets the guard exit when the group is removed. Nobody waits for it, unless it is a child of this
-// process.
+// release lets the guard exit when the group is removed. It is waited for only where it is a child of this
+// process, or may still have what it was forked with: the client's pipes.
 func (k *guardKeeper) release() {
-	if k.lasting.near {
+	hasBegun := k.page.ByGuard.Payload >= 0
+	if k.lasting.near || !hasBegun {
 		k.dismiss(page.WordDone, startWithin)
 		return
 	}
