@@ -68,8 +68,10 @@ func showConfig(operands []string, json bool, stdio cli.Stdio) int {
 	files := settings.ReadFiles()
 	name := strings.Join(operands, "")
 	effective, problems := files.Effective(name, os.Getenv)
-	if name == "" {
-		effective = append(effective, files.OfServers()...)
+	for _, e := range files.OfServers() {
+		if name == "" || e.Client != "" { // which client starts the server is not known here
+			effective = append(effective, e)
+		}
 	}
 	view := configView{Version: 1}
 	search := clientconfig.NewSearch()

@@ -101,14 +101,19 @@ func mistakeInFlag(stdio cli.Stdio, err error) error {
 		return err
 	}
 	name := strings.TrimLeft(unknown.As, "-")
-	isOfRun := func(r *settings.Row) bool { return r.Name == name && r.Where&settings.File != 0 }
-	if !slices.ContainsFunc(settings.Rows(settings.Run), isOfRun) {
+	rows := settings.Rows(settings.Run)
+	i := slices.IndexFunc(rows, func(r *settings.Row) bool { return r.Name == name && r.Where&settings.File != 0 })
+	if i < 0 {
 		return err
+	}
+	value := `"VALUE"`
+	if rows[i].List {
+		value = `["VALUE"]`
 	}
 	fmt.Fprintf(stdio.Err, "mcpscope: wrap: unknown flag %q, which is one of run\n", unknown.As)
 	const hint = `put it into ~/.config/mcpscope/mcpscope.toml: ` +
-		`a line [server."NAME"], and below it %s = "VALUE"`
-	stdio.Hint(fmt.Sprintf(hint, name))
+		`a line [server."NAME"], and below it %s = %s`
+	stdio.Hint(fmt.Sprintf(hint, name, value))
 	return status(cli.ExitUsage)
 }
 

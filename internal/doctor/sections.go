@@ -11,11 +11,12 @@ import (
 )
 
 // UnmatchedSections returns a line for each table [server."NAME"] in settings files that is for no server
-// of this user: its name can be mistyped.
+// of this user, and for each [client.NAME] of no client: its name can be mistyped.
 func UnmatchedSections(files *settings.FileSettings, search *clientconfig.Search) (lines []string) {
+	lines = files.UnknownClients(clientNames())
 	sections := files.Sections()
 	if len(sections) == 0 {
-		return nil // without a search
+		return lines // without a search
 	}
 	names := serverNames(search)
 	for _, section := range sections {
@@ -40,6 +41,11 @@ func serverNames(search *clientconfig.Search) []string {
 	for program, client := range name.ClientPrograms() {
 		names = append(names, program, client)
 	}
+	return append(names, clientNames()...)
+}
+
+// clientNames are the names of the clients that mcpscope wrap knows.
+func clientNames() (names []string) {
 	for _, client := range clientconfig.Clients() {
 		names = append(names, client.ID)
 	}

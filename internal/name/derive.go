@@ -53,6 +53,18 @@ func given(argv []string) string {
 	return target(cmp.Or(word, set["-m"], set["--package"], set["--from"], set["--spec"]))
 }
 
+// Script is the file that an interpreter or a shell executes, as its arguments have it, and "" for any other program.
+func Script(argv []string) string {
+	if len(argv) == 0 {
+		return ""
+	}
+	if kind := KindOf(argv[0]); kind != Interpreter && kind != Shell {
+		return ""
+	}
+	_, operands := runnerFlags.parse(argv[1:]) // none behind -c
+	return first(operands)
+}
+
 // ofScript returns the last command of the script that a shell is given by -c, if that runs something else:
 // node /opt/gw/plain.js. It is nil for any other, since a script may contain secrets.
 func ofScript(argv []string) []string {

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/pelletier/go-toml/v2/unstable"
+
+	"github.com/mcpscope/mcpscope/internal/similar"
 )
 
 // ClientFile is a section [client.NAME]: a configuration of an MCP client, for mcpscope wrap.
@@ -82,6 +84,22 @@ func (f *ClientFile) setPath(text string) error {
 
 func isLetterOrDigit(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+}
+
+// UnknownClients returns a line for each table [client.NAME] without a path that is for none of the clients.
+func (c *FileSettings) UnknownClients(clients []string) (lines []string) {
+	var seen []string
+	for _, v := range c.values {
+		hasPath := slices.ContainsFunc(c.Clients, func(f ClientFile) bool { return f.Name == v.client })
+		if v.client == "" || hasPath || slices.Contains(clients, v.client) || slices.Contains(seen, v.client) {
+			continue
+		}
+		seen = append(seen, v.client)
+		meant := similar.Meant(similar.Among(v.client, clients))
+		const text = "%s:%d: no known client is called %q%s; the table is for a program of that name"
+		lines = append(lines, fmt.Sprintf(text, v.File, v.Line, v.client, meant))
+	}
+	return lines
 }
 
 // dropUnnamedFiles reports clients without a path.

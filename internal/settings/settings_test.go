@@ -301,6 +301,16 @@ func TestKeepOfClient(t *testing.T) {
 	}
 }
 
+// A table of a client that is not known, and has no path, is told once.
+func TestUnknownClients(t *testing.T) {
+	files := ParseFiles([]FilePlace{write(t, "[client.aa]\nkeep = ['ssh']\n[client.aab]\nkeep = ['ssh']\nkeep-for = '1h'\n"+
+		"[client.own]\npath = '.own.json'\nkeep = ['ssh']")})
+	lines := files.UnknownClients([]string{"aa", "zz"})
+	if len(lines) != 1 || !strings.Contains(lines[0], `:4: no known client is called "aab"; did you mean aa?`) {
+		t.Errorf("%q", lines)
+	}
+}
+
 // The more exact section counts, then the later one, whichever file it is in; of the same
 // section in two files the later file, key by key.
 func TestPrecedence(t *testing.T) {

@@ -188,7 +188,13 @@ func TestKeptIsNamed(t *testing.T) {
 				t.Fatalf("%+v", ended)
 			}
 			_ = s.Cmd.Wait() // it has ended
-			b.succeed(t, "stop", strings.TrimSuffix(id, ")"))
+			id = strings.TrimSuffix(id, ")")
+			for line := range strings.Lines(b.succeed(t, "logs", id)) {
+				if !strings.Contains(line, name) {
+					t.Errorf("logs of what is kept has a line that is not its server's: %s", line)
+				}
+			}
+			b.succeed(t, "stop", id)
 		})
 	}
 }

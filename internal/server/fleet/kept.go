@@ -4,11 +4,8 @@ package fleet
 
 import (
 	"errors"
-	"fmt"
 	"path"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
@@ -64,7 +61,7 @@ var errKept = errors.New("it is no server, but kept by a pattern: stop is all th
 // checkServer refuses what is kept.
 func (s *Listed) checkServer() error {
 	if s.Kept != nil {
-		return fmt.Errorf("%w: %w", errKept, unix.EINVAL)
+		return errKept
 	}
 	return nil
 }

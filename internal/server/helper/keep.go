@@ -189,13 +189,18 @@ func (p *program) name() string {
 // file, the script, the name of the process, and the command line.
 func (p *program) matched(patterns []string) string {
 	called := p.name()
-	for _, one := range []string{called, path.Base(p.file), p.comm} {
+	for _, one := range []string{called, p.comm} {
 		if glob.Find(patterns, []string{one}) != "" {
 			return one
 		}
 	}
-	if glob.Find(patterns, p.line()) != "" || glob.Find(patterns, p.argv) != "" {
-		return called
+	line := p.line()
+	files := [][]string{{p.file}, {name.Script(line)}} // with and without directories
+	for _, words := range append(files, line, p.argv) {
+		isKnown := len(words) > 0 && words[0] != ""
+		if isKnown && glob.Find(patterns, words) != "" {
+			return called
+		}
 	}
 	return ""
 }
