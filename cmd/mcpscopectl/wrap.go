@@ -102,7 +102,8 @@ func mistakeInFlag(stdio cli.Stdio, err error) error {
 	}
 	name := strings.TrimLeft(unknown.As, "-")
 	rows := settings.Rows(settings.Run)
-	i := slices.IndexFunc(rows, func(r *settings.Row) bool { return r.Name == name && r.Where&settings.File != 0 })
+	isOfRun := func(r *settings.Row) bool { return r.Name == name && r.Where&settings.File != 0 }
+	i := slices.IndexFunc(rows, isOfRun)
 	if i < 0 {
 		return err
 	}

@@ -53,7 +53,8 @@ func given(argv []string) string {
 	return target(cmp.Or(word, set["-m"], set["--package"], set["--from"], set["--spec"]))
 }
 
-// Script is the file that an interpreter or a shell executes, as its arguments have it, and "" for any other program.
+// Script is the file that an interpreter or a shell executes, as its arguments have it, and "" for any other
+// program.
 func Script(argv []string) string {
 	if len(argv) == 0 {
 		return ""

@@ -86,12 +86,14 @@ func isLetterOrDigit(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
 }
 
-// UnknownClients returns a line for each table [client.NAME] without a path that is for none of the clients.
+// UnknownClients returns a line for each table [client.NAME] without a path that is for none of the
+// clients.
 func (c *FileSettings) UnknownClients(clients []string) (lines []string) {
 	var seen []string
 	for _, v := range c.values {
-		hasPath := slices.ContainsFunc(c.Clients, func(f ClientFile) bool { return f.Name == v.client })
-		if v.client == "" || hasPath || slices.Contains(clients, v.client) || slices.Contains(seen, v.client) {
+		isIt := func(f ClientFile) bool { return f.Name == v.client }
+		isKnown := slices.Contains(clients, v.client) || slices.ContainsFunc(c.Clients, isIt)
+		if v.client == "" || isKnown || slices.Contains(seen, v.client) {
 			continue
 		}
 		seen = append(seen, v.client)
