@@ -188,14 +188,21 @@ func isRelative(word string) bool {
 // listens reports whether a process has a socket to which others connect, or may have one. One that has ended
 // has none.
 func listens(pid int) bool {
+	tcp, errTCP := proc.TCPSockets(pid)
+	local, errLocal := proc.UnixSockets(pid)
+	if errTCP != nil || errLocal != nil {
+		return !hasEnded(pid)
+	}
 	listening := map[string]bool{}
-	for _, file := range []string{"tcp", "tcp6", "unix"} {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", pid, file))
-		if err != nil && file != "tcp6" { // a kernel without IPv6 has no tcp6
-			return !hasEnded(pid)
+	link := func(inode uint64) string { return fmt.Sprintf("socket:[%d]", inode) }
+	for _, s := range tcp {
+		if s.State == proc.TCPListens {
+			listening[link(s.Inode)] = true
 		}
-		for line := range strings.Lines(string(text)) {
-			addListening(listening, strings.Fields(line))
+	}
+	for _, s := range local {
+		if s.Listens {
+			listening[link(s.Inode)] = true
 		}
 	}
 	found := false
@@ -211,18 +218,4 @@ func listens(pid int) bool {
 func hasEnded(pid int) bool {
 	st, err := proc.ReadStat(pid)
 	return err != nil && proc.Exited(pid) || err == nil && st.IsZombie()
-}
-
-// addListening reads a line of /proc/net/tcp (proc_net_tcp(5)) or /proc/net/unix (proc_net_unix(5)).
-func addListening(listening map[string]bool, fields []string) {
-	const (
-		tcpListen  = "0A"       // TCP_LISTEN
-		unixListen = "00010000" // __SO_ACCEPTCON
-	)
-	switch {
-	case len(fields) > 9 && fields[3] == tcpListen:
-		listening["socket:["+fields[9]+"]"] = true
-	case len(fields) > 6 && fields[3] == unixListen:
-		listening["socket:["+fields[6]+"]"] = true
-	}
 }

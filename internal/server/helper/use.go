@@ -3,9 +3,7 @@
 package helper
 
 import (
-	"bytes"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 
@@ -117,26 +115,13 @@ func isDisplay(path string) bool {
 // numbers.
 func pathsOfSockets(pid int) map[uint64]string {
 	paths := map[uint64]string{}
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/net/unix", pid)) // none, if it has ended
-	for line := range bytes.Lines(text) {
-		// Num RefCount Protocol Flags Type St Inode Path
-		f := bytes.Fields(line)
-		if len(f) < 8 {
-			continue
-		}
-		ino, err := strconv.ParseUint(string(f[6]), 10, 64)
-		if err == nil {
-			paths[ino] = string(f[7])
+	listed, _ := proc.UnixSockets(pid) // none, if it has ended
+	for _, one := range listed {
+		if one.Path != "" {
+			paths[one.Inode] = one.Path
 		}
 	}
 	return paths
-}
-
-// tcpRow is a line of /proc/PID/net/tcp.
-type tcpRow struct {
-	local, remote string // ports, in hexadecimal
-	state         string
-	ino           uint64
 }
 
 // connectedPort is a port on which a process listens, and to which somebody outside is connected; or 0.
@@ -145,51 +130,31 @@ func connectedPort(pid int, sockets []uint64, inside map[uint64]bool) uint64 {
 	for _, ino := range sockets {
 		own[ino] = true
 	}
-	const established, listens = "01", "0A"
-	rows := readTCP(pid)
+	rows, _ := proc.TCPSockets(pid) // none, if it has ended
 	listening := map[string]bool{}
 	type pair struct{ local, remote string }
 	ofMembers := map[pair]bool{}
 	for _, r := range rows {
-		if r.state == listens && own[r.ino] {
-			listening[r.local] = true
+		if r.State == proc.TCPListens && own[r.Inode] {
+			listening[portOf(r.Local)] = true
 		}
-		if r.state == established && inside[r.ino] {
-			ofMembers[pair{r.local, r.remote}] = true
+		if r.State == proc.TCPEstablished && inside[r.Inode] {
+			ofMembers[pair{portOf(r.Local), portOf(r.Remote)}] = true
 		}
 	}
 	for _, r := range rows {
-		isAccepted := r.state == established && own[r.ino] && listening[r.local]
-		if isAccepted && !ofMembers[pair{r.remote, r.local}] {
-			port, _ := strconv.ParseUint(r.local, 16, 16) // as the kernel prints it
+		local := portOf(r.Local)
+		isAccepted := r.State == proc.TCPEstablished && own[r.Inode] && listening[local]
+		if isAccepted && !ofMembers[pair{portOf(r.Remote), local}] {
+			port, _ := strconv.ParseUint(local, 16, 16) // as the kernel prints it
 			return port
 		}
 	}
 	return 0
 }
 
-func readTCP(pid int) (rows []tcpRow) {
-	for _, table := range []string{"tcp", "tcp6"} {
-		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", pid, table)) // none without IPv6
-		for line := range bytes.Lines(text) {
-			f := bytes.Fields(line)
-			if len(f) < 10 {
-				continue
-			}
-			ino, err := strconv.ParseUint(string(f[9]), 10, 64)
-			if err != nil { // the heads
-				continue
-			}
-			rows = append(rows, tcpRow{
-				local: portOf(f[1]), remote: portOf(f[2]), state: string(f[3]), ino: ino,
-			})
-		}
-	}
-	return rows
-}
-
 // portOf is what is behind the colon of an address.
-func portOf(address []byte) string {
-	_, port, _ := bytes.Cut(address, []byte(":"))
-	return string(port)
+func portOf(address string) string {
+	_, port, _ := strings.Cut(address, ":")
+	return port
 }

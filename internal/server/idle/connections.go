@@ -4,9 +4,8 @@ package idle
 
 import (
 	"bytes"
-	"fmt"
-	"os"
-	"strconv"
+
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 )
 
 // heldSocket is a TCP socket that a member has.
@@ -16,14 +15,8 @@ type heldSocket struct {
 	ofAgent bool // and not of a server
 }
 
-// endpoint is a line of /proc/PID/net/tcp: addresses with ports, as they are there.
+// endpoint is that of a proc.TCPSocket.
 type endpoint struct{ local, remote, state string }
-
-// States of linux/tcp_states.h.
-const (
-	established = "01"
-	listens     = "0A"
-)
 
 // areAmongThemselves reports whether members alone have the other ends of all sockets. An agent can have an
 // interface to itself on loopback: it may listen where a member is connected.
@@ -39,14 +32,15 @@ func areAmongThemselves(sockets []heldSocket) bool {
 		}
 		all = append(all, e)
 		ofAgent = append(ofAgent, s.ofAgent)
-		if e.state == established {
+		if e.state == proc.TCPEstablished {
 			connections[e] = true
 			used[e.local] = true
 		}
 	}
 	for i, e := range all {
-		isInside := connections[endpoint{e.remote, e.local, established}] && e.state == established
-		isOwnListener := ofAgent[i] && e.state == listens && used[e.local] && isLoopback(e.local)
+		isConnected := e.state == proc.TCPEstablished
+		isInside := isConnected && connections[endpoint{e.remote, e.local, e.state}]
+		isOwnListener := ofAgent[i] && e.state == proc.TCPListens && used[e.local] && isLoopback(e.local)
 		if !isInside && !isOwnListener {
 			return false
 		}
@@ -56,14 +50,10 @@ func areAmongThemselves(sockets []heldSocket) bool {
 
 // endpoint finds the socket in the tables of its process's network.
 func (s *heldSocket) endpoint() (e endpoint, found bool) {
-	inode := strconv.FormatUint(s.inode, 10)
-	for _, table := range []string{"tcp", "tcp6"} {
-		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", s.pid, table)) // none without IPv6
-		for line := range bytes.Lines(text) {
-			f := bytes.Fields(line)
-			if len(f) > 9 && string(f[9]) == inode {
-				return endpoint{string(f[1]), string(f[2]), string(f[3])}, true
-			}
+	listed, _ := proc.TCPSockets(s.pid) // none, if it has ended
+	for _, one := range listed {
+		if one.Inode == s.inode {
+			return endpoint{one.Local, one.Remote, one.State}, true
 		}
 	}
 	return endpoint{}, false
