@@ -4,8 +4,6 @@ package doctor
 
 import (
 	"fmt"
-	"os"
-	"slices"
 	"strings"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
@@ -47,7 +45,11 @@ func (d *Diagnosis) facts() []line {
 	h := d.Host
 	lines := []line{{"kernel", "Linux " + h.Kernel}, {"cgroup", h.Cgroup.Text()}}
 	if h.Swap != "" {
-		lines = append(lines, line{"swap", h.Swap + ": " + swapMeaning(&h)})
+		meaning := "but a frozen server keeps its memory without the memory controller"
+		if h.Reclaims() {
+			meaning = "the memory of idle servers can be reclaimed"
+		}
+		lines = append(lines, line{"swap", h.Swap + ": " + meaning})
 	}
 	if h.Unit != nil {
 		lines = append(lines, line{"unit", fmt.Sprintf("%s of the %s manager", h.Unit.Name, h.Unit.Manager)})
@@ -56,15 +58,6 @@ func (d *Diagnosis) facts() []line {
 		lines = append(lines, line{"gateway", g})
 	}
 	return lines
-}
-
-// swapMeaning is what swap is good for: memory is reclaimed by memory.reclaim, or by root.
-func swapMeaning(h *host.Host) string {
-	best, _ := h.Best()
-	if os.Getuid() == 0 || slices.Contains(best.Controllers, "memory") {
-		return "the memory of idle servers can be reclaimed"
-	}
-	return "but a frozen server keeps its memory without the memory controller"
 }
 
 func problemText(p host.Problem) string {

@@ -4,6 +4,7 @@ package host
 
 import (
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -27,3 +28,10 @@ func swapIn(table string) string {
 
 // AddSwap is for a host without swap.
 const AddSwap = "add swap; zram is the fastest (Debian, Ubuntu: sudo apt install systemd-zram-generator)"
+
+// Reclaims reports whether the memory of a frozen server can be reclaimed: by the memory controller of its
+// group, or by root.
+func (h *Host) Reclaims() bool {
+	best, _ := h.Best()
+	return os.Getuid() == 0 || slices.Contains(best.Controllers, "memory")
+}

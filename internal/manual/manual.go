@@ -100,23 +100,41 @@ func commandList(c *cobra.Command) string {
 	return list.String()
 }
 
-// options has a line for each flag, as the help of the command has it: "--grace D".
-func options(flags *pflag.FlagSet) string {
-	var list strings.Builder
+// shownFlag is a flag as its help has it.
+type shownFlag struct {
+	long, short string // with their dashes; short is "" for none
+	value       string // what stands for it, "" for a switch
+	usage       string
+}
+
+func shownFlags(flags *pflag.FlagSet) (all []shownFlag) {
 	flags.VisitAll(func(f *pflag.Flag) {
 		if f.Hidden || f.Name == "help" {
 			return
 		}
-		value, usage := pflag.UnquoteUsage(f)
-		name := "**--" + f.Name + "**"
+		shown := shownFlag{long: "--" + f.Name}
+		shown.value, shown.usage = pflag.UnquoteUsage(f)
 		if f.Shorthand != "" {
-			name = "**-" + f.Shorthand + "**, " + name
+			shown.short = "-" + f.Shorthand
 		}
-		if value != "" {
-			name += " " + markdown(value)
-		}
-		fmt.Fprintf(&list, "%s\n: %s\n\n", name, markdown(usage))
+		all = append(all, shown)
 	})
+	return all
+}
+
+// options has a line for each flag, as the help of the command has it: "--grace D".
+func options(flags *pflag.FlagSet) string {
+	var list strings.Builder
+	for _, f := range shownFlags(flags) {
+		name := "**" + f.long + "**"
+		if f.short != "" {
+			name = "**" + f.short + "**, " + name
+		}
+		if f.value != "" {
+			name += " " + markdown(f.value)
+		}
+		fmt.Fprintf(&list, "%s\n: %s\n\n", name, markdown(f.usage))
+	}
 	return list.String()
 }
 

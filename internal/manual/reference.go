@@ -59,20 +59,16 @@ func commandsPage(root *cobra.Command) string {
 // flagRows are the rows of a table with a command's flags.
 func flagRows(flags *pflag.FlagSet) string {
 	var rows strings.Builder
-	flags.VisitAll(func(f *pflag.Flag) {
-		if f.Hidden || f.Name == "help" {
-			return
+	for _, f := range shownFlags(flags) {
+		name := f.long
+		if f.short != "" {
+			name = f.short + ", " + name
 		}
-		value, usage := pflag.UnquoteUsage(f)
-		name := "--" + f.Name
-		if f.Shorthand != "" {
-			name = "-" + f.Shorthand + ", " + name
+		if f.value != "" {
+			name += " " + f.value
 		}
-		if value != "" {
-			name += " " + value
-		}
-		fmt.Fprintf(&rows, "| `%s` | %s |\n", strings.ReplaceAll(name, "|", `\|`), cell(usage))
-	})
+		fmt.Fprintf(&rows, "| `%s` | %s |\n", strings.ReplaceAll(name, "|", `\|`), cell(f.usage))
+	}
 	return rows.String()
 }
 

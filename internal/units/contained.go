@@ -3,7 +3,6 @@
 package units
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -148,7 +147,10 @@ func noteInJournal(s systemd.Service, parse func(line string) string) (note stri
 	_ = exec.CommandContext(ctx, "journalctl", "--sync").Run()
 	out, _ := exec.CommandContext(ctx, "journalctl", args...).Output() // "" without the right to read it
 	for line := range strings.Lines(string(out)) {
-		note = cmp.Or(parse(line), note)
+		found := parse(line)
+		if found != "" { // the last one counts
+			note = found
+		}
 	}
 	return note
 }

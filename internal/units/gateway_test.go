@@ -184,7 +184,8 @@ func TestStartedBefore(t *testing.T) {
 			t.Errorf("%v: %v", started, got)
 		}
 	}
-	if s.Process = (systemd.MainProcess{}); startedBefore(s) {
+	s.Process = systemd.MainProcess{}
+	if startedBefore(s) {
 		t.Error("it does not run")
 	}
 }

@@ -125,7 +125,8 @@ func TestDoctorInASessionOrServiceOfTheOtherManager(t *testing.T) {
 	if !d.advises("sudo loginctl enable-linger nolinger") || d.advises("edit") {
 		t.Errorf("problems: %+v", d.Problems)
 	}
-	if d = inService(t, host.Root, host.Tester, "", "User=tester", "KillMode=mixed"); d.advises("KillMode") || d.advises("linger") {
+	d = inService(t, host.Root, host.Tester, "", "User=tester", "KillMode=mixed")
+	if d.advises("KillMode") || d.advises("linger") {
 		t.Errorf("advice where all is well: %+v", d.Problems)
 	}
 }

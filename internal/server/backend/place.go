@@ -197,7 +197,8 @@ func (p Place) Controllers() []string {
 	case p.IsTree():
 		return nil
 	case p.kind() != "":
-		dir, err := p.Root.Child(cmp.Or(strings.TrimPrefix(managerPath(p.kind(), p.Path), "/"), "."))
+		manager := strings.TrimPrefix(managerPath(p.kind(), p.Path), "/")
+		dir, err := p.Root.Child(cmp.Or(manager, "."))
 		if err != nil {
 			return nil
 		}

@@ -53,16 +53,15 @@ func (k *KeptGroup) Close() { _ = k.Dir.Close() }
 // IsOver reports whether its time has passed.
 func (k *KeptGroup) IsOver(now time.Time) bool { return k.Until > 0 && now.UnixNano() >= k.Until }
 
-// KeptFrom lists what a server has left in the directory of its group. The caller closes each.
-func KeptFrom(parent *cgroup.Group, server string) (all []*KeptGroup) {
+// OpenAllKept opens those in a directory that are wanted. The caller closes each.
+func OpenAllKept(parent *cgroup.Group, isWanted func(*KeptGroup) bool) (all []*KeptGroup) {
 	for _, dir := range KeptIn(parent) {
 		k, err := OpenKept(parent, dir)
-		if err != nil {
-			continue // it has just gone
-		}
-		if k.From == server && Populated(k.Dir) {
+		switch {
+		case err != nil: // it has just gone
+		case isWanted(k):
 			all = append(all, k)
-		} else {
+		default:
 			k.Close()
 		}
 	}

@@ -151,7 +151,10 @@ func (s *Server) kept() (all []report.Kept) {
 		return nil
 	}
 	defer parent.Close()
-	for _, k := range group.KeptFrom(parent, s.Config.Group.ID) {
+	isOurs := func(k *group.KeptGroup) bool {
+		return k.From == s.Config.Group.ID && group.Populated(k.Dir)
+	}
+	for _, k := range group.OpenAllKept(parent, isOurs) {
 		all = append(all, report.Kept{ID: names.IDOf(path.Base(k.Dir.Path())), Name: k.Name})
 		k.Close()
 	}

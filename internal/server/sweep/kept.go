@@ -22,7 +22,8 @@ import (
 // StopKept stops all of a group of kept processes, and removes it. stuck describes those that SIGKILL has not
 // ended.
 func StopKept(k *group.KeptGroup, grace time.Duration) (stuck string, err error) {
-	left, err := freeze.Stop{Target: k.Dir, Request: unix.SIGTERM, Grace: grace}.Run()
+	stop := freeze.Stop{Target: k.Dir, Request: unix.SIGTERM, Grace: grace}
+	left, err := stop.Run()
 	if proc.IgnoreGone(err) != nil {
 		return "", err
 	}
@@ -39,22 +40,7 @@ func isKeptDue(k *group.KeptGroup) bool {
 	return isLeft || k.IsOver(time.Now())
 }
 
-// keptIn opens the groups in a directory that a start has to stop or to remove.
-func keptIn(parent *cgroup.Group) (due []*group.KeptGroup) {
-	for _, dir := range group.KeptIn(parent) {
-		k, err := group.OpenKept(parent, dir)
-		switch {
-		case err != nil: // another sweep has removed it
-		case isKeptDue(k):
-			due = append(due, k)
-		default:
-			k.Close()
-		}
-	}
-	return due
-}
-
-// sweepKept stops what keptIn has found. A later sweep stops what is left.
+// sweepKept stops what was found. A later sweep stops what is left.
 func sweepKept(due []*group.KeptGroup) {
 	for _, k := range due {
 		_, _ = StopKept(k, SweepGrace)

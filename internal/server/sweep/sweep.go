@@ -217,7 +217,7 @@ type suspects struct {
 
 // suspectsIn looks for orphans in a directory.
 func suspectsIn(parent *cgroup.Group, except string) suspects {
-	found := suspects{parent: parent, kept: keptIn(parent)}
+	found := suspects{parent: parent, kept: group.OpenAllKept(parent, isKeptDue)}
 	dirs := group.OwnIn(parent)
 	seen := orphan.TakeCensus(parent, orphan.NewLocks())
 	s := &sweeper{}
