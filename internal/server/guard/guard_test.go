@@ -275,7 +275,10 @@ func TestEnds(t *testing.T) {
 		}, 5, "nothing left, 1 guards replaced"},
 		"request":       {sleeper, nil, func(r *run) { r.signal(r.guard(), unix.SIGWINCH) }, 143, "helper 1: stop-requested"},
 		"TERM to guard": {"echo up; read line; exit 5", func(c *config) { c.Forever = true }, (*run).terminateGuard, 5, "nothing left, 0 guards replaced"},
-		"left-overs":    {"sleep 1000 & setsid sleep 1000 & echo up; exit 4", nil, func(*run) {}, 4, "helper 2: main-exited"}, // the first one looks for use
+		// The first helper looks for use, as one process is in another session: the shell waits until its end of
+		// the pipe is closed.
+		"left-overs": {"sleep 1000 & : $(setsid sh -c 'exec sleep 1000 >/dev/null' &); echo up; exit 4", nil, func(*run) {}, 4,
+			"helper 2: main-exited"},
 		"stopped launcher": {sleeper, nil, func(r *run) {
 			r.stopLauncher()
 			_ = r.stdin.Close()
