@@ -56,8 +56,8 @@ func (s *Server) eachPlaceIn(
 	try func(p backend.Place, missed []error) error,
 ) error {
 	if s.Require && s.Backend == names.Tree {
-		return errors.New("it was asked for, and is weaker than --require (or MCPSCOPE_REQUIRE, " +
-			"or mcpscope.toml) allows")
+		return errors.New("the backend tree is weaker than --require " +
+			"(or MCPSCOPE_REQUIRE, or mcpscope.toml) allows")
 	}
 	if err := proc.Ours(); err != nil {
 		return err
