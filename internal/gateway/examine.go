@@ -40,7 +40,8 @@ const (
 )
 
 // startAttending starts to read the input of a program, unless the user may have too few threads. It closes
-// the program's pidfd at the end.
+// the program's pidfd at the end. The program waits in its execve meanwhile: on a busy machine a short
+// session is over before a thread that was only asked to start has its first look.
 func (x *examiner) startAttending(p program) {
 	isReserved := x.reserveThreads()
 	if !isReserved {
@@ -50,7 +51,10 @@ func (x *examiner) startAttending(p program) {
 	}
 	c := &candidate{program: p}
 	x.candidates.enter(c)
-	go x.attend(c, newPeeker())
+	input := newPeeker()
+	input.reopen(&c.program) // attend reports a failure
+	c.expectClient()
+	go x.attend(c, input)
 }
 
 // attend reads the input of a candidate until it is decided. It has a thread of its own: to be woken by the
@@ -60,8 +64,6 @@ func (x *examiner) attend(c *candidate, p *peeker) {
 	defer x.candidates.remove(c)
 	runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
 	defer p.close()
-	p.reopen(&c.program) // before anything that takes time
-	c.expectClient()
 	for count := 0; count < looks && !c.decided(); {
 		if !p.reopen(&c.program) {
 			x.reporter.reportUnseen("too many open files (ulimit -n)")
