@@ -202,7 +202,10 @@ func writeUnsure(stdio cli.Stdio, found leaks.List) {
 	lines := [][]string{{"PID", "NAME", "AGE", "DIRECTORY", "COMMAND", "WHY"}}
 	for _, l := range found.Unsure {
 		v := l.Swept()
-		why := v.Doubt + " (" + v.File + ")"
+		why := v.Doubt
+		if v.File != "" {
+			why += " (" + v.File + ")"
+		}
 		lines = append(lines, []string{
 			strconv.Itoa(v.PID), v.Name, render.HumanSeconds(v.Age), v.Directory, v.Command, why,
 		})

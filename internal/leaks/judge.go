@@ -15,18 +15,19 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/client"
 )
 
-// judge compares an abandoned process with what its user has configured. It returns false for one that no
-// configuration names, and sets the doubt where it is not proven.
-func (l *Leak) judge(known Configurations) bool {
+// judge compares an abandoned process with what its user has configured, and sets the doubt where it is not
+// proven a leak. It returns false for one that has nothing of a server, and for one that no configuration
+// names unless that is wanted.
+func (l *Leak) judge(known Configurations, wantsUnknown bool) bool {
 	l.Argv = arguments(l.PID)
 	l.Dir, _ = os.Readlink(fmt.Sprintf("/proc/%d/cwd", l.PID)) // "", if it has ended
+	l.Below, _ = l.tree().Members()                            // as far as they can be read
 	server, isPlaced := known.find(asStarted(l.Argv), l.Dir)
 	if server == nil {
-		return false
+		return wantsUnknown && l.judgeUnknown()
 	}
 	l.Name = cmp.Or(server.Name, name.Derive(server.Argv))
 	l.File = server.File
-	l.Below, _ = l.tree().Members() // as far as they can be read
 	var doubts []string
 	if client.OtherEndOf(l.PID, 1) != client.DeadEnd {
 		doubts = append(doubts, "its stdout is no pipe of a client")
@@ -38,6 +39,21 @@ func (l *Leak) judge(known Configurations) bool {
 		doubts = append(doubts, "it listens on a socket, so it can have other clients")
 	}
 	l.Doubt = strings.Join(doubts, ", and ")
+	return true
+}
+
+// judgeUnknown is judge for a process that no configuration names. Its client had it on pipes, so it may be a
+// server that a gateway started by itself, or that a configuration had named before.
+func (l *Leak) judgeUnknown() bool {
+	if len(l.Argv) == 0 || client.OtherEndOf(l.PID, 1) != client.DeadEnd {
+		return false
+	}
+	if slices.ContainsFunc(l.processes(), listens) {
+		return false
+	}
+	title := name.Derive(asStarted(l.Argv))
+	l.Name, _, _ = strings.Cut(title, " ") // what a program writes of itself has its arguments, too
+	l.Doubt = "no configuration names it, so it may be no server"
 	return true
 }
 

@@ -12,7 +12,7 @@
 //	descriptor 0       a pipe or socket whose other end no      nothing: its client can live
 //	                   process has
 //	descriptor 1       the same                                 nothing if it is held, else unsure
-//	command            that of a server, word by word           nothing
+//	command            that of a server, word by word           unsure, or nothing if it listens
 //	directory          that of the configuration, or the words  unsure
 //	                   mean the same in every directory
 //	listening sockets  none, and none of a process below it     unsure
@@ -81,10 +81,13 @@ func closeAll(leaks []*Leak) {
 
 // Find finds leaks that started longer ago than olderThan. With an error there are no leaks to close.
 func Find(users group.Users, olderThan time.Duration) (List, error) {
-	return find(users, olderThan, clientconfig.NewSearch())
+	return find(users, olderThan, clientconfig.NewSearch(), true)
 }
 
-func find(users group.Users, olderThan time.Duration, search *clientconfig.Search) (List, error) {
+// find finds those that no configuration names only if that is wanted: for each it looks at all sockets.
+func find(users group.Users, olderThan time.Duration, search *clientconfig.Search, wantsUnknown bool) (
+	List, error,
+) {
 	if err := users.CheckVisible(); err != nil {
 		return List{}, err
 	}
@@ -109,7 +112,7 @@ func find(users group.Users, olderThan time.Duration, search *clientconfig.Searc
 	slices.Sort(list.Searched)
 	list.Searched = slices.Compact(list.Searched)
 	for _, l := range abandoned {
-		isLeak := l.judge(known[l.UID]) && !l.isInside(inside) && l.isSame()
+		isLeak := l.judge(known[l.UID], wantsUnknown) && !l.isInside(inside) && l.isSame()
 		switch {
 		case !isLeak:
 			l.Close()
@@ -127,7 +130,7 @@ func Count(users group.Users) (int, error) { return CountBy(users, clientconfig.
 
 // CountBy is Count for a command that reads configurations for other reasons, too.
 func CountBy(users group.Users, search *clientconfig.Search) (int, error) {
-	leaks, err := find(users, LeastAge, search)
+	leaks, err := find(users, LeastAge, search, false)
 	if err != nil {
 		return 0, err
 	}

@@ -5,6 +5,7 @@ package systemd
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -194,11 +195,11 @@ func (f field) bystanders() []present {
 	below := func(p program) *program { return &p }
 	return []present{
 		{"an agent with its server", program{Argv: line("agent run"), Dir: f.project,
-			Below: below(program{Argv: main.Argv, Pipes: true})}, pipes, false, absent},
+			Below: below(program{Argv: main.Argv, Pipes: true})}, pipes, false, unsure},
 		{"an agent, detached by Node, with its server", program{Argv: line("node agent.js"), Setsid: true,
-			Below: below(program{Argv: notes.Argv, Pipes: true})}, sockets, false, absent},
-		{"a supervisor whose children have its stdin", program{Argv: line("supervisord -n"), Below: &notes}, pipes, false, absent},
-		{"an editor with a language server of the same words", program{Argv: line("vim main.py"), Dir: f.project, Below: &main}, pipes, false, absent},
+			Below: below(program{Argv: notes.Argv, Pipes: true})}, sockets, false, unsure},
+		{"a supervisor whose children have its stdin", program{Argv: line("supervisord -n"), Below: &notes}, pipes, false, unsure},
+		{"an editor with a language server of the same words", program{Argv: line("vim main.py"), Dir: f.project, Below: &main}, pipes, false, unsure},
 		{"a daemon of another project", elsewhere, to("log"), false, unsure},
 		{"a daemon of another project, whose output is lost", elsewhere, pipes, false, unsure},
 		{"a daemon below the project", program{Argv: main.Argv, Dir: f.project + "/sub"}, pipes, false, unsure},
@@ -223,10 +224,10 @@ func (f field) bystanders() []present {
 		{"a socat listener", program{Argv: line("socat - UNIX-CONNECT:" + f.base + "/socket"), Listen: f.base + "/socket"}, pipes, false, unsure},
 		{"a server that clients reach by HTTP", program{Argv: line("mcp-web --port 1")}, pipes, false, unsure},
 		{"a build in another project", program{Argv: line("npm run mcp"), Dir: f.web}, pipes, false, unsure},
-		{"a language server in the project", program{Argv: line("pylsp main.py"), Dir: f.project}, pipes, false, absent},
-		{"the same program with another flag", program{Argv: line("python3 " + f.server + " --http")}, pipes, false, absent},
-		{"a file of the same name", program{Argv: line("python3 " + f.web + "/server.py")}, pipes, false, absent},
-		{"another package", program{Argv: []string{"npm exec @a/other --token hunter2"}}, pipes, false, absent},
+		{"a language server in the project", program{Argv: line("pylsp main.py"), Dir: f.project}, pipes, false, unsure},
+		{"the same program with another flag", program{Argv: line("python3 " + f.server + " --http")}, pipes, false, unsure},
+		{"a file of the same name", program{Argv: line("python3 " + f.web + "/server.py")}, pipes, false, unsure},
+		{"another package", program{Argv: []string{"npm exec @a/other --token hunter2"}}, pipes, false, unsure},
 	}
 }
 
@@ -274,6 +275,12 @@ func sweepJSON(t *testing.T, u host.User, flags ...string) map[int]swept {
 		}
 		found[s.PID] = s
 	}
+	return found
+}
+
+// leaksIn are those that a configuration proves.
+func leaksIn(found map[int]swept) map[int]swept {
+	maps.DeleteFunc(found, func(_ int, s swept) bool { return s.State != leaked })
 	return found
 }
 
@@ -327,12 +334,12 @@ func TestRootJudgesUsersByTheirOwn(t *testing.T) {
 	f := newField(t, u)
 	place(t, host.Root, host.Root.Home+"/.claude.json", `{"mcpServers": {"theirs": {"command": "roots-mcp"}}}`)
 	leak := present{"", program{Argv: line("notes-mcp --serve"), Dir: f.web}, sockets, false, leaked}.comes(t, u)
-	other := present{"", program{Argv: line("roots-mcp"), Dir: f.web}, pipes, false, absent}.comes(t, u)
-	roots := present{"", program{Argv: line("notes-mcp --serve"), Dir: f.web}, pipes, false, absent}.comes(t, host.Root)
-	if found := sweepJSON(t, host.Root); len(found) > 0 {
+	other := present{"", program{Argv: line("roots-mcp"), Dir: f.web}, pipes, false, unsure}.comes(t, u)
+	roots := present{"", program{Argv: line("notes-mcp --serve"), Dir: f.web}, pipes, false, unsure}.comes(t, host.Root)
+	if found := leaksIn(sweepJSON(t, host.Root)); len(found) > 0 {
 		t.Errorf("without --all-users: %+v", found)
 	}
-	if found := sweepJSON(t, host.Root, "--all-users"); len(found) != 1 || found[leak[0].PID].State != leaked {
+	if found := leaksIn(sweepJSON(t, host.Root, "--all-users")); len(found) != 1 || found[leak[0].PID].State != leaked {
 		t.Errorf("%+v", found)
 	}
 
@@ -345,12 +352,10 @@ func TestRootJudgesUsersByTheirOwn(t *testing.T) {
 	config := u.Home + "/.claude.json"
 	host.Must(t, h.Command(u, "mv", config, config+".kept"))
 	host.Must(t, h.Command(u, "ln", "-s", secret, config))
-	found := sweepJSON(t, host.Root, "--all-users")
+	found := leaksIn(sweepJSON(t, host.Root, "--all-users"))
 	host.Must(t, h.Command(u, "rm", config))
 	host.Must(t, h.Command(u, "mkfifo", config))
-	for pid, s := range sweepJSON(t, host.Root, "--all-users") {
-		found[pid] = s
-	}
+	maps.Copy(found, leaksIn(sweepJSON(t, host.Root, "--all-users")))
 	host.Must(t, h.Command(u, "mv", config+".kept", config))
 	if len(found) > 0 {
 		t.Errorf("by a file that the user may not read, or a FIFO: %+v", found)
