@@ -131,7 +131,7 @@ release-check: lint test test-full test-hermetic test-installed test-vm test-arm
 	@$(MAKE) --no-print-directory test-installed KIND=make
 	@$(GO) run $(GOVULNCHECK) ./...
 
-test-arm64: ## every way to stay alive against three ends, and the early start of a gateway, on an emulated arm64 machine: about 5 minutes; CELLS=REGEXP
+test-arm64: ## every way to stay alive against three ends, and the start of a gateway, on an emulated arm64 machine: about 5 minutes; CELLS=REGEXP
 	@.ci/deps arm64
 	@CELLS='$(CELLS)' test/vm/arm64
 

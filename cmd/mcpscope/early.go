@@ -5,14 +5,12 @@
 package main
 
 import (
-	"path"
 	"strings"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/internal/gateway/early"
 	"github.com/mcpscope/mcpscope/internal/name"
 	"github.com/mcpscope/mcpscope/internal/server/guard"
 	"github.com/mcpscope/mcpscope/internal/server/page"
@@ -40,7 +38,6 @@ func begin(argv, stack uintptr) uintptr {
 		return argv
 	}
 	env := vector(argv + 8*uintptr(len(args)+1))
-	beginGateway(args, env)
 	if len(args) > 1 && text(args[1]) == "run" {
 		refuseWithFewFiles()
 		refuseWithSmallFiles()
@@ -160,49 +157,6 @@ func openNothing() {
 	unix.RawSyscall6(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, 0, to, 0, 0)
 	few.Max = was.Max
 	unix.RawSyscall6(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, addr, 0, 0, 0)
-}
-
-// beginGateway becomes a gateway that needs nothing of main, since the start of the runtime takes longer than
-// all of this: one without flags and variables, and without files that set anything. It returns for
-// everything else and for everything that fails, and main does it once more.
-func beginGateway(args, env []uintptr) {
-	if len(args) < 3 || text(args[1]) != "gateway" {
-		return
-	}
-	g := early.Gateway{Args: args[2:], Env: env}
-	if text(g.Args[0]) == "--" {
-		g.Args = g.Args[1:]
-	} else if strings.HasPrefix(text(g.Args[0]), "-") {
-		return
-	}
-	if len(g.Args) == 0 {
-		return
-	}
-	var search, home, config string
-	for i := len(g.Env) - 1; i >= 0; i-- { // of two the first counts
-		v := text(g.Env[i])
-		if strings.HasPrefix(v, "MCPSCOPE_") {
-			return
-		}
-		value(&search, v, "PATH=")
-		value(&home, v, "HOME=")
-		value(&config, v, "XDG_CONFIG_HOME=")
-	}
-	if !standardAreOpen() || hasSettings(home, config) {
-		return
-	}
-	var f file
-	if f.find(text(g.Args[0]), search) {
-		last := g.Args[len(g.Args)-1]
-		g.Path = uintptr(unsafe.Pointer(&f))
-		g.End = last + uintptr(len(text(last)))
-		at := len(text(g.Path)) // "": the watcher reads the arguments, which the guard hides
-		if file := path.Base(text(g.Path)); isName(file) {
-			at -= len(file)
-		}
-		g.Name = g.Path + uintptr(at)
-		g.Exec()
-	}
 }
 
 // standardAreOpen reports whether stdin, stdout and stderr are: one that is closed would become a descriptor

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/internal/gateway/early"
+	"github.com/mcpscope/mcpscope/internal/gateway"
 	"github.com/mcpscope/mcpscope/internal/programs"
 	"github.com/mcpscope/mcpscope/internal/server/guard"
 )
@@ -46,7 +46,7 @@ func command(args []string, io cli.Stdio) int {
 			return runCommand(args[1:], io)
 		case "gateway":
 			return gatewayCommand(args[1:], io)
-		case early.WatchCommand:
+		case gateway.WatchCommand:
 			return watchCommand(args[1:], io)
 		case "supervise":
 			return superviseCommand(args[1:], io)

@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/internal/gateway/early"
+	"github.com/mcpscope/mcpscope/internal/gateway"
 	"github.com/mcpscope/mcpscope/internal/settings"
 	"github.com/mcpscope/mcpscope/test/message"
 )
@@ -49,7 +49,7 @@ func TestMistakes(t *testing.T) {
 		{[]string{"gateway"}, cli.ExitOwnFailure, "gateway: ", "command", "mcpscope gateway -- COMMAND [ARG…]"},
 		{[]string{"gateway", "nosuch"}, cli.ExitNotFound, "cannot ", `"nosuch"`, ""},
 		{[]string{"gateway", "--explain", "fd:99", "/bin/true"}, cli.ExitOwnFailure, "cannot ", "descriptor 99", "fd:N"},
-		{[]string{early.WatchCommand}, cli.ExitUsage, "watch ", "mcpscope gateway", ""},
+		{[]string{gateway.WatchCommand}, cli.ExitUsage, "watch ", "mcpscope gateway", ""},
 		{[]string{"supervise"}, cli.ExitUsage, "supervise ", "itself", ""},
 		{[]string{"supervise", "memory", "1"}, cli.ExitUsage, "supervise ", "itself", ""},
 		{[]string{"supervise", "1", "socket"}, cli.ExitUsage, "supervise ", "itself", ""},

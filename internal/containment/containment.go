@@ -16,7 +16,6 @@ import (
 	"strings"
 
 	"github.com/mcpscope/mcpscope/internal/gateway"
-	"github.com/mcpscope/mcpscope/internal/gateway/early"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/programs"
 	"github.com/mcpscope/mcpscope/internal/server/group"
@@ -174,7 +173,7 @@ func (s *snapshot) add(of *proc.Process) {
 		return
 	}
 	watcher, isWatcher := gateway.ParseWatcher(argv)
-	isGuard := argv[1] == "gateway" && of.Comm() == early.GuardName
+	isGuard := argv[1] == "gateway" && of.Comm() == gateway.GuardName
 	if !isWatcher && !isGuard {
 		return
 	}

@@ -15,7 +15,6 @@ import (
 
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/freeze"
-	"github.com/mcpscope/mcpscope/internal/gateway/early"
 	"github.com/mcpscope/mcpscope/internal/gateway/notify"
 	"github.com/mcpscope/mcpscope/internal/server/guard"
 	"github.com/mcpscope/mcpscope/internal/server/launcher"
@@ -23,6 +22,15 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/page"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
+
+// Names for each gateway and its watcher.
+const (
+	WatchCommand = "watch"           // the subcommand that is the watcher
+	GuardName    = page.GatewayGuard // the comm of the guard
+)
+
+// ownProgram is our own file, whatever has become of its path.
+const ownProgram = "/proc/self/exe"
 
 // Gateway is a command that starts servers.
 type Gateway struct {
@@ -76,7 +84,7 @@ type Options struct {
 	Settings []string
 }
 
-// config is for a watcher, in addition to the page and its command line. An early start writes nothing.
+// config is for a watcher, in addition to the page and its command line.
 type config struct {
 	Version int
 	Options
@@ -231,19 +239,29 @@ func (g *Gateway) watched(session string, hasTrees bool) error {
 
 // prepare makes the page.
 func (g *Gateway) prepare(c *config) (*page.Page, error) {
-	shared, errno := early.Page()
+	shared, errno := page.New()
 	if errno != 0 {
 		return nil, fmt.Errorf("make the page: %w", errno)
 	}
+	pidfd, err := unix.PidfdOpen(os.Getpid(), 0)
+	if err != nil {
+		return nil, fmt.Errorf("make the page: %w", err)
+	}
+	program, err := unix.Open(ownProgram, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", ownProgram, err)
+	}
+	shared.FD.Client = int32(pidfd)
+	shared.FD.Program = int32(program)
 	shared.FD.Keep = int32(g.Explain)
 	return shared, shared.SetConfig(protocol.Encode(c))
 }
 
 // fork starts the guard. It starts the first watcher at once, or when this process executes the gateway.
 func (g *guarding) fork(on *page.Page, startsWatcher bool) (*page.Guard, error) {
-	line := []string{"mcpscope", early.WatchCommand, strconv.Itoa(g.gateway), g.name}
+	line := []string{"mcpscope", WatchCommand, strconv.Itoa(g.gateway), g.name}
 	return guard.Fork(on, &guard.Options{
-		Name: early.GuardName, Argv: line, Env: g.env, Hide: hiddenArguments(),
+		Name: GuardName, Argv: line, Env: g.env, Hide: hiddenArguments(),
 		Gate: guard.Gate{Wanted: true, Require: g.require, Start: startsWatcher},
 	})
 }

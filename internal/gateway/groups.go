@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/internal/gateway/early"
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
@@ -280,7 +279,7 @@ func (g *groups) newServer(name string, client *starter) *Server {
 	s.Messages.Weaker = g.reporter.reportWeaker
 	s.Report = -1
 	s.Env = g.env
-	s.Executable = early.Executable
+	s.Executable = ownProgram
 	s.Guard = int(g.servers.page.ByGuard.GuardPID)
 	s.Hub = g.servers.hub
 	s.LimitsMayFail = true // without them it is contained at least

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/mcpscope/mcpscope/internal/gateway/early"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/name"
 	"github.com/mcpscope/mcpscope/internal/server/group"
@@ -134,7 +133,7 @@ type WatcherArguments struct {
 // descriptors of page and socket.
 func ParseWatcher(argv []string) (w WatcherArguments, ok bool) {
 	const words = 6
-	if len(argv) != words || argv[0] != "mcpscope" || argv[1] != early.WatchCommand {
+	if len(argv) != words || argv[0] != "mcpscope" || argv[1] != WatchCommand {
 		return WatcherArguments{}, false
 	}
 	return WatcherArguments{PID: argv[2], Name: argv[3]}, true
@@ -176,7 +175,7 @@ func identityIn(watcher int, written string) protocol.Identity {
 	return protocol.Identity{PID: number, Namespace: group.PIDNamespaceOf(watcher)}
 }
 
-// nameOf is a gateway's name; an early start gives none of some commands. It is "" in the middle of the exec.
+// nameOf is a gateway's name. It is "" in the middle of the exec.
 func nameOf(pid int, given string) string {
 	if given != "" {
 		return given

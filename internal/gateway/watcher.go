@@ -160,13 +160,12 @@ func newWatcher(line watcherLine, by Watching) (*watcher, error) {
 	return w, nil
 }
 
-// readConfig returns the zero value after an early start, which writes nothing.
 func readConfig(shared *page.Page) (*config, error) {
-	c := &config{}
 	text, err := shared.Config()
-	if err != nil || len(text) == 0 {
-		return c, err
+	if err != nil {
+		return nil, err
 	}
+	c := &config{}
 	return c, protocol.Decode(text, c)
 }
 

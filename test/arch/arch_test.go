@@ -66,8 +66,7 @@ var rules = map[string]rule{
 	"internal/atomicfile":     {nil, "it replaces a file, whatever is in it and whosever it is"},
 	"internal/gateway/mcp":    {nil, "it judges bytes, wherever they were read"},
 	"internal/gateway/notify": {[]string{"internal/kernel/linux"}, "it holds programs until somebody has looked, and does not know what for"},
-	"internal/gateway/early":  {[]string{"internal/gateway/notify", room + "guard", room + "page", room + "roof"}, "it runs where there is no Go runtime yet"},
-	"internal/gateway":        {[]string{room + "journal", room + "names", "internal/text", "freeze", "internal/glob", "internal/gateway/early", "internal/kernel/linux", "internal/kernel/loop", "internal/gateway/mcp", "internal/name", "internal/gateway/notify", "internal/kernel/proc", "internal/kernel/systemd", "internal/programs", "cgroup", room + "client", room + "group", room + "guard", room + "launcher", room + "page", room + "protocol"}, "it decides which child is a server; groups and ladders are scope's"},
+	"internal/gateway":        {[]string{room + "journal", room + "names", "internal/text", "freeze", "internal/glob", "internal/kernel/linux", "internal/kernel/loop", "internal/gateway/mcp", "internal/name", "internal/gateway/notify", "internal/kernel/proc", "internal/kernel/systemd", "internal/programs", "cgroup", room + "client", room + "group", room + "guard", room + "launcher", room + "page", room + "protocol"}, "it decides which child is a server; groups and ladders are scope's"},
 	"internal/text":           {nil, "a line of text that may be anything"},
 	"internal/remedy":         {nil, "an error and its next step, for any package"},
 	"internal/programs":       {[]string{room + "protocol"}, "the two programs of mcpscope, and those of others"},
@@ -77,7 +76,7 @@ var rules = map[string]rule{
 
 	"internal/settings/raw":            {[]string{room + "page"}, "it runs where there is no Go runtime yet"},
 	"internal/units":                   {[]string{room + "group", room + "names", "internal/host", "internal/programs", "internal/atomicfile", "internal/cli", "internal/containment", "internal/remedy", "internal/settings", "internal/kernel/proc", "internal/kernel/systemd"}, "files for systemd, and what it says of a service"},
-	"internal/containment":             {[]string{room + "group", room + "names", "freeze", "internal/programs", "internal/name", room + "fleet", "internal/cli", "internal/gateway", "internal/gateway/early", "internal/kernel/proc", room + "protocol"}, "it looks at processes beside gateways, and asks no manager"},
+	"internal/containment":             {[]string{room + "group", room + "names", "freeze", "internal/programs", "internal/name", room + "fleet", "internal/cli", "internal/gateway", "internal/kernel/proc", room + "protocol"}, "it looks at processes beside gateways, and asks no manager"},
 	"internal/leaks":                   {[]string{room + "group", "freeze", "internal/cli", "internal/clientconfig", "internal/clientconfig/wrapping", "internal/gateway", "internal/programs", "internal/settings", "internal/kernel/linux", "internal/name", "internal/kernel/proc", "internal/selection", "internal/render", room + "client", room + "fleet", room + "sweep"}, "processes that clients have left, outside any group"},
 	"internal/clientconfig/splice":     {nil, "bytes in, bytes out: it knows values and where they are, and not what they are for"},
 	"internal/clientconfig/wrapping":   {[]string{"internal/name", "internal/clientconfig/splice"}, "what a wrapped server looks like, in any file; it does no I/O"},
@@ -93,7 +92,7 @@ var rules = map[string]rule{
 	"internal/manual":                  {[]string{"internal/cli", "internal/settings"}, "it writes pages of words that others have"},
 	"internal/detach":                  {[]string{"internal/programs", "internal/cli", "internal/remedy", room + "backend"}, "what it starts is no server"},
 	"cmd/mcpscopectl":                  {[]string{"*"}, "flags, a call and output: what commands do is elsewhere"},
-	"cmd/mcpscope":                     {[]string{room + "names", "internal/host", "internal/programs", "internal/cli", "internal/gateway", "internal/gateway/early", "internal/name", "internal/kernel/linux", "internal/kernel/proc", "internal/settings", "internal/settings/raw", room + "admission", room + "backend", room + "helper", room + "guard", room + "launcher", room + "page", room + "policy", room + "protocol", room + "report"}, "the runner: it stands beside every server"},
+	"cmd/mcpscope":                     {[]string{room + "names", "internal/host", "internal/programs", "internal/cli", "internal/gateway", "internal/name", "internal/kernel/linux", "internal/kernel/proc", "internal/settings", "internal/settings/raw", room + "admission", room + "backend", room + "helper", room + "guard", room + "launcher", room + "page", room + "policy", room + "protocol", room + "report"}, "the runner: it stands beside every server"},
 }
 
 // library is a module of others, or a part of one, and why it is used.

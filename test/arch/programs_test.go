@@ -50,7 +50,6 @@ var linked = map[string]string{
 	"internal/name":           "a server without --name gets one from its command",
 	"internal/kernel/proc":    "who is who",
 	"internal/gateway":        "the process that becomes a gateway, and the watcher beside it",
-	"internal/gateway/early":  "the start before the Go runtime",
 	"internal/gateway/mcp":    "what a server is recognized by",
 	"internal/gateway/notify": "programs are held until they are judged",
 	"internal/glob":           "--match, --except and --keep",

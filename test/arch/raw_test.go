@@ -18,7 +18,7 @@ import (
 //     the like, in the function that has the value. So there is no need to read what -gcflags=-m prints.
 //   - This covers write barriers, too: a store of a pointer comes with a call of runtime.gcWriteBarrier or wbMove
 //     unless the compiler knows that the memory is a stack's.
-//   - A call of a value is a failure, because the code does not say what it calls, unless it is in indirectCalls.
+//   - A call of a value is a failure, because the code does not say what it calls.
 //   - A chain of calls that needs more stack than the process has is a failure, and so is recursion.
 //   - In a process that has no copy of them, the use of a writable variable is a failure.
 //
@@ -58,10 +58,7 @@ var (
 	}
 )
 
-const (
-	guard = module + room + "guard."
-	early = module + "internal/gateway/early."
-)
+const guard = module + room + "guard."
 
 // rawEntries are the functions with which raw code begins. A walk from one entry stops at another one that has
 // a stack of its own.
@@ -89,19 +86,6 @@ var rawEntries = []struct {
 		function: guard + "rawMain",
 		where:    forkedGuard,
 		reason:   "forkOn calls it in the new process: a guard, or the main process before its exec",
-	},
-}
-
-// indirectCalls are the functions that call a value, and all functions that this value can be.
-var indirectCalls = []struct {
-	function string
-	values   []string
-	reason   string
-}{
-	{
-		function: guard + "InThread",
-		values:   []string{early + "(*Gateway).exec.func1"},
-		reason:   "only a thread of its own can have the filter and execute the gateway",
 	},
 }
 
@@ -218,7 +202,6 @@ func TestRaw(t *testing.T) {
 	for _, processor := range []string{"amd64", "arm64"} {
 		t.Run(processor, func(t *testing.T) {
 			p := disassemble(t, processor)
-			addIndirectCalls(t, p)
 			for _, entry := range rawEntries {
 				if p.functions[entry.function] == nil {
 					t.Errorf("there is no function %s: %s", short(entry.function), entry.reason)
@@ -234,51 +217,6 @@ func TestRaw(t *testing.T) {
 		if !used[i] && !t.Failed() {
 			t.Errorf("no raw code calls %s as the table says: remove the row", a.callee)
 		}
-	}
-}
-
-// addIndirectCalls adds the calls of the table to the code. A closure has the name of the function that makes
-// it, so each closure of a caller has to be in the table.
-func addIndirectCalls(t *testing.T, p *program) {
-	t.Helper()
-	for _, indirect := range indirectCalls {
-		f := p.functions[indirect.function]
-		if f == nil || len(f.indirect) == 0 {
-			t.Errorf("%s calls no value any more: remove the row", short(indirect.function))
-			continue
-		}
-		f.indirect = nil
-		for _, value := range indirect.values {
-			if p.functions[value] == nil {
-				t.Errorf("%s calls %s, which does not exist", short(indirect.function), short(value))
-				continue
-			}
-			f.calls[value] = true
-		}
-		for name, caller := range p.functions {
-			if caller.calls[indirect.function] {
-				checkClosures(t, p, name, indirect.function, indirect.values)
-			}
-		}
-	}
-}
-
-func checkClosures(t *testing.T, p *program, caller, callee string, values []string) {
-	t.Helper()
-	found := false
-	for name := range p.functions {
-		rest, isOfCaller := strings.CutPrefix(name, caller+".")
-		if !isOfCaller || !strings.Contains(rest, "func") {
-			continue
-		}
-		found = true
-		if !slices.Contains(values, name) {
-			t.Errorf("%s calls %s, perhaps with %s, which is not in the table", short(caller), short(callee),
-				short(name))
-		}
-	}
-	if !found {
-		t.Errorf("%s calls %s with a value that is not in the table", short(caller), short(callee))
 	}
 }
 

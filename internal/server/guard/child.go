@@ -179,15 +179,3 @@ func (c *child) forkHere(sharing, signal uint64) syscall.Errno {
 	setMask(&before, nil)
 	return syscall.Errno(-min(c.pid, 0))
 }
-
-// InThread has a second thread call f, which may execute a program, while the first one waits.
-//
-//go:noinline
-//go:nosplit
-func InThread(f func()) {
-	const shared = unix.CLONE_SIGHAND | unix.CLONE_FILES | unix.CLONE_FS | unix.CLONE_SYSVSEM
-	if vfork(unix.SYS_CLONE, vforkFlags|unix.CLONE_THREAD|shared, 0) == 0 {
-		f()
-		sys(unix.SYS_EXIT, 0, 0, 0, 0, 0) // of the thread; it does not return
-	}
-}

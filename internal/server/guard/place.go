@@ -48,22 +48,6 @@ func (p *Plain) openPlace() bool {
 	return e == 0 && !isFrozen(p.Start.page.FD.Leaf, &p.Start.buf)
 }
 
-// OwnRoof returns the place of this process for the manager of that user. isSeen: /proc is that of our pid
-// namespace, and the mount of cgroup2 shows the cgroup of this process. It needs no Go runtime.
-func OwnRoof(uid int) (where roof.Where, isSeen bool) {
-	root := openHierarchy()
-	if root < 0 {
-		return roof.Elsewhere, false
-	}
-	own := [512]byte{}
-	path := readCgroup("/proc/self/cgroup\x00", &own)
-	buf := [512]byte{}
-	isSeen = hasOwnProc(&buf) && path != "" && shows(root, path, &buf)
-	closeFD(root)
-	where, _ = roof.Find(path, readCgroup("/proc/1/cgroup\x00", &buf), uid)
-	return where, isSeen
-}
-
 // findOwn finds the cgroup of this process. It returns "" if the mount does not show that. Unless the
 // backend was chosen, only the root is plain outside of a manager's units: any other group may be delegated.
 func (p *Plain) findOwn(root int32) string {

@@ -106,24 +106,6 @@ func newLasting(o *Options) (*lasting, error) {
 	return l, nil
 }
 
-// Early is Fork for a gateway that has no Go runtime yet. argv is that of a watcher, without its numbers. An
-// unused guard ends with its socket.
-func Early(on *page.Page, name string, argv *[4]uintptr, env uintptr, hide [2]uintptr) (g page.Guard,
-	errno syscall.Errno) {
-	if _, errno = sys(unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0, 0, 0, 0); errno != 0 {
-		return g, errno
-	}
-	var pid [11]byte
-	argv[2] = decimal(&pid, unix.Getpid())
-	l := lasting{hide: hide, env: env, args: len(argv)}
-	copy(l.name[:len(l.name)-1], name)
-	for i, argument := range argv {
-		l.argv[i&(argumentsMost-1)] = argument
-	}
-	gate := Gate{Wanted: true}
-	return l.fork(on, &gate, false)
-}
-
 // fork starts a guard. One that replaces another has the group already. It tries again if a process is killed
 // that is on the way.
 func (l *lasting) fork(on *page.Page, gate *Gate, replaces bool) (g page.Guard, errno syscall.Errno) {
