@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -129,21 +130,34 @@ func TestGatewayUnitOfAUser(t *testing.T) {
 	}
 }
 
-// systemd kills each process that is left in a unit, so also a watcher there. The stop waits before that until the
-// end of each server is written, also of one whose stdin and stdout another process of the unit holds open.
-func TestGatewayUnitWritesEnds(t *testing.T) {
-	for name, held := range map[string]string{"ends-plain": "", "ends-held": `exec 8>&"$${S[1]}" 9<&"$${S[0]}"; sleep infinity & `} {
+// A stop and a restart of the unit wait until its servers have ended and each end is written, also of one whose stdin
+// and stdout another process of the unit holds open: in the unit systemd kills each process that is left, also a
+// watcher. In scopes of the manager it would start the next gateway beside the servers of the last one.
+func TestGatewayUnitAwaitsEnds(t *testing.T) {
+	const holder = `exec 8>&"$${S[1]}" 9<&"$${S[0]}"; sleep infinity & `
+	for name, c := range map[string]struct {
+		held  string
+		lines []string
+	}{
+		"ends-plain": {"", []string{"User=nolinger", "TimeoutStopSec=10s"}},
+		"ends-held":  {holder, []string{"User=nolinger", "TimeoutStopSec=10s"}},
+		"ends-root":  {"", []string{"TimeoutStopSec=10s"}},
+	} {
 		for _, verb := range []string{"stop", "restart"} {
 			t.Run(name+" "+verb, func(t *testing.T) {
 				t.Parallel()
-				name := name + "-" + verb
-				g := newGatewayUnit(t, host.Root, name, "User=nolinger", "TimeoutStopSec=10s")
+				g := newGatewayUnit(t, host.Root, name+"-"+verb, c.lines...)
 				text := host.Must(t, exec.Command("cat", g.file()))
-				text = strings.Replace(text, "wait; ", held+"wait; ", 1)
+				text = strings.Replace(text, "wait; ", c.held+"wait; ", 1)
 				text = strings.Replace(text, "{ exec ", `{ trap "" TERM; exec `, 1)
 				g.installEdited(text)
 				ids := g.servers()
 				control(t, host.Root, verb, g.name)
+				for _, id := range g.servers() {
+					if slices.Contains(ids, id) {
+						t.Errorf("%s runs when systemctl %s has returned", id, verb)
+					}
+				}
 				for _, id := range ids {
 					end := []string{"journalctl", "--output=cat", "MCPSCOPE_EVENT=ended", "MCPSCOPE_ID=" + id}
 					written := func() bool {

@@ -4,7 +4,6 @@ package sweep
 
 import (
 	"os"
-	"strings"
 	"sync"
 	"time"
 
@@ -17,14 +16,13 @@ import (
 )
 
 // unitStop is the stop of a unit, seen from its ExecStopPost=. systemd runs that as soon as the main process
-// has exited, and then kills all that is left in the unit: servers in the stop, and the watcher that would
-// write their ends.
+// has exited. Then it kills all that is left in the unit: servers in the stop, and the watcher that would
+// write their ends. Servers in scopes are still in their stop, too, when it starts the unit again.
 type unitStop struct {
-	unit   string
-	inside string    // the path of the unit's group, with a slash at its end
-	asks   time.Time // then servers get a request to stop
-	ends   time.Time // before systemd loses patience
-	kills  bool      // all processes of the unit: a server without a request is killed
+	unit  string
+	asks  time.Time // then servers get a request to stop
+	ends  time.Time // before systemd loses patience
+	kills bool      // all processes of the unit: a server without a request is killed
 }
 
 // UnitStop is how a manager stops a service.
@@ -44,11 +42,10 @@ func (f SweepFilter) findUnitStop() *unitStop {
 	}
 	_ = root.Close() // a directory
 	own, kind, _ := systemd.UnitOf(path, os.Getuid())
-	before, _, found := strings.Cut(path+"/", "/"+unit+"/")
-	if own != unit || !found {
+	if own != unit {
 		return nil
 	}
-	s := &unitStop{unit: unit, inside: before + "/" + unit + "/"}
+	s := &unitStop{unit: unit}
 	how := UnitStop{}
 	if f.UnitStop != nil {
 		how = f.UnitStop(kind, unit)
@@ -66,20 +63,11 @@ func (f SweepFilter) findUnitStop() *unitStop {
 	return s
 }
 
-// await waits until servers in the unit whose client is dead have ended: those of that choice of users.
+// await waits until the servers of the unit have ended, those of that choice of users, if their client is dead.
 func (u *unitStop) await(s *sweeper, users group.Users) error {
-	root, _, err := group.Position(0)
-	if err != nil {
-		return nil // there are no groups
-	}
-	defer root.Close()
 	var all sync.WaitGroup
 	visit := group.Visit{Users: users}
 	visit.Groups = func(_ string, parent *cgroup.Group, dirs []string) error {
-		path := strings.TrimPrefix(parent.Path(), root.Path())
-		if !strings.HasPrefix(path+"/", u.inside) {
-			return nil
-		}
 		seen := orphan.TakeCensus(parent, orphan.NewLocks())
 		for _, dir := range dirs {
 			isSuspect, err := s.mayBeOrphan(parent, dir, seen)
@@ -97,7 +85,7 @@ func (u *unitStop) await(s *sweeper, users group.Users) error {
 		}
 		return nil
 	}
-	err = visit.All()
+	err := visit.All()
 	all.Wait()
 	return err
 }
