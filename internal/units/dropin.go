@@ -32,7 +32,8 @@ const delegation = `# Servers get groups below that of the unit: they live as lo
 Delegate=yes
 `
 
-// killMode replaces control-group, with which systemd signals the gateway and all other processes at once.
+// killMode replaces control-group, with which systemd signals the gateway and all other processes of the unit
+// at once, so also servers that are in it.
 const killMode = `# At a stop SIGTERM goes to the gateway alone: it can use its servers until it has drained.
 # How long that may take is its unit's TimeoutStopSec=.
 KillMode=mixed
@@ -52,8 +53,6 @@ func readOverride(s systemd.Service) (override, error) {
 		Prefix:     prefix,
 		Command:    slices.Clone(command.Argv),
 		Identifier: s.Settings.Identifier,
-		// An author who has the unit's processes survive a stop wants that, e.g. for conversations.
-		KillsMixed: s.Settings.KillMode != "process" && s.Settings.KillMode != "none",
 		Source:     sourceOf(s),
 	}
 	if o.Identifier == "" {
@@ -192,8 +191,6 @@ func parseOverride(text string) (o override, ok bool) {
 			o.Identifier = strings.ReplaceAll(value, "%%", "%")
 		case "Delegate":
 			o.Delegates = true
-		case "KillMode":
-			o.KillsMixed = true
 		}
 	}
 	return o, ok

@@ -39,9 +39,6 @@ ExecStart=
 ExecStart=-/opt/mcpscope gateway "--match=sh -c *" -- /usr/bin/node g.js --listen $ADDRESS "a  b" ""
 # journalctl -t finds the output of the gateway and of its servers by this name.
 SyslogIdentifier=g
-# At a stop SIGTERM goes to the gateway alone: it can use its servers until it has drained.
-# How long that may take is its unit's TimeoutStopSec=.
-KillMode=mixed
 # After each stop or crash, stop servers whose guards died, too.
 ExecStopPost=-/opt/mcpscope sweep --unit=%n
 `
@@ -145,13 +142,16 @@ func TestDropInDelegates(t *testing.T) {
 	}
 }
 
-// A unit whose processes are to outlive a stop stays so.
+// The gateway gets SIGTERM before its servers, if they are in its unit. A unit whose processes are to outlive a stop stays so.
 func TestDropInKillMode(t *testing.T) {
 	for mode, want := range map[string]bool{"control-group": true, "mixed": true, "process": false, "none": false} {
 		s := serviceOf("/bin/g")
 		s.Settings.KillMode = mode
-		if text := dropInFor(t, s); strings.Contains(text, "\nKillMode=mixed\n") != want {
-			t.Errorf("%s: %s", mode, text)
+		if text := dropInFor(t, s); strings.Contains(text, "\nKillMode=") {
+			t.Errorf("%s, servers in scopes: %s", mode, text)
+		}
+		if text := dropInFor(t, s, "--backend=delegated"); strings.Contains(text, "\nKillMode=mixed\n") != want {
+			t.Errorf("%s, servers in the unit: %s", mode, text)
 		}
 	}
 }

@@ -270,6 +270,9 @@ func (g Gateway) DropIn(programs Programs, flags GatewayFlags) DropIn {
 	needsDelegation := runsAsUser(s) || usesDelegation(words)
 	isByUnit := s.Settings.Delegated && !o.Delegates
 	o.Delegates = needsDelegation && !isByUnit
+	// An author who has the unit's processes survive a stop wants that, e.g. for conversations.
+	survive := s.Settings.KillMode == "process" || s.Settings.KillMode == "none"
+	o.KillsMixed = needsDelegation && !survive
 	return DropIn{
 		Gateway:    g,
 		File:       o.file(s.Name, programs),

@@ -63,7 +63,7 @@ func (f SweepFilter) findUnitStop() *unitStop {
 	return s
 }
 
-// await waits until the servers of the unit have ended, those of that choice of users, if their client is dead.
+// await waits until the servers of the unit have ended, of that choice of users, if their client is dead.
 func (u *unitStop) await(s *sweeper, users group.Users) error {
 	var all sync.WaitGroup
 	visit := group.Visit{Users: users}
