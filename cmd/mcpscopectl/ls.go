@@ -96,7 +96,8 @@ func (f *lsFlags) note(t *proc.Table, servers []*fleet.Listed, stdio cli.Stdio) 
 	if !isForProgram {
 		noteOthers(&f.servers, stdio, "ls")
 	}
-	for _, line := range containment.Lines(t, f.servers.Users()) {
+	problems, daemons := containment.Lines(t, f.servers.Users())
+	for _, line := range slices.Concat(problems, daemons) {
 		stdio.Note(line)
 	}
 	for _, group := range containment.UncontainedGroups(t, f.servers.Users()) {

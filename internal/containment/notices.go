@@ -4,6 +4,7 @@ package containment
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
@@ -20,45 +21,54 @@ func CountUncontained(t *proc.Table, users group.Users) (count int) {
 	return count
 }
 
-// Lines describes the reports of the watchers of a choice of users: which servers are not contained,
-// and why. The texts may be anything.
-func Lines(t *proc.Table, users group.Users) (lines []string) {
+// Lines describes the reports of the watchers of a choice of users. problems are servers that are not
+// contained, limits that servers do not have, and what could not be watched; daemons are those of gateways.
+// The texts may be anything.
+func Lines(t *proc.Table, users group.Users) (problems, daemons []string) {
 	for _, g := range gateway.List(t, users) {
-		lines = append(lines, linesOf(g, users)...)
+		problems = append(problems, problemsOf(g)...)
+		daemons = append(daemons, daemonsOf(g, users)...)
 	}
-	return lines
+	return problems, daemons
 }
 
 // LinesOf describes the report of the watcher of one gateway.
 func LinesOf(t *proc.Table, users group.Users, pid int) (lines []string) {
 	for _, g := range gateway.List(t, users) {
 		if g.PID == pid {
-			lines = append(lines, linesOf(g, users)...)
+			lines = slices.Concat(problemsOf(g), daemonsOf(g, users))
 		}
 	}
 	return lines
 }
 
-func linesOf(g gateway.Running, users group.Users) (lines []string) {
-	label := fmt.Sprintf("%s[%d]", g.Name, g.PID)
+func problemsOf(g gateway.Running) (lines []string) {
 	if outside := g.Notices.Living(); len(outside) > 0 {
-		lines = append(lines, outsideLine(label, outside, g.Notices.More))
+		lines = append(lines, outsideLine(labelOf(g), outside, g.Notices.More))
 	}
 	for _, note := range g.Notices.Notes {
-		lines = append(lines, cli.OneLine(label+": "+note))
-	}
-	if daemons := g.Daemons(); len(daemons) > 0 {
-		const text = "%s: its daemon %s goes on without it; its servers are contained " +
-			"(mcpscope ls%s --client %s)"
-		whose := ""
-		if users.IsEveryone() {
-			whose = " --all-users"
-		}
-		line := fmt.Sprintf(text, label, strings.Join(daemons, ", "), whose, g.Name)
-		lines = append(lines, cli.OneLine(line))
+		lines = append(lines, cli.OneLine(labelOf(g)+": "+note))
 	}
 	return lines
 }
+
+// daemonsOf is a line about the daemons of a gateway, if it has some.
+func daemonsOf(g gateway.Running, users group.Users) []string {
+	daemons := g.Daemons()
+	if len(daemons) == 0 {
+		return nil
+	}
+	const text = "%s: its daemon %s goes on without it; its servers are contained " +
+		"(mcpscope ls%s --client %s)"
+	whose := ""
+	if users.IsEveryone() {
+		whose = " --all-users"
+	}
+	line := fmt.Sprintf(text, labelOf(g), strings.Join(daemons, ", "), whose, g.Name)
+	return []string{cli.OneLine(line)}
+}
+
+func labelOf(g gateway.Running) string { return fmt.Sprintf("%s[%d]", g.Name, g.PID) }
 
 func outsideLine(gateway string, outside []gateway.Outside, more int) string {
 	var commands []string

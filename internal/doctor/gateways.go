@@ -10,14 +10,15 @@ import (
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/containment"
 	gw "github.com/mcpscope/mcpscope/internal/gateway"
+	"github.com/mcpscope/mcpscope/internal/host"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/selection"
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
 )
 
-// addGateways lists the running gateways with the number of their servers, and what their watchers have to
-// say: servers that are not contained, and daemons.
+// addGateways lists the running gateways with the number of their servers, and what their watchers report:
+// problems, and daemons.
 func (d *Diagnosis) addGateways(t *proc.Table) {
 	isRoot := d.UID == 0
 	users := selection.Whose(isRoot) // root sees those of all users
@@ -37,7 +38,11 @@ func (d *Diagnosis) addGateways(t *proc.Table) {
 			"where they are needed, wrap the servers instead: mcpscope wrap"
 		d.Gateways = append(d.Gateways, note)
 	}
-	d.Gateways = slices.Concat(d.Gateways, containment.Lines(t, users), containment.DaemonLines(servers))
+	problems, daemons := containment.Lines(t, users)
+	for _, line := range problems {
+		d.add(host.Problem{Capability: host.Gateways, What: line})
+	}
+	d.Gateways = slices.Concat(d.Gateways, daemons, containment.DaemonLines(servers))
 }
 
 func gatewayText(g *gw.Running, service string, servers int) string {

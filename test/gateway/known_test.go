@@ -273,6 +273,9 @@ func TestMissingLimit(t *testing.T) {
 	if notes := w.notes("ls"); strings.Contains(notes, "servers run without a limit: ") == hasLimit {
 		t.Errorf("ls notes %q; the host has limits of memory: %v", notes, hasLimit)
 	}
+	if said := w.doctor(); strings.Contains(said, "servers run without a limit: ") == hasLimit {
+		t.Errorf("doctor says %q", said)
+	}
 	g.Own.Signal(unix.SIGKILL)
 	s.Gone(t)
 	w.clean()

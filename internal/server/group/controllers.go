@@ -28,7 +28,8 @@ func StepForControllers(b names.Backend, missing []string, mount string, isHybri
 		return limits + "sudo systemctl edit user@.service, " +
 			"with the lines [Service] and Delegate=cpu memory pids io; then reboot"
 	case names.Delegated:
-		return limits + "DelegateSubgroup= in the unit (systemd 254), or limit the whole unit"
+		return limits + "add DelegateSubgroup=main to the unit (systemctl edit; systemd 254), " +
+			"or limit the whole unit"
 	case names.Cgroup:
 		const enable = "as root, echo '+%s' > %s/cgroup.subtree_control"
 		return limits + fmt.Sprintf(enable, strings.Join(missing, " +"), mount)

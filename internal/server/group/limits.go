@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/names"
@@ -65,9 +67,15 @@ func (g *ControlGroup) killWholeUntilUndone() (undo func(), err error) {
 // LimitError returns the error of a limit with its cause and next step in words.
 func LimitError(l cgroup.Limit, err error) error {
 	limited := &protocol.LimitError{Step: limitStep, File: l.File, Cause: err.Error()}
-	if errors.Is(err, errors.ErrUnsupported) { // the path is that of a group which is removed again
-		limited.Missing, _, _ = strings.Cut(l.File, ".")
-		limited.Cause = "its group has no controller " + limited.Missing
+	controller, _, _ := strings.Cut(l.File, ".")
+	switch { // the paths are those of a group which is removed again
+	case errors.Is(err, errors.ErrUnsupported):
+		limited.Missing = controller
+		limited.Cause = "its group has no controller " + controller
+	case errors.Is(err, unix.EBUSY):
+		limited.Missing = controller
+		limited.Cause = "the client is in the cgroup that has the servers' groups, " +
+			"and the kernel gives no controller " + controller + " to groups beside processes"
 	}
 	limited.Text = fmt.Sprintf("set %s: %s", l, limited.Cause)
 	return limited
