@@ -20,6 +20,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/names"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/server/roof"
 )
 
 // inFrontOfSandbox is for a process in the sandbox of an agent, which lets it reach no manager.
@@ -46,7 +47,7 @@ func Fix(b names.Backend, err error) string {
 		return "raise the limit of open files (ulimit -n)"
 	case is(proc.ErrForeign):
 		return "mount -t proc proc /proc (bwrap: --proc /proc, unshare: --mount-proc)"
-	case is(backend.ErrElsewhere):
+	case is(backend.ErrElsewhere, backend.ErrInJob):
 		return delegateHint()
 	case is(backend.ErrNoBackend) && uid == 0:
 		return "provide systemd, a delegated cgroup (Delegate=yes), or a writable cgroup2 hierarchy"
@@ -110,6 +111,10 @@ func EnableLinger() string {
 func delegateHint() string {
 	uid := os.Getuid()
 	unit := OwnUnit()
+	own, _ := proc.ReadCgroup(0) // "" is in no job
+	if roof.InJob(own) {         // a new unit would leave the job
+		unit = nil
+	}
 	switch {
 	case unit != nil && unit.Service() && !hasForeignProcess():
 		return unit.Edit() + ", with the lines [Service] and Delegate=yes"

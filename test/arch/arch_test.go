@@ -70,7 +70,7 @@ var rules = map[string]rule{
 	"internal/text":           {nil, "a line of text that may be anything"},
 	"internal/remedy":         {nil, "an error and its next step, for any package"},
 	"internal/programs":       {[]string{room + "protocol"}, "the two programs of mcpscope, and those of others"},
-	"internal/host":           {[]string{room + "names", "internal/kernel/proc", "internal/kernel/systemd", room + "backend", room + "group", room + "launcher", room + "page", room + "protocol"}, "what a host gives servers, and the next step for what it does not"},
+	"internal/host":           {[]string{room + "names", "internal/kernel/proc", "internal/kernel/systemd", room + "backend", room + "group", room + "launcher", room + "page", room + "protocol", room + "roof"}, "what a host gives servers, and the next step for what it does not"},
 	"internal/cli":            {[]string{"internal/text", "freeze", "internal/remedy", room + "protocol"}, "what both programs print, and how they end; it is linked into the runner"},
 	"internal/settings":       {[]string{room + "names", room + "policy", "cgroup", "internal/cli", "internal/flags", "internal/glob", "internal/similar", "internal/name", "internal/kernel/proc", room + "protocol"}, "the table of settings, and the files that have some; it is linked into the runner"},
 

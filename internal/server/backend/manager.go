@@ -59,12 +59,23 @@ func checkManager(kind systemd.Kind, client string) error {
 		return fmt.Errorf("%w: it is in another cgroup namespace", systemd.ErrOutside)
 	}
 	if kind == systemd.System {
-		return nil
+		return checkJob(client)
 	}
 	if where, _ := roof.Find(client, init, os.Getuid()); where == roof.Elsewhere {
 		return fmt.Errorf("the client is in %s, %w", client, ErrElsewhere)
 	}
 	return systemd.Present(systemd.User)
+}
+
+// ErrInJob: what a manager or root makes elsewhere has neither the limits nor the accounting of the job.
+var ErrInJob = errors.New("a job of Slurm, which a server must not leave")
+
+// checkJob returns an error for a client that is in a job.
+func checkJob(client string) error {
+	if roof.InJob(client) {
+		return fmt.Errorf("the client is in %s, %w", client, ErrInJob)
+	}
+	return nil
 }
 
 // ownSlice is nil where the slice is not there, or we may not make a process in a directory of it: for that

@@ -81,6 +81,9 @@ func (p Place) On(b names.Backend) (all []Place, err error) {
 	case names.Delegated:
 		p.Above, err = p.ofSession(p.delegated)
 	default:
+		if err := checkJob(p.Path); err != nil {
+			return nil, err
+		}
 		p.Above, err = p.ofSession(func() (*cgroup.Group, error) { return userDirectory(p.Root) })
 	}
 	if err != nil {

@@ -58,6 +58,9 @@ func (p *Plain) findOwn(root int32) string {
 	if strings.Contains(path, "/"+sessionPrefix) { // main makes the group in that session
 		return ""
 	}
+	if roof.InJob(path) { // no place of root's own will do: main finds another backend
+		return ""
+	}
 	position := &p.Start.page.Started.Position
 	n := copy(position[:len(position)-1], path)
 	path = unsafe.String(&position[0], n)

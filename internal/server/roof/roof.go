@@ -51,6 +51,10 @@ func Find(client, init string, uid int) (where Where, manager string) {
 	return Elsewhere, ""
 }
 
+// InJob reports whether a client is in a job of Slurm's. All jobs of a node share one unit, so not even the
+// system manager has a place with the limits, the accounting and the life of a job.
+func InJob(client string) bool { return strings.Contains(client, "slurmstepd.scope/job_") }
+
 // SystemManager returns the cgroup of the system manager, which keeps PID 1 in a scope below it. ok is false
 // if PID 1 is another program.
 func SystemManager(init string) (manager string, ok bool) {

@@ -48,6 +48,22 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// The name of the scope has the name of the node where that runs several daemons, or where Debian built it.
+func TestInJob(t *testing.T) {
+	for client, want := range map[string]bool{
+		"/system.slice/slurmstepd.scope/job_1/step_0/user/task_0":           true,
+		"/system.slice/node_slurmstepd.scope/job_17/step_batch/user/task_0": true,
+		"/system.slice/slurmstepd.scope/system":                             false,
+		"/system.slice/slurmd.service":                                      false,
+		"/user.slice/user-0.slice/session-1.scope":                          false,
+		"/": false,
+	} {
+		if got := InJob(client); got != want {
+			t.Errorf("%s: %v", client, got)
+		}
+	}
+}
+
 func FuzzFind(f *testing.F) {
 	f.Add("/user.slice/user-1000.slice/user@1000.service/a", "/init.scope")
 	f.Fuzz(func(t *testing.T, client, init string) {
