@@ -31,6 +31,7 @@ type Host struct {
 	Init      Init      `json:"init"`
 	Unit      *Unit     `json:"unit,omitempty"`
 	Swap      string    `json:"swap,omitempty"` // zram or disk
+	Job       string    `json:"job,omitempty"`  // of Slurm, as the environment has it
 }
 
 // Backend is a place for the groups of servers, as far as that can be seen without a server.
@@ -64,6 +65,7 @@ func Look() Host {
 		Lingering: isLingering(),
 		Unit:      OwnUnit(),
 		Swap:      Swap(),
+		Job:       os.Getenv("SLURM_JOB_ID"),
 	}
 	for _, b := range backend.Candidates() {
 		h.Backends = append(h.Backends, lookAt(b))

@@ -75,6 +75,11 @@ func TestProblems(t *testing.T) {
 			h.Lingering = false
 			h.Backends[0].Name = names.Cgroup
 		}, nil},
+		{"in a shell beside its job", func(h *Host) { h.Job = "8" }, []string{"job: outside of Slurm's job 8|srun --pty"}},
+		{"in its job", func(h *Host) {
+			h.Job = "8"
+			h.Backends[0].Name = names.Delegated
+		}, nil},
 		{"an init that reaps nothing", func(h *Host) { h.Init = Init{Name: "node"} }, []string{"init: PID 1 (node)|next sweep|--init"}},
 		{"no swap", func(h *Host) { h.Swap = "" }, []string{"swap: keeps its memory"}},
 	} {

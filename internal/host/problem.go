@@ -21,6 +21,7 @@ const (
 	Group       Capability = "cgroup"  // a cgroup for each server
 	Controllers Capability = "limits"  // of memory, CPU and processes
 	Manager     Capability = "manager" // that outlives the client's session
+	Job         Capability = "job"     // of a batch system, that the servers are in
 	Reaper      Capability = "init"    // a PID 1 that reaps
 	Stop        Capability = "stop"    // a unit that lets the client use its servers while it stops
 	Reclaim     Capability = "swap"    // where the memory of idle servers can go
@@ -100,6 +101,13 @@ func (h *Host) minorProblems(b names.Backend) []Problem {
 		all = append(all, Problem{Capability: Manager, Minor: true,
 			What: "your user manager stops at your last logout, with all your servers",
 			Fix:  EnableLinger()})
+	}
+	isOfManager := b == names.SystemdUser || b == names.SystemdSystem
+	if h.Job != "" && isOfManager { // as after salloc, on a login node
+		all = append(all, Problem{Capability: Job, Minor: true,
+			What: "servers are outside of Slurm's job " + h.Job + ", its limits and its accounting",
+			Why:  "the client is in " + h.Cgroup.Path,
+			Fix:  "start the client in a step: srun --pty CLIENT"})
 	}
 	if !h.Init.Reaps {
 		then := "the next sweep stops the server"
