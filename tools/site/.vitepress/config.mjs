@@ -57,8 +57,8 @@ export default defineConfig({
     sidebar: [
       { text: 'Start', link: '/' },
       section('Guides', 'guides', ['claude-code', 'codex', 'vscode-and-cursor', 'yaml-clients', 'opencode-and-gemini',
-        'agents', 'gateway-as-a-service', 'your-own-program', 'containers-and-ci', 'shared-server', 'limits',
-        'idle-servers', 'look-for-leaks-today', 'keep-running', 'uninstall']),
+        'agents', 'gateway-as-a-service', 'your-own-program', 'containers-and-ci', 'shared-server', 'slurm',
+        'limits', 'idle-servers', 'look-for-leaks-today', 'keep-running', 'uninstall']),
       section('Understand', '', ['concepts', 'guarantees']),
       section('Reference', 'reference', ['troubleshooting', 'commands', 'settings', 'clients', 'gateway', 'units',
         'limits', 'idle', 'leaks', 'containers', 'json', 'metrics', 'exit-statuses', 'differences']),
