@@ -19,7 +19,7 @@ endif
 KIND ?= deb
 FLAGS ?= -p=3
 TIMEOUT ?= 15m
-SUITES ?= trixie+containers trixie bookworm+init bookworm bookworm+hybrid forky
+SUITES ?= trixie+containers trixie trixie+slurm bookworm+init bookworm bookworm+hybrid forky
 # slice K/N of what the core leaves out: each commit has the next
 SLICES := 20
 SLICE ?= $(shell git rev-list --count HEAD 2>/dev/null || echo 0)/$(SLICES)
