@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -235,6 +236,7 @@ func (u *unitsCall) removeOwn(own units.OwnUnits) int {
 	}
 	results := own.Remove()
 	status := u.printResults("remove", results)
+	u.noteGateways(own.Dir)
 	if units.AnyChanged(results) {
 		steps = append(steps, units.ReloadStep())
 	}
@@ -242,6 +244,15 @@ func (u *unitsCall) removeOwn(own units.OwnUnits) int {
 		return status
 	}
 	return max(status, u.takeSteps(steps...))
+}
+
+// noteGateways prints which services still have a drop-in: without mcpscope they do not start.
+func (u *unitsCall) noteGateways(dir string) {
+	for _, unit := range units.Gateways(dir) {
+		name := strings.TrimSuffix(unit, ".service")
+		u.stdio.Note(cli.OneLine(name + " still has mcpscope in front, and does not start without it"))
+		u.stdio.Hint("mcpscope units --unit " + cli.Word(name) + " --remove --now")
+	}
 }
 
 // printResults returns the status of a change of files: a failure if one could not be changed.

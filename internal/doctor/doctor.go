@@ -83,8 +83,8 @@ func (d *Diagnosis) addMinor(about host.Capability, lines ...string) {
 	}
 }
 
-// addServices adds the services and gateways whose servers are not contained, or whose unit files have
-// changed since their drop-in was written.
+// addServices adds the services and gateways whose servers are not contained, or whose command has changed
+// since their drop-in was written.
 func (d *Diagnosis) addServices() {
 	uncontained := units.UncontainedGateways()
 	for _, g := range uncontained {
@@ -104,7 +104,7 @@ func (d *Diagnosis) addServices() {
 		name := serviceName(unit)
 		d.add(host.Problem{
 			Capability: host.Gateways,
-			What:       name + ": its unit files have changed since its drop-in was written",
+			What:       name + ": its command has changed since its drop-in was written",
 			Fix:        "mcpscope units --unit " + cli.Word(name) + " --install --now",
 		})
 	}

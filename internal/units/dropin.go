@@ -126,7 +126,8 @@ func prefixOf(c systemd.Command) (prefix string, err error) {
 // expandsVariables reports whether systemd replaces variables in the arguments.
 func (o override) expandsVariables() bool { return !strings.Contains(o.Prefix, ":") }
 
-// sourceOf is a checksum of the files of a unit that apply before our drop-in. Later ones are no part of it.
+// sourceOf is a checksum of what the drop-in has a copy of, in the files of a unit that apply before it.
+// Later ones are no part of it.
 func sourceOf(s systemd.Service) string {
 	sum := uint32(0)
 	for _, file := range slices.Concat([]string{s.Fragment}, s.DropIns) {
@@ -135,9 +136,25 @@ func sourceOf(s systemd.Service) string {
 			continue
 		}
 		text, _ := os.ReadFile(file) // "" of a file that was removed, and of no file
-		sum = crc32.Update(sum, crc32.IEEETable, text)
+		sum = crc32.Update(sum, crc32.IEEETable, []byte(copiedLines(string(text))))
 	}
 	return fmt.Sprintf("crc %08x", sum)
+}
+
+// copiedLines has the lines of a unit file that set what a drop-in repeats, with those that continue them.
+// Any other setting is the unit's own, and stays in force.
+func copiedLines(text string) (copied string) {
+	isCopied := false
+	for line := range strings.Lines(text) {
+		key, _, _ := strings.Cut(line, "=")
+		key = strings.TrimSpace(key)
+		isCopied = isCopied || key == "ExecStart" || key == "SyslogIdentifier"
+		if isCopied {
+			copied += line
+		}
+		isCopied = isCopied && strings.HasSuffix(strings.TrimRight(line, "\n"), `\`)
+	}
+	return copied
 }
 
 // words are those that the manager has behind the path of mcpscope with this drop-in, with variables.

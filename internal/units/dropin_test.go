@@ -172,7 +172,7 @@ func TestServersStayBelowTheGroup(t *testing.T) {
 	}
 }
 
-// The checksum is of the files that apply before our drop-in.
+// The checksum is of the command in the files that apply before our drop-in.
 func TestSourceOfAService(t *testing.T) {
 	dir := t.TempDir()
 	s := serviceOf("/bin/g")
@@ -186,14 +186,17 @@ func TestSourceOfAService(t *testing.T) {
 		return sourceOf(s)
 	}
 	write(s.Fragment, "[Service]\n")
-	before := write(s.DropIns[0], "[Service]\nNice=5\n")
+	before := write(s.DropIns[0], "[Service]\nNice=5\nExecStart=/bin/g \\\n  --a\nRestart=no\n")
 	for _, file := range s.DropIns[1:] {
-		if after := write(file, "anything"); after != before {
+		if after := write(file, "ExecStart=anything"); after != before {
 			t.Errorf("with %s: %s, before %s", file, after, before)
 		}
 	}
-	if after := write(s.DropIns[0], "[Service]\nNice=6\n"); after == before {
-		t.Errorf("of a changed file it is %s, too", after)
+	if after := write(s.DropIns[0], "[Service]\nExecStart=/bin/g \\\n  --a\nRestart=always\n"); after != before {
+		t.Errorf("with another Restart= it is %s, before %s", after, before)
+	}
+	if after := write(s.DropIns[0], "[Service]\nExecStart=/bin/g \\\n  --b\nRestart=no\n"); after == before {
+		t.Errorf("with another command it is %s, too", after)
 	}
 	if err := os.Remove(s.DropIns[0]); err != nil {
 		t.Fatal(err)

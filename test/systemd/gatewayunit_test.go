@@ -569,7 +569,7 @@ func TestDoctorListsAChangedCommand(t *testing.T) {
 	if said, status := g.installNow("--replace"); status != 0 {
 		t.Fatalf("status %d: %s", status, said)
 	}
-	const changed = "updated: its unit files have changed since its drop-in was written"
+	const changed = "updated: its command has changed since its drop-in was written"
 	if said := doctor(t); strings.Contains(said, changed) {
 		t.Errorf("before the change it says %s", said)
 	}
