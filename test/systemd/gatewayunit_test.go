@@ -87,7 +87,7 @@ func (g *gatewayUnit) installEdited(text string) {
 	if err := os.WriteFile(g.file(), []byte(text), 0o644); err != nil {
 		g.t.Fatal(err)
 	}
-	control(g.t, host.Root, "daemon-reload")
+	control(g.t, g.user, "daemon-reload")
 	if said, status := g.installNow(); status != 0 {
 		g.t.Fatalf("status %d: %s", status, said)
 	}
@@ -136,23 +136,25 @@ func TestGatewayUnitOfAUser(t *testing.T) {
 func TestGatewayUnitAwaitsEnds(t *testing.T) {
 	const holder = `exec 8>&"$${S[1]}" 9<&"$${S[0]}"; sleep infinity & `
 	for name, c := range map[string]struct {
+		of    host.User
 		held  string
 		lines []string
 	}{
-		"ends-plain": {"", []string{"User=nolinger", "TimeoutStopSec=10s"}},
-		"ends-held":  {holder, []string{"User=nolinger", "TimeoutStopSec=10s"}},
-		"ends-root":  {"", []string{"TimeoutStopSec=10s"}},
+		"ends-plain": {host.Root, "", []string{"User=nolinger", "TimeoutStopSec=10s"}},
+		"ends-held":  {host.Root, holder, []string{"User=nolinger", "TimeoutStopSec=10s"}},
+		"ends-root":  {host.Root, "", []string{"TimeoutStopSec=10s"}},
+		"ends-user":  {host.Tester, "", []string{"TimeoutStopSec=10s"}},
 	} {
 		for _, verb := range []string{"stop", "restart"} {
 			t.Run(name+" "+verb, func(t *testing.T) {
 				t.Parallel()
-				g := newGatewayUnit(t, host.Root, name+"-"+verb, c.lines...)
+				g := newGatewayUnit(t, c.of, name+"-"+verb, c.lines...)
 				text := host.Must(t, exec.Command("cat", g.file()))
 				text = strings.Replace(text, "wait; ", c.held+"wait; ", 1)
 				text = strings.Replace(text, "{ exec ", `{ trap "" TERM; exec `, 1)
 				g.installEdited(text)
 				ids := g.servers()
-				control(t, host.Root, verb, g.name)
+				control(t, c.of, verb, g.name)
 				for _, id := range g.servers() {
 					if slices.Contains(ids, id) {
 						t.Errorf("%s runs when systemctl %s has returned", id, verb)
@@ -168,7 +170,7 @@ func TestGatewayUnitAwaitsEnds(t *testing.T) {
 						t.Errorf("no end of %s is in the journal", id)
 					}
 				}
-				if result := control(t, host.Root, "show", "--value", "--property=Result", g.name); result != "success" {
+				if result := control(t, c.of, "show", "--value", "--property=Result", g.name); result != "success" {
 					t.Errorf("the result of the unit is %s", result)
 				}
 			})
