@@ -219,7 +219,7 @@ func (x *examiner) accept(c *candidate, why string, next *nextExec) {
 	case x.groups.memberships.of(c.program.pid) == memberOfServer:
 		// A server has started it, and was recognized before. So it is part of that, as a program is that a
 		// server starts later.
-		x.reporter.explanations.write(c.program.pid, "left", c.arguments(), "it is part of another server")
+		x.reporter.explanations.write(c.program.pid, "left", c.program.argv, "it is part of another server")
 	default:
 		x.groups.contain(c.program, call, why)
 	}
