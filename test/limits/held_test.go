@@ -4,6 +4,10 @@ package limits
 
 import (
 	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -12,6 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/test/escape"
+	"github.com/mcpscope/mcpscope/test/host"
+	"github.com/mcpscope/mcpscope/test/pace"
 )
 
 // flags are a limit for each file, and the content of the file.
@@ -129,6 +135,40 @@ func TestOutOfMemory(t *testing.T) {
 		}
 		if r.MemoryPeak < 15<<20 || r.MemoryPeak > 30<<20 { // a process that is being killed may go beyond the limit
 			t.Fatalf("%+v", r)
+		}
+	}, "memory")
+}
+
+// A server of a gateway has no guard in its scope, so a manager removes that as soon as the kernel has killed all of it.
+// Its limit is told nevertheless.
+func TestServerOfAGatewayOutOfMemory(t *testing.T) {
+	onEach(t, func(t *testing.T, b backend) {
+		if !journaled() {
+			t.Skip("only a journal has the end of a gateway's server")
+		}
+		greedy := filepath.Join(host.Directory(t, b.user), "greedy-"+b.name)
+		tail, err := exec.LookPath("tail")
+		if err = errors.Join(err, os.Symlink(tail, greedy)); err != nil {
+			t.Fatal(err)
+		}
+		const servers = 4 // one after the other: the manager may be as fast as mcpscope for one of them
+		const gateway = `for i in $(seq $1); do : | "$0" /dev/zero | cat >/dev/null; done`
+		said, err := b.command(t, "gateway", "--backend", b.name, "--match", greedy+" *", "--memory-max", "20M",
+			"--set", "memory.swap.max=0", "--", "bash", "-c", gateway, greedy, strconv.Itoa(servers)).CombinedOutput()
+		if err != nil {
+			t.Logf("the gateway: %v, %s", err, said) // with the status of the server
+		}
+		end := []string{"journalctl", "--output=cat", "MCPSCOPE_EVENT=ended", "MCPSCOPE_NAME=" + filepath.Base(greedy)}
+		var sentences string
+		if !pace.Eventually(escape.Patience, func() bool {
+			out, _ := host.Current(t).Command(host.Root, end...).Output()
+			sentences = string(out)
+			return strings.Count(sentences, "\n") == servers
+		}) {
+			t.Errorf("%d servers have ended", servers)
+		}
+		if strings.Count(sentences, "out of memory (its limit is 20 MB") != servers {
+			t.Errorf("the journal has\n%s", sentences)
 		}
 	}, "memory")
 }

@@ -193,8 +193,10 @@ func (w *Watched) happened(event int) {
 	w.rouse(false)
 }
 
-// mainExited writes the time to the page, where a launcher would.
+// mainExited writes the time to the page, where a launcher would. The kernel may have killed the whole group
+// for its memory: so it measures at once, before a manager has removed what is empty.
 func (w *Watched) mainExited() {
+	w.stop.ending.record.measureEarly()
 	at := &w.Server.Page.ByLauncher.ExitedAt
 	if *at == 0 {
 		*at = clock()
