@@ -174,11 +174,12 @@ dashboard: deps ## draw the dashboard of docs/reference/metrics.md by a Promethe
 ablation: deps ## build mcpscope without each mechanism in turn, and write what goes red to tools/ablation/README.md: about an hour; ONLY=REGEXP
 	@TESTS_ABLATION='$(CURDIR)/tools/ablation/README.md' TESTS_ABLATION_ONLY='$(ONLY)' $(GO) test -count=1 -timeout 180m -v -run 'TestAblation$$' ./tools/ablation
 
-lint: deps cross ## gofmt, vet, staticcheck, actionlint; links, length, commands and picture of documents
+lint: deps cross ## gofmt, vet, staticcheck, actionlint; manifests for Kubernetes; links, length, commands and picture of documents
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo 'make lint: these files need gofmt'; exit 1; }
 	$(GO) vet ./...
 	$(GO) run $(STATICCHECK) ./...
 	$(GO) run $(ACTIONLINT)
+	cd tools/manifests && $(GO) run . ../../packaging/kubernetes/*.yaml
 	$(GO) test ./demo ./test/documents/pages
 
 cross: ## what is not Linux says so in one line; other processors build
