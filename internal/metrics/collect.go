@@ -3,6 +3,9 @@
 package metrics
 
 import (
+	"cmp"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,27 +19,28 @@ import (
 )
 
 // collector reads the figures anew for each scrape.
-type collector struct{ figures source }
+type collector struct{ figures Source }
 
 // Describe promises nothing: which figures there are differs from server to server.
 func (c collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect sends all figures. Without any server that can be read, it sends the error instead.
 func (c collector) Collect(sink chan<- prometheus.Metric) {
-	servers, err := c.figures.servers()
+	servers, err := c.figures.Servers()
 	if selection.IsFailed(servers, err) {
 		sink <- prometheus.NewInvalidMetric(byState, err)
 		return
 	}
 	sendGauge(sink, readable, oneUnless(err))
 	sendServers(sink, servers)
+	sendClients(sink, servers)
 	sendGauge(sink, surplus, float64(duplicates(servers)))
-	if count, err := c.figures.leaks(); err == nil { // an unknown number is no sample
+	if count, err := c.figures.Leaks(); err == nil { // an unknown number is no sample
 		sendGauge(sink, leaked, float64(count))
 	}
-	sendGauge(sink, outside, float64(c.figures.uncontained()))
-	sendGauge(sink, outsideGateways, float64(c.figures.gateways()))
-	counts, err := c.figures.ends()
+	sendGauge(sink, outside, float64(c.figures.Uncontained()))
+	sendGauge(sink, outsideGateways, float64(c.figures.Gateways()))
+	counts, err := c.figures.Ends()
 	sendGauge(sink, journal, oneUnless(err))
 	sendEnds(sink, counts)
 	for state, n := range countStates(servers) {
@@ -97,6 +101,63 @@ func sendServer(sink chan<- prometheus.Metric, v render.Server, s series) {
 		}
 		sink <- prometheus.MustNewConstMetric(m.desc, m.kind, value, values...)
 	}
+}
+
+// sums are those of the servers of one client in one state.
+type sums struct {
+	servers int
+	memory  uint64
+}
+
+// clientAndState are the labels of sums.
+type clientAndState struct {
+	client string
+	state  fleet.State
+}
+
+// sendClients sends sums that a Prometheus of many hosts can afford: each start of a server has an id, and
+// with it new series, but the clients of a host are always the same few.
+func sendClients(sink chan<- prometheus.Metric, servers []render.Server) {
+	own := clientsWithOwnSums(servers)
+	sumsOf := map[clientAndState]sums{}
+	for _, v := range servers {
+		key := clientAndState{client: label(v.Client.Name), state: v.State}
+		if !own[key.client] {
+			key.client = otherClients
+		}
+		sum := sumsOf[key]
+		sum.servers++
+		if v.Memory != nil {
+			sum.memory += *v.Memory
+		}
+		sumsOf[key] = sum
+	}
+	for key, sum := range sumsOf {
+		sendGauge(sink, clientServers, float64(sum.servers), key.client, string(key.state))
+		sendGauge(sink, clientMemory, float64(sum.memory), key.client, string(key.state))
+	}
+}
+
+// A user can call a client by any name, so the series of a scrape are bounded.
+const (
+	clientsMost  = 32
+	otherClients = "other"
+)
+
+// clientsWithOwnSums returns the clients that have the most servers.
+func clientsWithOwnSums(servers []render.Server) map[string]bool {
+	count := map[string]int{}
+	for _, v := range servers {
+		count[label(v.Client.Name)]++
+	}
+	clients := slices.SortedFunc(maps.Keys(count), func(a, b string) int {
+		return cmp.Or(cmp.Compare(count[b], count[a]), strings.Compare(a, b))
+	})
+	own := map[string]bool{}
+	for _, client := range clients[:min(len(clients), clientsMost)] {
+		own[client] = true
+	}
+	return own
 }
 
 // countStates has all states, also those of no server.

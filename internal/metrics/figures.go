@@ -67,7 +67,12 @@ var (
 			func(v render.Server) (float64, bool) { return float64(v.Before), v.Before > 0 }),
 		gauge("server_start_time_seconds", "seconds", "Start of the server (Unix time).", startTime),
 	}
-	byState = prometheus.NewDesc("mcpscope_servers", "Servers, by state.", []string{"state"}, nil)
+	byState       = prometheus.NewDesc("mcpscope_servers", "Servers, by state.", []string{"state"}, nil)
+	clientServers = prometheus.NewDesc("mcpscope_client_servers", "Servers of a client, by state.",
+		[]string{"client", "state"}, nil)
+	clientMemory = prometheus.V2.NewDesc("mcpscope_client_memory_bytes",
+		"Current memory of the servers of a client, by state.",
+		prometheus.UnconstrainedLabels{"client", "state"}, nil, prometheus.WithUnit("bytes"))
 	surplus = prometheus.NewDesc("mcpscope_duplicate_servers",
 		"Servers that a client has started again in the same way (mcpscope run: with the same name).",
 		nil, nil)

@@ -27,11 +27,11 @@ const (
 
 // Serve answers scrapers until a signal ends the process. It returns only if it cannot.
 func Serve(listener net.Listener, s *selection.Selection) error {
-	return newServer(sourceOf(s)).Serve(listener)
+	return NewServer(sourceOf(s)).Serve(listener)
 }
 
-// newServer answers in the format that the request accepts.
-func newServer(figures source) *http.Server {
+// NewServer answers scrapes with these figures, in the format that the request accepts.
+func NewServer(figures Source) *http.Server {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry(figures), promhttp.HandlerOpts{
 		EnableOpenMetrics: true, MaxRequestsInFlight: answersMost, ErrorHandling: promhttp.HTTPErrorOnError,

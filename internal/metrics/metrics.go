@@ -27,23 +27,23 @@ import (
 	"github.com/mcpscope/mcpscope/internal/units"
 )
 
-// source is where figures come from.
-type source struct {
-	servers     func() ([]render.Server, error)
-	leaks       func() (int, error)
-	uncontained func() int
-	gateways    func() int // whose servers are not contained
-	ends        func() (map[causes.Cause]int, error)
+// Source is where figures come from: functions that a scrape calls, also at the same time as another one.
+type Source struct {
+	Servers     func() ([]render.Server, error) // an error beside servers: there are others
+	Leaks       func() (int, error)
+	Uncontained func() int
+	Gateways    func() int // whose servers are not contained
+	Ends        func() (map[causes.Cause]int, error)
 }
 
-func sourceOf(s *selection.Selection) source {
+func sourceOf(s *selection.Selection) Source {
 	users := s.Users()
-	return source{
-		servers:     func() ([]render.Server, error) { return measure(s) },
-		leaks:       func() (int, error) { return leaks.Count(users) },
-		uncontained: func() int { return containment.CountUncontained(proc.Take(), users) },
-		gateways:    func() int { return len(units.UncontainedGateways()) },
-		ends:        countEnds(users),
+	return Source{
+		Servers:     func() ([]render.Server, error) { return measure(s) },
+		Leaks:       func() (int, error) { return leaks.Count(users) },
+		Uncontained: func() int { return containment.CountUncontained(proc.Take(), users) },
+		Gateways:    func() int { return len(units.UncontainedGateways()) },
+		Ends:        countEnds(users),
 	}
 }
 
@@ -72,12 +72,12 @@ func countEnds(users group.Users) func() (map[causes.Cause]int, error) {
 // Text returns the figures as OpenMetrics text.
 func Text(s *selection.Selection) ([]byte, error) { return textOf(sourceOf(s)) }
 
-func textOf(figures source) ([]byte, error) {
-	servers, err := figures.servers() // the library puts its own words around an error
+func textOf(figures Source) ([]byte, error) {
+	servers, err := figures.Servers() // the library puts its own words around an error
 	if selection.IsFailed(servers, err) {
 		return nil, err
 	}
-	figures.servers = func() ([]render.Server, error) { return servers, err }
+	figures.Servers = func() ([]render.Server, error) { return servers, err }
 	families, err := registry(figures).Gather()
 	if err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func WriteFile(s *selection.Selection, path string) error {
 }
 
 // registry has the servers alone, and no figures of this process.
-func registry(figures source) *prometheus.Registry {
+func registry(figures Source) *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collector{figures: figures})
 	return r

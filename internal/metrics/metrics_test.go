@@ -4,6 +4,7 @@ package metrics
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -50,12 +51,12 @@ func TestMetrics(t *testing.T) {
 	some := func() ([]render.Server, error) { // one of them twice, and another one can't be read
 		return append(someViews(), someViews()[0]), errors.New("unreadable")
 	}
-	text, err := textOf(source{
-		servers:     some,
-		leaks:       func() (int, error) { return 3, nil },
-		uncontained: func() int { return 2 },
-		gateways:    func() int { return 1 },
-		ends: func() (map[causes.Cause]int, error) {
+	text, err := textOf(Source{
+		Servers:     some,
+		Leaks:       func() (int, error) { return 3, nil },
+		Uncontained: func() int { return 2 },
+		Gateways:    func() int { return 1 },
+		Ends: func() (map[causes.Cause]int, error) {
 			return map[causes.Cause]int{causes.MemoryExhausted: 4}, nil
 		},
 	})
@@ -71,6 +72,8 @@ func TestMetrics(t *testing.T) {
 		`mcpscope_server_start_time_seconds{backend="systemd-user",client="hermes",id="k3x9w2ab",name="time",uid="0"} 1.7951616005e+09` + "\n",
 		`client="` + "\ufffd" + `",id="p0vv3khv",name="evil?[31m?\"\\"`,
 		`mcpscope_servers{state="orphan"} 1.0` + "\n",
+		`mcpscope_client_servers{client="hermes",state="running"} 2.0` + "\n",
+		`mcpscope_client_memory_bytes{client="hermes",state="running"} 1.048576e+08` + "\n",
 		"mcpscope_duplicate_servers 1.0\n", "mcpscope_leaks 3.0\n", "mcpscope_uncontained_servers 2.0\n", "mcpscope_uncontained_gateways 1.0\n",
 		`mcpscope_server_ends_total{cause="out-of-memory"} 4.0` + "\n", "mcpscope_journal_readable 1.0\n",
 		"mcpscope_servers_readable 0.0\n",
@@ -88,9 +91,40 @@ func TestMetrics(t *testing.T) {
 // Without any server that can be read there is an error, and no text that could be taken for no servers.
 func TestMetricsOfNoReadableServer(t *testing.T) {
 	unreadable := errors.New("unreadable")
-	text, err := textOf(source{servers: func() ([]render.Server, error) { return nil, unreadable }})
+	text, err := textOf(Source{Servers: func() ([]render.Server, error) { return nil, unreadable }})
 	if err != unreadable || text != nil {
 		t.Errorf("%q (%v)", text, err)
+	}
+}
+
+// However users call their clients, a host has a bounded number of series beside those of each server.
+func TestClientsAreBounded(t *testing.T) {
+	var servers []render.Server
+	for i := range 3 * clientsMost {
+		v := someViews()[0]
+		v.ID = fmt.Sprintf("id%06d", i)
+		v.Client.Name = fmt.Sprintf("client%d", i)
+		servers = append(servers, v, v) // a client with one server more than hermes
+		servers[2*i+1].ID += "b"
+	}
+	servers = append(servers, someViews()...)
+	text, err := textOf(Source{
+		Servers:     func() ([]render.Server, error) { return servers, nil },
+		Leaks:       func() (int, error) { return 0, nil },
+		Uncontained: func() int { return 0 },
+		Gateways:    func() int { return 0 },
+		Ends:        func() (map[causes.Cause]int, error) { return nil, nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = clientsMost + 3 // other has three states
+	if n := strings.Count(string(text), "\nmcpscope_client_servers{"); n != want {
+		t.Errorf("%d series of clients, want %d", n, want)
+	}
+	rest := fmt.Sprintf("mcpscope_client_servers{client=\"other\",state=\"running\"} %d.0\n", 2*2*clientsMost+1)
+	if !strings.Contains(string(text), rest) {
+		t.Errorf("%q is not in\n%s", rest, text)
 	}
 }
 
@@ -116,12 +150,12 @@ func TestMetricsServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	none := func() int { return 0 }
-	server := newServer(source{
-		servers:     func() ([]render.Server, error) { return someViews()[:1], nil },
-		leaks:       func() (int, error) { return 0, errors.New("unknown") },
-		uncontained: none,
-		gateways:    none,
-		ends:        func() (map[causes.Cause]int, error) { return nil, errors.New("no journal") },
+	server := NewServer(Source{
+		Servers:     func() ([]render.Server, error) { return someViews()[:1], nil },
+		Leaks:       func() (int, error) { return 0, errors.New("unknown") },
+		Uncontained: none,
+		Gateways:    none,
+		Ends:        func() (map[causes.Cause]int, error) { return nil, errors.New("no journal") },
 	})
 	done := make(chan error)
 	go func() { done <- server.Serve(listener) }()

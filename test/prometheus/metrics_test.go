@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package prometheus reads the output of mcpscope metrics, the alerts and the dashboard with Prometheus' own
-// parsers.
+// Package prometheus reads the output of mcpscope metrics, the rules and the dashboards with Prometheus' own
+// parsers, and has a real Prometheus scrape simulated hosts.
 package prometheus
 
 import (
@@ -45,14 +45,7 @@ func TestMetrics(t *testing.T) {
 // promtool is that of Debian's Prometheus.
 func promtool(t *testing.T, input []byte, args ...string) {
 	t.Helper()
-	program, err := exec.LookPath("promtool")
-	if err != nil {
-		program = "../../.cache/prometheus/usr/bin/promtool"
-		if _, err := os.Stat(program); err != nil {
-			t.Skip("no promtool: .ci/deps extra unpacks it")
-		}
-	}
-	cmd := exec.Command(program, args...)
+	cmd := exec.Command(find(t, "promtool"), args...)
 	cmd.Stdin = bytes.NewReader(input)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v: %s in\n%s", err, out, input)
@@ -61,51 +54,61 @@ func promtool(t *testing.T, input []byte, args ...string) {
 
 const files = "../../docs/reference/prometheus/"
 
-// Each alert fires for its cause, and without a cause none does.
-func TestAlerts(t *testing.T) {
-	promtool(t, nil, "check", "rules", files+"alerts.yml")
-	promtool(t, nil, "test", "rules", "testdata/alerts.yml")
+// Each alert fires for its cause, and without a cause none does; each recorded sum is right.
+func TestRules(t *testing.T) {
+	promtool(t, nil, "check", "rules", files+"alerts.yml", files+"rules.yml")
+	promtool(t, nil, "test", "rules", "testdata/alerts.yml", "testdata/rules.yml")
 }
 
-// Prometheus accepts each query of the dashboard as a rule.
-func TestDashboard(t *testing.T) {
-	text, err := os.ReadFile(files + "dashboard.json")
+// A panel is one of a dashboard.
+type panel struct {
+	Title   string
+	Targets []struct{ Expr, LegendFormat string }
+}
+
+func panelsOf(t *testing.T, file string) []panel {
+	t.Helper()
+	text, err := os.ReadFile(files + file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var dashboard struct {
-		Panels []struct{ Targets []struct{ Expr string } }
-	}
+	var dashboard struct{ Panels []panel }
 	if err := json.Unmarshal(text, &dashboard); err != nil {
 		t.Fatal(err)
 	}
+	return dashboard.Panels
+}
+
+// Prometheus accepts each query of a dashboard as a rule.
+func TestDashboards(t *testing.T) {
 	rules := "groups:\n- name: dashboard\n  rules:\n"
-	for _, panel := range dashboard.Panels {
-		for _, target := range panel.Targets {
-			rules += fmt.Sprintf("  - {record: query:%d, expr: %q}\n", len(rules), target.Expr)
+	for _, name := range []string{"dashboard.json", "hosts.json"} {
+		for _, panel := range panelsOf(t, name) {
+			for _, target := range panel.Targets {
+				rules += fmt.Sprintf("  - {record: query:%d, expr: %q}\n", len(rules), target.Expr)
+			}
 		}
 	}
 	file := filepath.Join(t.TempDir(), "rules.yml")
-	if err := os.WriteFile(file, []byte(rules), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	write(t, file, rules)
 	promtool(t, []byte(rules), "check", "rules", file)
 }
 
-// The reference lists each metric that an alert or the dashboard names.
+// The reference lists each metric that a rule or a dashboard names.
 func TestMetricsAreDocumented(t *testing.T) {
 	reference, err := os.ReadFile("../../docs/reference/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range []string{"alerts.yml", "dashboard.json"} {
+	ours := regexp.MustCompile(`[^a-z:](mcpscope_[a-z_]+)`) // what rules record has a colon before it
+	for _, file := range []string{"alerts.yml", "rules.yml", "dashboard.json", "hosts.json"} {
 		text, err := os.ReadFile(files + file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, name := range regexp.MustCompile(`mcpscope_[a-z_]+`).FindAll(text, -1) {
-			if !bytes.Contains(reference, append([]byte("`"), name...)) {
-				t.Errorf("%s: the reference has no %s", file, name)
+		for _, match := range ours.FindAllSubmatch(text, -1) {
+			if !bytes.Contains(reference, append([]byte("`"), match[1]...)) {
+				t.Errorf("%s: the reference has no %s", file, match[1])
 			}
 		}
 	}

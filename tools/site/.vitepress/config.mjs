@@ -58,6 +58,7 @@ export default defineConfig({
       { text: 'Start', link: '/' },
       section('Guides', 'guides', ['claude-code', 'codex', 'vscode-and-cursor', 'yaml-clients', 'opencode-and-gemini',
         'agents', 'gateway-as-a-service', 'your-own-program', 'containers-and-ci', 'shared-server', 'slurm', 'kubernetes',
+        'many-hosts',
         'limits', 'idle-servers', 'look-for-leaks-today', 'keep-running', 'uninstall']),
       section('Understand', '', ['concepts', 'guarantees']),
       section('Reference', 'reference', ['troubleshooting', 'commands', 'settings', 'clients', 'gateway', 'units',
