@@ -204,30 +204,37 @@ func isRelative(word string) bool {
 // listens reports whether a process has a socket to which others connect, or may have one. One that has ended
 // has none.
 func listens(pid int) bool {
+	sockets := map[string]bool{}
+	err := proc.EachDescriptor(pid, func(_ int, link string) bool {
+		target, _ := os.Readlink(link) // "", if it was closed
+		if strings.HasPrefix(target, "socket:") {
+			sockets[target] = true
+		}
+		return true
+	})
+	if err != nil {
+		return !hasEnded(pid)
+	}
+	if len(sockets) == 0 {
+		return false // most have pipes alone, and the tables of a host with many users are long
+	}
 	tcp, errTCP := proc.TCPSockets(pid)
 	local, errLocal := proc.UnixSockets(pid)
 	if errTCP != nil || errLocal != nil {
 		return !hasEnded(pid)
 	}
-	listening := map[string]bool{}
-	link := func(inode uint64) string { return fmt.Sprintf("socket:[%d]", inode) }
+	has := func(inode uint64) bool { return sockets[fmt.Sprintf("socket:[%d]", inode)] }
 	for _, s := range tcp {
-		if s.State == proc.TCPListens {
-			listening[link(s.Inode)] = true
+		if s.State == proc.TCPListens && has(s.Inode) {
+			return true
 		}
 	}
 	for _, s := range local {
-		if s.Listens {
-			listening[link(s.Inode)] = true
+		if s.Listens && has(s.Inode) {
+			return true
 		}
 	}
-	found := false
-	err := proc.EachDescriptor(pid, func(_ int, link string) bool {
-		target, _ := os.Readlink(link) // "", if it was closed
-		found = listening[target]
-		return !found
-	})
-	return found || err != nil && !hasEnded(pid)
+	return false
 }
 
 // hasEnded also counts a process that is not reaped yet.
