@@ -26,7 +26,7 @@ func configure(tb testing.TB, interval, more string, targets []string) string {
 	file := filepath.Join(tb.TempDir(), "hosts.yml")
 	write(tb, file, "- targets: ["+strings.Join(targets, ", ")+"]\n")
 	return fmt.Sprintf(`
-global: {scrape_interval: %s, evaluation_interval: %[1]s}
+global: {scrape_interval: %s, scrape_timeout: %[1]s, evaluation_interval: %[1]s}
 rule_files: [alerts.yml, rules.yml]
 scrape_configs:
   - job_name: mcpscope

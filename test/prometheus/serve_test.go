@@ -108,7 +108,7 @@ func (p *prometheus) await(what string, isDone func() bool) {
 }
 
 const (
-	patience = time.Minute            // on the clock of pace
+	patience = 5 * time.Minute        // on the clock of pace
 	between  = 200 * time.Millisecond // Prometheus and the hosts need the processor more
 )
 
