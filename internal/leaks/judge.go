@@ -21,10 +21,13 @@ import (
 func (l *Leak) judge(known Configurations, wantsUnknown bool) bool {
 	l.Argv = arguments(l.PID)
 	l.Dir, _ = os.Readlink(fmt.Sprintf("/proc/%d/cwd", l.PID)) // "", if it has ended
-	l.Below, _ = l.tree().Members()                            // as far as they can be read
 	server, isPlaced := known.find(asStarted(l.Argv), l.Dir)
+	if server == nil && !wantsUnknown {
+		return false
+	}
+	l.Below, _ = l.tree().Members() // as far as they can be read
 	if server == nil {
-		return wantsUnknown && l.judgeUnknown()
+		return l.judgeUnknown()
 	}
 	l.Name = cmp.Or(server.Name, name.Derive(server.Argv))
 	l.File = server.File

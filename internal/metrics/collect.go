@@ -151,7 +151,10 @@ func clientsWithOwnSums(servers []render.Server) map[string]bool {
 		count[label(v.Client.Name)]++
 	}
 	clients := slices.SortedFunc(maps.Keys(count), func(a, b string) int {
-		return cmp.Or(cmp.Compare(count[b], count[a]), strings.Compare(a, b))
+		if count[a] != count[b] {
+			return cmp.Compare(count[b], count[a])
+		}
+		return strings.Compare(a, b)
 	})
 	own := map[string]bool{}
 	for _, client := range clients[:min(len(clients), clientsMost)] {

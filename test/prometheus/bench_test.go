@@ -3,24 +3,23 @@
 package prometheus
 
 import (
-	"cmp"
 	"compress/gzip"
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"strconv"
 	"testing"
 	"time"
+
+	"github.com/mcpscope/mcpscope/test/escape"
 )
 
 // BenchmarkManyHosts has one Prometheus scrape simulated hosts, with the series of each server and without.
 // Between two scrapes each host replaces a tenth of its servers. TESTS_HOSTS, TESTS_SERVERS and TESTS_SCRAPES
 // are other sizes.
 func BenchmarkManyHosts(b *testing.B) {
-	hosts := setting(b, "TESTS_HOSTS", 200)
-	servers := setting(b, "TESTS_SERVERS", 300)
-	scrapes := setting(b, "TESTS_SCRAPES", 5)
+	hosts := escape.Number("TESTS_HOSTS", 200)
+	servers := escape.Number("TESTS_SERVERS", 300)
+	scrapes := escape.Number("TESTS_SCRAPES", 5)
 	fmt.Printf("\n### %d hosts of %d servers, scraped every %v\n\n", hosts, servers, scrapeEvery)
 	var made []*simulatedHost
 	var targets []string
@@ -57,15 +56,6 @@ func BenchmarkManyHosts(b *testing.B) {
 }
 
 const scrapeEvery = time.Minute
-
-func setting(b *testing.B, name string, byDefault int) int {
-	b.Helper()
-	n, err := strconv.Atoi(cmp.Or(os.Getenv(name), strconv.Itoa(byDefault)))
-	if err != nil {
-		b.Fatal(err)
-	}
-	return n
-}
 
 func (p *prometheus) printRow(name string, scrapes, hosts, starts int) {
 	var head struct {

@@ -5,7 +5,6 @@
 package bench
 
 import (
-	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcpscope/mcpscope/test/escape"
 	"github.com/mcpscope/mcpscope/test/host"
 	"github.com/mcpscope/mcpscope/test/pace"
 	"github.com/mcpscope/mcpscope/test/transparent"
@@ -26,14 +26,6 @@ const (
 	firstUID       = 2000
 	serversOfAgent = 10
 )
-
-// users is their number: TESTS_USERS is another one.
-func users(b *testing.B) int {
-	b.Helper()
-	n, err := strconv.Atoi(cmp.Or(os.Getenv("TESTS_USERS"), "50"))
-	must(b, err)
-	return n
-}
 
 var agents = []string{"claude", "codex"}
 
@@ -128,7 +120,7 @@ func megabytes(usage any) float64 { return float64(usage.(*syscall.Rusage).Maxrs
 func addUsers(b *testing.B) []host.User {
 	var made []host.User
 	var passwd, group, shadow strings.Builder
-	for i := range users(b) {
+	for i := range escape.Number("TESTS_USERS", 50) {
 		u := host.User{Name: fmt.Sprintf("user%d", i), UID: firstUID + i}
 		u.Home = "/home/" + u.Name
 		made = append(made, u)

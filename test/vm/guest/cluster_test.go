@@ -24,8 +24,8 @@ var (
 	cgroupConf string
 )
 
-// slurmPatience bounds what Slurm does: a job with a time limit of a minute ends up to a minute later.
-const slurmPatience = 5 * time.Minute
+// clusterPatience bounds what Slurm and podman do: a job with a time limit of a minute ends up to a minute later.
+const clusterPatience = 5 * time.Minute
 
 // A cluster is Slurm on this machine alone: controller, node and login node.
 type cluster struct{ t *testing.T }
@@ -61,7 +61,7 @@ func startCluster(t *testing.T) cluster {
 func (c cluster) awaitIdle() {
 	c.t.Helper()
 	var state string
-	pace.Eventually(slurmPatience, func() bool {
+	pace.Eventually(clusterPatience, func() bool {
 		out, _ := c.command(host.Root, "sinfo", "--noheader", "--format=%T").Output() // "", while it starts
 		state = strings.TrimSpace(string(out))
 		return state == "idle"
@@ -97,7 +97,7 @@ func (c cluster) isQueued(id string) bool {
 // awaitEnd waits until Slurm has ended a job, its epilog included.
 func (c cluster) awaitEnd(id string) {
 	c.t.Helper()
-	if !pace.Eventually(slurmPatience, func() bool { return !c.isQueued(id) }) {
+	if !pace.Eventually(clusterPatience, func() bool { return !c.isQueued(id) }) {
 		c.t.Errorf("job %s goes on: %s", id, c.sh(host.Root, "scontrol show job "+id))
 	}
 }

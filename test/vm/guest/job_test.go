@@ -145,7 +145,7 @@ func (j *job) writeTo(pipe string) {
 // pidIn waits for a process that says its pid in a file.
 func (j *job) pidIn(name string) (pid int) {
 	j.t.Helper()
-	if !pace.Eventually(slurmPatience, func() bool {
+	if !pace.Eventually(clusterPatience, func() bool {
 		text, _ := os.ReadFile(filepath.Join(j.dir, name)) // "" until it is there
 		_, err := fmt.Sscan(string(text), &pid)
 		return err == nil
@@ -199,7 +199,7 @@ func (j *job) members(number string) []string {
 func (j *job) awaitMembers() {
 	j.t.Helper()
 	const each = 2
-	isUp := pace.Eventually(slurmPatience, func() bool {
+	isUp := pace.Eventually(clusterPatience, func() bool {
 		j.registered = len(j.members(""))
 		return j.registered == each*len(hiders)
 	})
@@ -337,7 +337,7 @@ func (j *job) tell(line string) {
 // awaitLine waits until the agent has printed a line that begins so.
 func (j *job) awaitLine(prefix string) {
 	j.t.Helper()
-	if !pace.Eventually(slurmPatience, func() bool {
+	if !pace.Eventually(clusterPatience, func() bool {
 		text, _ := os.ReadFile(filepath.Join(j.dir, "said")) // "" until it is there
 		return strings.Contains("\n"+string(text), "\n"+prefix)
 	}) {

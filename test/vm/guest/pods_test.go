@@ -126,7 +126,7 @@ func TestPodMetrics(t *testing.T) {
 		"node": {"exec", "mcpscope-metrics-pod-metrics", "mcpscope", "metrics"},
 	} {
 		var out string
-		if !pace.Eventually(slurmPatience, func() bool {
+		if !pace.Eventually(clusterPatience, func() bool {
 			answer, _ := e.command(command...).Output() // it may still start
 			out = string(answer)
 			return strings.Count(out, "mcpscope_server_processes{") == len(hiders)
@@ -306,7 +306,7 @@ func (r *agentRun) awaitMembers() {
 	r.pod.t.Helper()
 	const each = 2
 	isUp := func() bool { return len(processes("sleep "+r.mark)) == each*len(hiders) }
-	if !pace.Eventually(slurmPatience, isUp) {
+	if !pace.Eventually(clusterPatience, isUp) {
 		out, _ := r.pod.command("logs", r.pod.kind.container).CombinedOutput() // it says why
 		r.pod.t.Fatalf("%v, want %d each of %q; the log: %s", processes("sleep "+r.mark), each, hiders, out)
 	}
@@ -356,7 +356,7 @@ func (r *agentRun) anyMember() *escape.Process {
 func (r *agentRun) awaitRestart() {
 	r.pod.t.Helper()
 	isUp := func() bool { return len(processes("sleep "+r.mark)) == len(r.members) }
-	if !pace.Eventually(slurmPatience, isUp) {
+	if !pace.Eventually(clusterPatience, isUp) {
 		r.pod.t.Errorf("after a restart: %v", processes("sleep "+r.mark))
 	}
 }

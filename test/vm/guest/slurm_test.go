@@ -241,7 +241,7 @@ func startHungry(c cluster, dir, flag string) *job {
 func (j *job) wantCounted(megabytes float64) {
 	j.t.Helper()
 	used := 0.0
-	isCounted := pace.Eventually(slurmPatience, func() bool {
+	isCounted := pace.Eventually(clusterPatience, func() bool {
 		used = j.memoryOf(j.id)
 		return used >= megabytes
 	})
