@@ -89,7 +89,8 @@ func goInstall(bin string, settings ...string) error {
 	return cmd.Run()
 }
 
-// writeModule writes the checkout as a proxy has it, but for the tests.
+// writeModule writes the checkout as a proxy has it, but for the tests. Modules of their own, as tools/manifests, are
+// not part of it.
 func writeModule(file string) error {
 	f, err := os.Create(file)
 	if err != nil {
@@ -106,7 +107,7 @@ func writeModule(file string) error {
 	for name := range strings.Lines(string(out)) {
 		name = strings.TrimSpace(name)
 		text, err := os.ReadFile("../../" + name)
-		if strings.HasPrefix(name, "test/") || errors.Is(err, os.ErrNotExist) {
+		if strings.HasPrefix(name, "test/") || ofAnotherModule(name) || errors.Is(err, os.ErrNotExist) {
 			continue
 		}
 		entry, createErr := w.Create(module + "@" + version + "/" + name)
@@ -118,6 +119,16 @@ func writeModule(file string) error {
 		}
 	}
 	return w.Close()
+}
+
+// ofAnotherModule reports whether a directory above a file of the checkout has a go.mod.
+func ofAnotherModule(name string) bool {
+	for dir := filepath.Dir(name); dir != "."; dir = filepath.Dir(dir) {
+		if _, err := os.Stat("../../" + dir + "/go.mod"); err == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // environ is without Go in PATH, as sudo's.
