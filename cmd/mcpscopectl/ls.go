@@ -43,19 +43,19 @@ func lsCommand(stdio cli.Stdio) *cobra.Command {
 		long: `List the running servers, the oldest first. STATE is running, terminating,
 frozen, idle or orphan. An idle server is frozen until its client writes (run
 --idle-freeze); its MEMORY before that is in parentheses. An orphan has lost its
-launcher and guard, and is stopped by the next start of a server or by mcpscope
-sweep. CLIENT is the process that started the server; for servers of mcpscope
-gateway, it is the gateway. PROJECT is the base name of the directory in which
-the server was started.
+launcher and guard, and is stopped when its user next starts a server, or by
+mcpscope sweep. CLIENT is the process that started the server; for servers of
+mcpscope gateway, it is the gateway. PROJECT is the base name of the directory
+in which the server was started.
 
 A session (mcpscope gateway --session) has a line above its servers, with
 the sums of its agent and servers.
 
 With --all, also list the servers that have ended since the boot, as the journal
-has them. Their STATE is ended, AGE the time that they ran, ENDED the time since
-their end, and CAUSE its reason. It is swept for an orphan, and not-started for
-a server that could not be started: AGE of these is unknown. By age, they are
-sorted by their start.
+has them. Their STATE is ended, AGE is how long they ran, ENDED how long ago
+they ended, and CAUSE why. CAUSE is swept for an orphan, and not-started for a
+server that could not be started; the AGE of these is unknown. Sorted by age,
+they are in the order of their start.
 
 A template of --format has the fields of --json:
 

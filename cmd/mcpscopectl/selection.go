@@ -25,7 +25,7 @@ func addFilters(c *cobra.Command, s *selection.Selection) {
 // addOrigin declares the filters that the journal has, too.
 func addOrigin(fs *pflag.FlagSet, s *selection.Selection) {
 	fs.Func("project", "only servers of the project `NAME`", readBy(&s.Project, notEmpty))
-	fs.Func("conversation", "only servers of the conversation `ID` of a client, or its beginning",
+	fs.Func("conversation", "only servers of the client's conversation `ID`; its beginning is enough",
 		readBy(&s.Conversation, notEmpty))
 }
 

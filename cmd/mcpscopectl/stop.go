@@ -44,12 +44,13 @@ of an ID is enough. With --all, or where a filter alone selects servers of
 several clients, it lists the servers and asks before it stops them.
 
 The name or id of a session stops its agent, by SIGTERM and after 5s by SIGKILL,
-and all its servers. Of several sessions with one name, give an id. Without the
-name no session is stopped, only servers in it. A filter compares the agent.
-What mcpscope run has started is a server, also if it is an agent.
+and all its servers. If several sessions have one name, give an id. Only a name
+or id stops a session: --all and filters alone stop just the servers in it. With
+a name, a filter compares the session's agent. An agent that mcpscope run has
+started is a server, not a session.
 
-What a server has left because of --keep is stopped by its name or id alone.
-A process of a server or session cannot stop it: use another terminal.
+What a server has left because of --keep is stopped only by its own name or id.
+A process cannot stop the server or session that it is in: use another terminal.
 
 The exit status is 0 if all of them were stopped.`,
 	}, func(operands []string) int {

@@ -49,7 +49,8 @@ func sweepCommandOf(f *sweepFlags, stdio cli.Stdio) *cobra.Command {
   mcpscope sweep --all-users --older-than 10m --yes
 `,
 		long: `Stop orphans: servers whose mcpscope processes were all killed. Servers that are
-in use or starting are never touched. Each start of a server does the same.
+in use or starting are never touched. Each start of a server does the same for
+its user.
 
 Then list leaks, and ask before stopping them. A leak is a server that an agent
 without mcpscope has left behind: its parent is init or a user manager, nothing

@@ -50,8 +50,8 @@ mcpscope gateway before the service's command, which is read from systemd. The
 service must exist. Flags of mcpscope gateway, such as --match GLOB, --except
 GLOB and --memory-max SIZE, are written before the command. An --install with
 flags replaces those of the drop-in, one without flags keeps them. --remove
-clears them. With --now, a service that does not run below mcpscope runs as
-before again.
+clears them. If the service does not come up under mcpscope, --now removes the
+drop-in again, and the service runs as before.
 
 The units of root are for the system manager (/etc/systemd/system), those of
 other users for their own manager (~/.config/systemd/user).`,

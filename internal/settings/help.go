@@ -34,12 +34,12 @@ unit. Each MCP server that COMMAND or one of its descendants starts gets a group
 of its own, and ends with COMMAND, however COMMAND ends. Other programs are left
 alone.
 
-A program is a server if a client on this host has it in its configuration, if
+A program is a server if a client of this user has it in its configuration, if
 it matches --match, or as soon as MCP is written to its stdin. A program that
 only looks like a server, because mcp is in its name, gets a group at once and
 becomes a server when it receives MCP.
 
-Without root, sudo and other setuid programs don't work below COMMAND: it has
+Without root, sudo and other setuid programs don't work under COMMAND: it has
 no_new_privs set.
 `,
 			After: `
@@ -47,10 +47,10 @@ Flags that mcpscope run has, too, apply to each server separately. The lists
 match and except in [defaults] of mcpscope.toml are for all gateways; --match
 and --except replace them.
 
---check looks at the configured servers, and at COMMAND if it may be one, as if
-a gateway started them with pipes. It contains a server of its own to see
-whether that works, so run it as the user of the gateway, in its unit or
-container. The exit status is 0 if servers can be contained, and 1 if not.
+--check starts nothing. It judges the configured servers, and COMMAND if that
+may be one, as if a gateway started them with pipes. Whether servers can be
+contained depends on where it runs, so run it as the user of the gateway, in its
+unit or container. The exit status is 0 if they can be contained, and 1 if not.
 ` + statuses,
 		}
 	}
@@ -64,8 +64,8 @@ no process that COMMAND started is left. If mcpscope run is killed, they are
 killed, too. COMMAND has the caller's own stdin, stdout and stderr.
 `,
 		After: `
-D is a duration such as 1.2s, 500ms, 0 or infinity. Each flag has an environment
-variable (--eof-grace MCPSCOPE_EOF_GRACE, -q MCPSCOPE_QUIET=1, -v
+D is a duration such as 1.2s, 500ms, 0 or infinity. Each flag but --keep has an
+environment variable (--eof-grace MCPSCOPE_EOF_GRACE, -q MCPSCOPE_QUIET=1, -v
 MCPSCOPE_VERBOSE=1, --require MCPSCOPE_REQUIRE=1). COMMAND does not inherit
 these variables. Flags override variables, and variables override mcpscope.toml:
 see 'man mcpscope.toml'. The environment of COMMAND contains MCPSCOPE_ID, the id

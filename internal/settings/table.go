@@ -52,13 +52,13 @@ var table = [...]Row{
 		parse: func(v *Values, s string) error { return word(&v.Policy.OnClientDeath, s) }},
 	{Name: "replace", For: both, Where: Everywhere,
 		Default: "false",
-		Help: "as soon as the server runs, stop older servers with the same name (below a gateway: " +
-			"the same command, directory and variables) and client process",
+		Help: "as soon as the server runs, stop older servers of the same client process that have " +
+			"the same name (under a gateway: the same command, directory and variables)",
 		parse: func(v *Values, s string) error { return flag(&v.Replace, s) }},
 	{Name: "idle-timeout", For: both, Where: Everywhere, Arg: "D",
 		Default: "infinity",
 		Values:  []string{"10m", "1h", "infinity"},
-		Help:    "stop the server after D without CPU use, call and unread input (default infinity)",
+		Help:    "stop the server after D without CPU use, calls or unread input (default infinity)",
 		parse: func(v *Values, s string) error {
 			return keep(&v.Policy.IdleTimeout, s, cli.ParseLimit)
 		}},
@@ -80,8 +80,8 @@ var table = [...]Row{
 	{Name: "min-free", For: Run, Where: Everywhere, Arg: "SIZE",
 		Default: "0",
 		Values:  []string{"0", "256M", "512M", "1G"},
-		Help: "wait up to 10s until so much memory is free, and otherwise start nothing (default 0); " +
-			"below a gateway the server starts, with a note",
+		Help: "wait up to 10s until that much memory is free, and otherwise start nothing (default 0); " +
+			"under a gateway the server starts, with a note",
 		parse: func(v *Values, s string) error { return keep(&v.MinFree, s, ParseFree) }},
 	{Name: "cpu-max", For: both, Where: Everywhere, Arg: "PERCENT",
 		Default: "max",
