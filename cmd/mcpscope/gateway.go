@@ -136,10 +136,12 @@ func configureServer(flags []string, server, client string) *gateway.Server {
 	values := files.ForBelowGateway(server)
 	files.AddClient(values, name.ClientOf(client))
 	s.FromFile(values)
-	return &gateway.Server{
-		Policy: s.Policy, Limits: s.Limits, MinFree: s.MinFree,
-		Backend: s.Backend, Replace: s.Replace, Keep: s.Keep, Stderr: s.Stderr,
+	wanted := &gateway.Server{
+		Policy: s.Policy, Limits: s.Limits, MinFree: s.MinFree, Replace: s.Replace, Keep: s.Keep,
 	}
+	wanted.Backend = s.Backend
+	wanted.Stderr = s.Stderr
+	return wanted
 }
 
 // warnUncontained is before the gateway runs: then its stderr is its own.

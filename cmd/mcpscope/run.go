@@ -116,15 +116,18 @@ func (v *invocation) prepare(operands []string) int {
 	env, variables := settings.SplitEnvironment(environment())
 	dir, _ := os.Getwd() // "", if it was removed
 	v.server = &launcher.Server{
-		Name: f.Name, Env: env, Settings: variables, Tried: tried,
+		Name: f.Name, Env: env, Settings: variables,
 		Policy: f.Policy, Limits: f.Limits, MinFree: f.MinFree,
 		Main: launcher.MainProcess{
 			Path: file, Argv: operands, NoFile: limit, Signals: own.Signals.Client,
 		},
-		Backend: f.Backend, Require: f.Require, Replace: f.Replace, Keep: f.Keep, Notes: v.notes,
-		Stderr: f.Stderr, Report: report,
-		Messages: launcher.Messages{
-			Verbose: f.PrintsNotes(), Quiet: f.Quiet, Weaker: v.tellWeaker, Waits: v.noteWait,
+		Replace: f.Replace, Keep: f.Keep,
+		Places: launcher.Places{Backend: f.Backend, Require: f.Require, Tried: tried},
+		Output: launcher.Output{
+			Messages: launcher.Messages{
+				Verbose: f.PrintsNotes(), Quiet: f.Quiet, Weaker: v.tellWeaker, Waits: v.noteWait,
+			},
+			Notes: v.notes, Report: report, Stderr: f.Stderr,
 		},
 		ClientName: protocol.ClientName(os.Getppid()),
 		Origin:     protocol.OriginOf(dir, env),

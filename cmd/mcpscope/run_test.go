@@ -119,7 +119,7 @@ func aRun(t *testing.T, errs *bytes.Buffer) (v *invocation, report string) {
 		Printer:  cli.Printer{Stdio: cli.Stdio{Err: errs}, Verbose: true},
 		values:   values,
 		operands: []string{"git"},
-		server:   &launcher.Server{Name: "git", Report: fd},
+		server:   &launcher.Server{Name: "git", Output: launcher.Output{Report: fd}},
 	}
 	return v, report
 }

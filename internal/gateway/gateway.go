@@ -153,7 +153,7 @@ func IsInServer() bool { return freeze.TagOn(os.Getpid()).IsTag() }
 
 // canContain is before the gateway runs, when its stderr is still ours.
 func (g *Gateway) canContain() (launcher.Found, error) {
-	s := &launcher.Server{Backend: g.Backend, Require: g.Require}
+	s := &launcher.Server{Places: launcher.Places{Backend: g.Backend, Require: g.Require}}
 	return s.CanTake()
 }
 

@@ -110,7 +110,7 @@ func answers(b names.Backend) error {
 // LookFor finds the backend that a gateway uses which was given a backend, auto for the best, and --require.
 // Of auto the reason is why there is no better one.
 func LookFor(b names.Backend, require bool) Backend {
-	s := launcher.Server{Backend: b, Require: require}
+	s := launcher.Server{Places: launcher.Places{Backend: b, Require: require}}
 	found, err := s.CanTake()
 	if err == nil {
 		err = canWatch()

@@ -110,26 +110,34 @@ type Values struct {
 	Limits  cgroup.Limits
 	MinFree uint64 // bytes
 	Keep    policy.Keep
-	Stderr  protocol.Stderr
-	Report  string
-	Quiet   bool
-	Verbose bool
-
-	// of a gateway
-	Configs, Match, Except []string
-	WantsSession           bool          // the agent and all its servers are in a group of groups
-	Session                cgroup.Limits // of that group; with one there is the group, too
-	Explain                string
-	Check                  bool
+	Output
+	OfGateway
 
 	given  map[string]bool // the settings from flags and variables
 	inFile map[string]bool // the settings from files that count
 }
 
+// Output is what a person and a program get to read.
+type Output struct {
+	Stderr  protocol.Stderr
+	Report  string
+	Quiet   bool
+	Verbose bool
+}
+
+// OfGateway are the settings that only a gateway has.
+type OfGateway struct {
+	Configs, Match, Except []string
+	WantsSession           bool          // the agent and all its servers are in a group of groups
+	Session                cgroup.Limits // of that group; with one there is the group, too
+	Explain                string
+	Check                  bool
+}
+
 // Defaults returns the values without any setting.
 func Defaults() *Values {
 	return &Values{
-		Backend: names.Auto, Policy: policy.Default(), Stderr: protocol.StderrInherit,
+		Backend: names.Auto, Policy: policy.Default(), Output: Output{Stderr: protocol.StderrInherit},
 		given: map[string]bool{}, inFile: map[string]bool{},
 	}
 }

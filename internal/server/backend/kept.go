@@ -30,7 +30,7 @@ func Keep(g *group.ControlGroup, c *protocol.Config, of protocol.Kept, member in
 	made.Kept = of
 	err = made.Record()
 	if err == nil {
-		err = g.MoveKept(member, made)
+		err = g.Membership().MoveKept(member, made)
 	}
 	if err != nil {
 		_ = made.RemoveKept() // it is empty; otherwise its processes are kept as far as they could be moved

@@ -129,7 +129,7 @@ func adopt(g *group.ControlGroup, kind systemd.Kind, c *protocol.Config, guard f
 	}
 	conn, err := systemd.Dial(kind, takeWithin)
 	if err != nil {
-		g.Refused(err)
+		g.Attributes().Refused(err)
 		return
 	}
 	defer conn.Close()
@@ -137,16 +137,16 @@ func adopt(g *group.ControlGroup, kind systemd.Kind, c *protocol.Config, guard f
 		return
 	}
 	// The pid is the guard's while the request is sent. A busy manager may handle it when the guard has ended
-	// and another process has the number: MoveGuard moves that process out. PIDFDs= would need systemd 255.
+	// and another process has the number: Guard.Move moves that process out. PIDFDs= would need systemd 255.
 	err = conn.Start(scope(g.Dir, names.Slice, kind, c, guard.PID))
 	if err == nil || errors.Is(err, systemd.ErrExists) { // a helper that was killed has requested it
-		err = g.MoveGuard(guard)
+		err = g.Guard().Move(guard)
 	}
 	switch {
 	case err == nil: // from now on the directory may hand controllers down; a limit reports the error
-		_ = cgroup.EnableController(g.Payload, group.MemoryFile, g.OwnedAbove())
+		_ = cgroup.EnableController(g.Payload, group.MemoryFile, g.Limits().OwnedAbove())
 	case errors.Is(err, systemd.ErrRefused):
-		g.Refused(err)
+		g.Attributes().Refused(err)
 	}
 }
 
@@ -157,7 +157,7 @@ func makeScope(p Place, w Wanted) (*group.ControlGroup, error) {
 		return nil, err
 	}
 	if err = g.Arm(w.Config); err == nil {
-		err = g.MoveGuard(w.Guard)
+		err = g.Guard().Move(w.Guard)
 	}
 	if err != nil { // its guard is dismissed, and then systemd removes the scope
 		g.Close()
@@ -179,7 +179,7 @@ func MakeScope(
 	if err := g.MakePayload(); err != nil {
 		return "", err
 	}
-	if err := g.MoveGuard(guard); err != nil {
+	if err := g.Guard().Move(guard); err != nil {
 		return "", err
 	}
 	// a directory with a process cannot hand controllers down
@@ -187,11 +187,11 @@ func MakeScope(
 		return "", err
 	}
 	for _, l := range limits {
-		if err := cgroup.EnableController(g.Payload, l.File, g.OwnedAbove()); err != nil {
+		if err := cgroup.EnableController(g.Payload, l.File, g.Limits().OwnedAbove()); err != nil {
 			return "", group.LimitError(l, err)
 		}
 	}
-	_ = cgroup.EnableController(g.Payload, group.MemoryFile, g.OwnedAbove()) // it is not counted
+	_ = cgroup.EnableController(g.Payload, group.MemoryFile, g.Limits().OwnedAbove()) // it is not counted
 	return g.Payload.Path(), nil
 }
 
@@ -212,7 +212,7 @@ func startScope(
 	if err != nil {
 		return nil, err
 	}
-	return g, g.OpenScope(p.Root, strings.TrimPrefix(where, "/"))
+	return g, g.Manager().OpenScope(p.Root, strings.TrimPrefix(where, "/"))
 }
 
 // enterScope starts a scope until the guard is in it, and returns its path. systemd has been seen to stop a

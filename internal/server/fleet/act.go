@@ -17,17 +17,14 @@ import (
 
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/freeze"
-	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
-	"github.com/mcpscope/mcpscope/internal/server/client"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/idle"
 	"github.com/mcpscope/mcpscope/internal/server/journal"
 	"github.com/mcpscope/mcpscope/internal/server/names"
 	"github.com/mcpscope/mcpscope/internal/server/policy"
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/server/sweep"
 	"github.com/mcpscope/mcpscope/internal/text"
 )
@@ -60,13 +57,13 @@ func (s *Listed) Stop(grace Grace, by string) error {
 	if ended, err := s.awaitEnd(killAt); ended || err != nil {
 		return err
 	}
-	s.findNextGuard()
+	s.findNextGuard(s)
 	left, err := freeze.Stop{Target: s.members}.Run() // the helper removes the group and reports
 	if proc.IgnoreGone(err) != nil {
 		return err
 	}
 	slack := policy.ReactWithin
-	if !s.isTree() && s.group.Engine() != "" {
+	if !s.isTree() && s.group.Attributes().Engine() != "" {
 		slack += policy.EngineWithin
 	}
 	if ended, err := s.awaitEnd(time.Now().Add(slack)); ended || err != nil {
@@ -96,13 +93,13 @@ func (s *Listed) RequestStop() error {
 	switch {
 	case s.isTree():
 		s.tree.RecordRequest()
-		s.findNextGuard()
+		s.findNextGuard(s)
 		return s.tree.RequestStop()
 	case s.Facts.Guard.PID > 0:
-		return s.group.AskToStop()
+		return s.group.Attributes().AskToStop()
 	}
-	s.group.RecordRequest()
-	guard := s.group.OpenGuard()
+	s.group.Attributes().RecordRequest()
+	guard := s.group.Guard().Open()
 	if guard < 0 {
 		return nil // the server starts, has ended, or gets another guard
 	}
@@ -111,21 +108,6 @@ func (s *Listed) RequestStop() error {
 		_ = s.group.Top().Thaw() // systemctl freeze, or a member, has frozen the guard
 	}
 	return backend.RequestStop(guard)
-}
-
-// findNextGuard looks for the guard in the place of a killed one, in a tree. Where the launcher has forked
-// another one, that gets requests from now on. It may be a child of the launcher, and is no member.
-func (s *Listed) findNextGuard() {
-	if !s.isTree() || s.tree.IsWatcher || !linux.Ended(s.tree.PIDFD) {
-		return
-	}
-	next := backend.FindTree(s.UID, s.ID)
-	if next == nil {
-		return
-	}
-	s.tree.Close()
-	s.tree = next
-	s.members = next.Tree()
 }
 
 // freezeAll freezes a server or a whole session. After an error the caller thaws those that have stopped. A
@@ -248,11 +230,11 @@ func (s *Listed) checkReach() error {
 	if s.isTree() {
 		return nil
 	}
-	inside, err := s.group.PIDs()
+	inside, err := s.group.Membership().PIDs()
 	if err != nil {
 		return proc.IgnoreGone(err)
 	}
-	all, _ := s.group.Tagged().Members() // as far as they can be listed
+	all, _ := s.group.Membership().Tagged().Members() // as far as they can be listed
 	all = append(all, s.moved()...)
 	var named []string
 	slices.Sort(all)
@@ -301,30 +283,6 @@ func (s *Listed) moved() (pids []int) {
 	return pids
 }
 
-// isFrozenByPerson is false for an idle server, which its client's input thaws.
-func (s *Listed) isFrozenByPerson() bool {
-	return group.Frozen(s.members) && (s.isTree() || idle.Held(s.group.Payload))
-}
-
-// awaitRoom waits until members can write. A freeze interrupts a write(2) that waits for the client, and
-// not every runtime writes the rest (CPython issue 85393).
-func (s *Listed) awaitRoom() error {
-	pids, err := s.Processes()
-	if err != nil {
-		return err
-	}
-	deadline := time.Now().Add(frozenWithin)
-	for _, pid := range pids {
-		for _, number := range []int{1, 2} {
-			if !client.AwaitRoom(pid, number, time.Until(deadline)) {
-				return fmt.Errorf("freeze: the client does not read what process %d writes, "+
-					"and a freeze can lose a part of it: %w", pid, unix.EAGAIN)
-			}
-		}
-	}
-	return nil
-}
-
 // Thaw lets members run that a person, or a freeze of an idle server, has frozen. It reports whether they
 // were frozen.
 func (s *Listed) Thaw() (isChange bool, err error) {
@@ -346,29 +304,6 @@ func (s *Listed) Thaw() (isChange bool, err error) {
 		s.log(journal.Thawed, "thawed")
 	}
 	return isChange, nil
-}
-
-// awaitEnd waits until nothing of the server is left, its guard included.
-func (s *Listed) awaitEnd(deadline time.Time) (ended bool, err error) {
-	if s.isTree() && s.tree.IsWatcher {
-		return freeze.AwaitEmpty(s.members, deadline)
-	}
-	if s.isTree() { // the guard stays until nothing is left, but one that was killed leaves members
-		if !linux.AwaitUntil(deadline, s.tree.PIDFD, unix.POLLIN) {
-			return false, nil
-		}
-		return freeze.AwaitEmpty(s.members, deadline)
-	}
-	if ended, err = freeze.AwaitEmpty(s.group.Top(), deadline); !ended {
-		return false, err
-	}
-	if guard := s.group.OpenGuard(); guard >= 0 { // it removes the group
-		defer unix.Close(guard)
-		_ = linux.AwaitWithin(guard, unix.POLLIN, policy.ReactWithin) // no process is left anyway
-	} else {
-		s.group.AwaitRemoval()
-	}
-	return true, nil
 }
 
 // log writes an event to the journal. Root may have asked for it, so the event has the owner of the server.
@@ -397,8 +332,8 @@ func (s *Listed) Limit(l cgroup.Limit) (change string, err error) {
 		return "", err
 	}
 	before := readBefore(s.group.Payload, l.File)
-	killed := s.group.Figures().OOMKills
-	now, err := s.group.Limit(l)
+	killed := s.group.Limits().Figures().OOMKills
+	now, err := s.group.Limits().Set(l)
 	if err != nil {
 		if !cgroup.OfMemory(l.File) || group.Populated(s.group.Payload) {
 			return "", err
@@ -406,7 +341,7 @@ func (s *Listed) Limit(l cgroup.Limit) (change string, err error) {
 		now = l.Value // the kernel has killed the server, which had more memory
 	}
 	change = describeChange(l.File, now, before)
-	if f := s.group.Figures(); f.EndsWhole && f.OOMKills > killed {
+	if f := s.group.Limits().Figures(); f.EndsWhole && f.OOMKills > killed {
 		_, _ = freeze.AwaitEmpty(s.group.Payload, time.Now().Add(oomWithin)) // Populated asks again
 	}
 	if !group.Populated(s.group.Payload) {
@@ -429,19 +364,4 @@ func readBefore(dir *cgroup.Group, file string) string {
 func describeChange(file, now, before string) string {
 	const none = "none"
 	return fmt.Sprintf("%s=%s, was %s", file, cmp.Or(now, none), cmp.Or(before, none))
-}
-
-// holdsForAll refuses a memory limit if the kernel does not count from the start: memory stays with the
-// group that it was charged to.
-func (s *Listed) holdsForAll(l cgroup.Limit) error {
-	if l.None() || !cgroup.OfMemory(l.File) || s.group.MemoryGroup() != nil {
-		return nil
-	}
-	if err := cgroup.EnableController(s.group.Payload, l.File, s.group.OwnedAbove()); err != nil {
-		return group.LimitError(l, err)
-	}
-	return &protocol.LimitError{
-		Text: fmt.Sprintf("set %s: memory used before now was not accounted to this group", l),
-		Step: "start it with the limit: as a flag of mcpscope run or gateway, or in mcpscope.toml",
-	}
 }

@@ -30,9 +30,11 @@ func TestStopOfATreeWithoutItsGuard(t *testing.T) {
 	}
 	_ = guard.Wait() // it was killed
 	s := &Listed{
-		UID:     os.Getuid(),
-		tree:    &backend.TreeGuard{PID: guard.Process.Pid, UID: os.Getuid(), PIDFD: guardFD},
-		members: &freeze.Tree{Tag: group.TagOf(id), Owner: os.Getuid()},
+		UID: os.Getuid(),
+		handle: handle{
+			tree:    &backend.TreeGuard{PID: guard.Process.Pid, UID: os.Getuid(), PIDFD: guardFD},
+			members: &freeze.Tree{Tag: group.TagOf(id), Owner: os.Getuid()},
+		},
 	}
 	s.ID = id
 	err := s.Stop(AtMost(0), "")

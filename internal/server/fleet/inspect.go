@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/group"
@@ -22,24 +21,6 @@ type Member struct {
 	Command string `json:"command"`      // at most 256 bytes
 	Memory  uint64 `json:"memory_bytes"` // resident
 	State   string `json:"state"`        // as in /proc/PID/stat
-}
-
-// Notes are remarks on the start, such as the reason for a weaker backend.
-func (s *Listed) Notes() []string {
-	if s.isTree() {
-		return s.tree.Config.Notes
-	}
-	text, _, _ := s.group.Payload.Attr(group.AttrNotes) // none, if it can't be read
-	return strings.FieldsFunc(text, func(r rune) bool { return r == '\n' })
-}
-
-// Tree lists the members, children below their parents.
-func (s *Listed) Tree() ([]Member, error) {
-	pids, err := s.Processes()
-	if err != nil {
-		return nil, err
-	}
-	return treeOf(pids), nil
 }
 
 // treeOf returns the processes in the order of their trees, each with its depth. It leaves out processes that

@@ -30,8 +30,8 @@ func listKept(parent *cgroup.Group, above, dir string) (*Listed, error) {
 		InSession: names.IsSession(path.Base(above)),
 	}}
 	s := &Listed{
-		Placed: g.Placed, UID: g.Owner(), State: Kept, Group: path.Join(above, dir), Kept: &k.Kept,
-		group: g, members: k.Dir,
+		Placed: g.Placed, handle: handle{group: g, members: k.Dir},
+		UID: g.Membership().Owner(), State: Kept, Group: path.Join(above, dir), Kept: &k.Kept,
 	}
 	s.Name = k.Name
 	s.Client = k.Client

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/mcpscope/mcpscope/cgroup"
-	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
 	"github.com/mcpscope/mcpscope/internal/server/causes"
@@ -52,13 +51,8 @@ type Listed struct {
 	// facts are those of that server, but for the name, which is the program's.
 	Kept *protocol.Kept
 
-	members freeze.Target
-	group   *group.ControlGroup // nil for a tree
-	tree    *backend.TreeGuard  // nil for a group
+	handle
 }
-
-// isTree reports whether the server has no group, but a process tree.
-func (s *Listed) isTree() bool { return s.group == nil }
 
 // Usage is the present use of resources; nil is unknown.
 type Usage struct {
@@ -69,21 +63,6 @@ type Usage struct {
 	protocol.Figures
 }
 
-// Usage reads the present use of resources. An error means that the members are unknown.
-func (s *Listed) Usage() (u Usage, err error) {
-	u.PIDs, err = s.members.Members()
-	u.CPU, _ = s.members.CPU() // 0, if it has ended
-	if s.isTree() {
-		return u, err
-	}
-	u.Figures = s.group.Figures()
-	if counted := s.group.MemoryGroup(); counted != nil {
-		u.Memory = counted.Number("memory.current")
-		u.WithGuard = s.group.Managed
-	}
-	return u, err
-}
-
 // MemoryNow is the memory as every view has it: the kernel's count since the start or, without that, a sum
 // over the members. It is 0 if it is unknown.
 func (u *Usage) MemoryNow() (bytes uint64, isSum bool) {
@@ -92,30 +71,6 @@ func (u *Usage) MemoryNow() (bytes uint64, isSum bool) {
 		return *u.Memory, false
 	}
 	return proc.SumMemory(u.PIDs), true
-}
-
-// Directories are the group of the members, and the one whose memory is the server's since its start. They
-// are "" for a tree, and the second one where the kernel does not count that.
-func (s *Listed) Directories() (members, memory string) {
-	if s.isTree() {
-		return "", ""
-	}
-	if counted := s.group.MemoryGroup(); counted != nil {
-		memory = counted.Path()
-	}
-	return s.group.Payload.Path(), memory
-}
-
-// Processes returns the pids of the members.
-func (s *Listed) Processes() ([]int, error) { return s.members.Members() }
-
-// Close closes the descriptors.
-func (s *Listed) Close() {
-	if !s.isTree() {
-		s.group.Close()
-	} else {
-		s.tree.Close()
-	}
 }
 
 // ListOwn is List for the calling user.
@@ -168,7 +123,8 @@ func List(users group.Users) ([]*Listed, error) {
 
 // listTree returns nil for a server that has ended, whose page its watcher has not closed yet.
 func listTree(t *backend.TreeGuard) *Listed {
-	s := &Listed{Placed: t.Config.Group, UID: t.UID, Cause: t.Cause, members: t.Tree(), tree: t}
+	opened := handle{members: t.Tree(), tree: t}
+	s := &Listed{Placed: t.Config.Group, handle: opened, UID: t.UID, Cause: t.Cause}
 	if t.IsWatcher {
 		s.describe(t.Config.Facts)
 		s.Launcher = t.PID
@@ -195,19 +151,19 @@ func listOne(parent *cgroup.Group, above, dir string, seen *orphan.Census) (*Lis
 		_, armed, err = g.Payload.Attr(group.AttrArmed)
 	}
 	g.Backend = backend.OfGroup(above, g.Managed)
-	s := &Listed{Placed: g.Placed, group: g, members: g.Payload, Group: above + "/" + dir}
-	if err == nil && g.Managed && g.LeftToManager() {
+	s := &Listed{Placed: g.Placed, handle: handle{group: g, members: g.Payload}, Group: above + "/" + dir}
+	if err == nil && g.Managed && g.Manager().HasScope() {
 		s.Unit = dir
 	}
 	if err == nil && armed {
 		s.Guard, _ = seen.GuardOf(g)
 		if s.Guard == 0 {
-			s.Guard, _ = g.GuardPID() // it has just begun
+			s.Guard, _ = g.Guard().PID() // it has just begun
 		}
-		s.UID = g.Owner()
-		s.Cause = g.Cause()
+		s.UID = g.Membership().Owner()
+		s.Cause = g.Attributes().Cause()
 		s.Idle = idle.ReadNote(g.Payload)
-		s.describe(g.Facts())
+		s.describe(g.Attributes().Facts())
 		var verdict orphan.Verdict
 		verdict, err = orphan.Judge(g, parent, seen, orphan.ToList)
 		if verdict == orphan.Orphan {

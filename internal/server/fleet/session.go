@@ -351,7 +351,7 @@ func (s *Session) preferServers() error {
 	defer closeListed(servers)
 	for _, l := range servers {
 		if !l.isTree() && l.clientRuns() {
-			errs = append(errs, proc.IgnoreGone(l.group.PreferAll(l.Client.PID)))
+			errs = append(errs, proc.IgnoreGone(l.group.Limits().PreferAll(l.Client.PID)))
 		}
 	}
 	return errors.Join(errs...)

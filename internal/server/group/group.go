@@ -20,11 +20,8 @@ import (
 
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/freeze"
-	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
-	"github.com/mcpscope/mcpscope/internal/server/causes"
 	"github.com/mcpscope/mcpscope/internal/server/names"
-	"github.com/mcpscope/mcpscope/internal/server/page"
 	"github.com/mcpscope/mcpscope/internal/server/policy"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
@@ -81,12 +78,6 @@ func Open(parent *cgroup.Group, dir string) (g *ControlGroup, err error) {
 	return g, err
 }
 
-// OpenScope opens the directory of a scope that a manager has started, by its path below root.
-func (g *ControlGroup) OpenScope(root *cgroup.Group, path string) (err error) {
-	g.top, err = root.Child(path)
-	return err
-}
-
 // IsWithoutPayload reports whether Open has opened a scope that has no payload, so that it was never armed.
 func (g *ControlGroup) IsWithoutPayload() bool { return g.top != nil && g.Payload == nil }
 
@@ -138,7 +129,7 @@ func (g *ControlGroup) Arm(c *protocol.Config) (err error) {
 	if err = g.Payload.TryLock(unix.LOCK_EX); err != nil {
 		return err
 	}
-	if err = g.Register(c); err != nil {
+	if err = g.Attributes().Register(c); err != nil {
 		return err
 	}
 	// lock and attributes also succeed on a directory that a sweep has removed; this read does not
@@ -157,36 +148,6 @@ func (g *ControlGroup) MakePayload() (err error) {
 		g.Payload, err = g.top.Mkdir(names.PayloadName, GroupMode)
 	}
 	return err
-}
-
-// Register sets the attribute that an orphan is found by.
-func (g *ControlGroup) Register(c *protocol.Config) error {
-	if g.IsTree() { // the page has them
-		return nil
-	}
-	return g.Payload.SetAttr(AttrArmed, string(protocol.Encode(&c.Facts)))
-}
-
-// Facts reads the facts of the server from the group. A process of its user may have overwritten them:
-// then they are the defaults.
-func (g *ControlGroup) Facts() protocol.Facts {
-	var f protocol.Facts
-	text, _, _ := g.Payload.Attr(AttrArmed) // none, if it can't be read
-	if s := page.StartedIn(text); s != nil {
-		return protocol.FactsOf(s, g.Dir)
-	}
-	if protocol.Decode([]byte(text), &f) != nil {
-		return protocol.Facts{Policy: policy.Default()}
-	}
-	return f
-}
-
-// Disarm releases the group: no sweep stops its members.
-func (g *ControlGroup) Disarm() error {
-	if g.IsTree() { // no sweep finds it
-		return nil
-	}
-	return g.Payload.RemoveAttr(AttrArmed)
 }
 
 // Reopen is the group of a payload that a helper has inherited.
@@ -235,7 +196,7 @@ func (g *ControlGroup) Remove() error {
 		case <-time.After(policy.ForgottenAfter):
 		}
 	}
-	if g.IsTree() || g.Managed && g.LeftToManager() {
+	if g.IsTree() || g.Managed && g.Manager().HasScope() {
 		return nil
 	}
 	return g.RemoveWhole()
@@ -265,16 +226,9 @@ func (g *ControlGroup) RemoveLeaves() error {
 	return nil
 }
 
-// AwaitAdoption waits for the answer of a manager that was asked to adopt the group.
-func (g *ControlGroup) AwaitAdoption() {
-	if g.adopted != nil {
-		<-g.adopted
-	}
-}
-
 // Close waits for the manager's answer: the request for a scope needs the descriptors.
 func (g *ControlGroup) Close() {
-	g.AwaitAdoption()
+	g.Manager().AwaitAnswer()
 	for _, c := range slices.Compact([]*cgroup.Group{g.Payload, g.top, g.Guards}) {
 		_ = c.Close() // a directory, or nil
 	}
@@ -294,9 +248,6 @@ func (g *ControlGroup) Members() freeze.Target {
 	return g.Payload
 }
 
-// PIDs lists the members, in any order.
-func (g *ControlGroup) PIDs() ([]int, error) { return g.Members().Members() }
-
 // Events is a descriptor with an event when the group may be empty, or -1.
 func (g *ControlGroup) Events() int {
 	if g.IsTree() {
@@ -308,51 +259,6 @@ func (g *ControlGroup) Events() int {
 
 // Directories returns the descriptors of the members' directory and of the guard's leaf; -1 for none.
 func (g *ControlGroup) Directories() (payload, leaf int) { return g.Payload.FD(), g.Guards.FD() }
-
-// MoveGuard makes a leaf for the guard in the scope. A directory with a process cannot hand controllers
-// down. If the guard was killed, the launcher forks the next one into the leaf.
-func (g *ControlGroup) MoveGuard(guard freeze.Root) (err error) {
-	if g.Guards, err = Leaf(g.Top()); err != nil {
-		return err
-	}
-	if linux.Ended(guard.PIDFD) {
-		g.expelStranger(guard.PID)
-		return nil
-	}
-	err = g.Guards.Take(guard.PID)
-	if errors.Is(err, unix.ESRCH) {
-		return nil
-	}
-	return err
-}
-
-// expelStranger moves a process out of the scope that the manager has put into it in the place of a guard: a
-// request for a scope has the pid of the guard, and another process may have that minutes later. Where it was
-// before is not known. Beside the group no stop reaches it.
-func (g *ControlGroup) expelStranger(pid int) {
-	b, _ := g.Top().Read("cgroup.procs")                              // none, if it was removed
-	pids, _ := proc.ParsePIDs(b)                                      // as far as they can be read
-	comm, _ := proc.Comm(pid)                                         // "", if it has ended
-	if !slices.Contains(pids, pid) || names.GuardedBy(comm) == g.ID { // the next guard, by chance
-		return
-	}
-	_ = g.takeBeside(pid) // a user may not move another user's
-}
-
-// takeBeside moves a process to the guards beside the group.
-func (g *ControlGroup) takeBeside(pid int) error {
-	parent, err := g.Top().Parent()
-	if err != nil {
-		return err
-	}
-	defer parent.Close()
-	leaf, err := Leaf(parent)
-	if err != nil {
-		return err
-	}
-	defer leaf.Close()
-	return leaf.Take(pid)
-}
 
 // Beside opens the directory to sweep, nil for none, and has the name of this group in it. For a tree it is
 // where the groups of the backend cgroup are: whatever keeps a server from having one can have been left by
@@ -371,123 +277,10 @@ func (g *ControlGroup) Beside() (parent *cgroup.Group, own string) {
 	return parent, "" // nil, if no such server has run
 }
 
-// record sets an attribute that can be done without.
-func (g *ControlGroup) record(attr, text string) {
-	if !g.IsTree() {
-		_ = g.Payload.SetAttr(attr, text) // members can fill the space for attributes
-	}
-}
-
-// Note records remarks on the start.
-func (g *ControlGroup) Note(notes []string) { g.record(AttrNotes, NotesText(notes)) }
-
 // NotesText is the value of AttrNotes. It leaves out what is too long.
 func NotesText(notes []string) string {
 	text := strings.Join(notes, "\n")
 	return strings.ToValidUTF8(text[:min(len(text), 1000)], "")
-}
-
-// AddNote records one more remark.
-func (g *ControlGroup) AddNote(note string) {
-	if g.IsTree() {
-		return
-	}
-	before, _, _ := g.Payload.Attr(AttrNotes) // none, if it can't be read
-	notes := strings.Split(before, "\n")
-	if !slices.Contains(notes, note) {
-		g.Note(append(notes, note))
-	}
-}
-
-// Ending records the cause of a stop.
-func (g *ControlGroup) Ending(why causes.Cause) { g.record(AttrEnding, string(why)) }
-
-// Cause reads the recorded cause of a stop, or "". It can be any text. For a tree it is on the page.
-func (g *ControlGroup) Cause() causes.Cause {
-	if g.IsTree() {
-		return ""
-	}
-	text, _, _ := g.Payload.Attr(AttrEnding) // none, if it can't be read
-	return causes.Cause(text)
-}
-
-// RecordRequest records a request of a stop for the next guard: the present guard may be killed before it
-// reacts. A stop that is under way keeps its cause.
-func (g *ControlGroup) RecordRequest() {
-	if g.Cause() == "" {
-		g.Ending(causes.StopRequested)
-	}
-}
-
-// AskToStop requests the stop of one server of a gateway. All of them have one guard, so a signal to that
-// could not name the server. Instead the request is an attribute of the group, and an event of the group has
-// the helper read it: a freeze changes cgroup.events, which the helper polls.
-func (g *ControlGroup) AskToStop() error {
-	if err := g.Payload.SetAttr(AttrEnding, string(causes.StopRequested)); err != nil {
-		return proc.IgnoreGone(fmt.Errorf("request a stop: %w", err))
-	}
-	// A helper that has read the request thaws the group, so it is no failure if the freeze is never seen.
-	frozen := false
-	for try := 0; try < 100 && !frozen; try++ { // a busy machine freezes late
-		frozen = freeze.Freeze(g.Payload)
-	}
-	return proc.IgnoreGone(g.Payload.Thaw())
-}
-
-// Adopt asks a manager to take the group over, if it is meant to be a scope.
-func (g *ControlGroup) Adopt() {
-	if g.AdoptBy != nil {
-		g.Top() // which is not opened by two goroutines at the same time
-		g.adopted = make(chan struct{})
-		go func() {
-			defer close(g.adopted)
-			g.AdoptBy(g)
-		}()
-	}
-}
-
-// LeftToManager reports whether systemd has a scope: then the guard has a leaf in it. systemd removes the
-// directory when it is empty. If another process removes it first, systemd misses the event and keeps the
-// scope.
-func (g *ControlGroup) LeftToManager() bool {
-	_, err := g.Top().Read(names.GuardsName + "/cgroup.type")
-	return err == nil
-}
-
-// Nudge makes systemd check an empty scope again. systemd 252 misses the end of a scope whose first process
-// exits at once, or that has a threaded group. It checks again at each change of cgroup.events, also for a
-// freeze.
-func (g *ControlGroup) Nudge() {
-	if g.Managed && !Populated(g.Top()) && g.Top().Freeze() == nil {
-		_ = g.Top().Thaw() // it was removed
-	}
-}
-
-// Refused adds a note: the manager does not have the scope.
-func (g *ControlGroup) Refused(why error) {
-	g.AddNote("no scope, but a directory that systemd does not know of: " + why.Error())
-}
-
-// AwaitRemoval reports whether another process removes the group in time. It polls: a user has 128 inotify
-// instances, which can be in use.
-func (g *ControlGroup) AwaitRemoval() (removed bool) {
-	for pause := time.Millisecond; pause < policy.ForgottenAfter; pause *= 2 {
-		if _, err := g.Top().Read("cgroup.type"); err != nil {
-			return true
-		}
-		time.Sleep(pause)
-	}
-	return false
-}
-
-// Engine is the container engine that runs the server, or "" for another user's server. The server can
-// write the attribute, so only known engines count.
-func (g *ControlGroup) Engine() string {
-	engine := g.Facts().Engine
-	if g.Owner() != os.Getuid() || protocol.EngineOf([]string{engine, "run"}) != engine {
-		return ""
-	}
-	return engine
 }
 
 // Made describes how a directory was made: how long ago, or how long ago one in it was made or removed, and

@@ -51,7 +51,7 @@ func TestMakeGroup(t *testing.T) {
 	if strings.ContainsAny(g.Dir, " /:\t") || !strings.HasSuffix(g.Dir, "-"+g.ID) || len(g.ID) != 8 {
 		t.Errorf("directory %q, id %q", g.Dir, g.ID)
 	}
-	if got := g.Facts().Name; got != "a server/with: odd\tname" {
+	if got := g.Attributes().Facts().Name; got != "a server/with: odd\tname" {
 		t.Errorf("the name is kept as %q", got)
 	}
 	again, err := parent.Child(g.Dir)
@@ -83,7 +83,7 @@ func TestFrozenPlace(t *testing.T) {
 func TestTreeHasNoDirectory(t *testing.T) {
 	g := NewTree(names.NewID(), Below(freeze.Root{PID: os.Getpid(), PIDFD: -1}, 0))
 	g.Park()
-	if g.Tagged() == nil || g.Top() != nil {
+	if g.Membership().Tagged() == nil || g.Top() != nil {
 		t.Error("it has a directory")
 	}
 	if err := g.Remove(); err != nil {
@@ -134,7 +134,7 @@ func TestMoveGuardThatHasEnded(t *testing.T) {
 		if err := g.Top().Take(pid); err != nil {
 			t.Fatal(err)
 		}
-		if err := g.MoveGuard(freeze.Root{PID: pid, PIDFD: pidfd}); err != nil {
+		if err := g.Guard().Move(freeze.Root{PID: pid, PIDFD: pidfd}); err != nil {
 			t.Fatal(err)
 		}
 		where, err := proc.ReadCgroup(pid)
@@ -169,7 +169,7 @@ func TestPark(t *testing.T) {
 	if g.top != nil || g.Guards != nil {
 		t.Errorf("it has more than its payload: %+v", g)
 	}
-	if !g.LeftToManager() {
+	if !g.Manager().HasScope() {
 		t.Error("its leaf for guards is not found")
 	}
 	above, own := g.Beside()
@@ -210,15 +210,15 @@ func TestExpel(t *testing.T) {
 			_ = stranger.Wait()
 		}()
 		pid := stranger.Process.Pid
-		if err := g.Take(pid, -1); err != nil {
+		if err := g.Membership().Take(pid, -1); err != nil {
 			t.Fatal(err)
 		}
 		if isTagged {
-			if err := g.TagMembers(); err != nil {
+			if err := g.Membership().Tag(); err != nil {
 				t.Fatal(err)
 			}
 		}
-		g.Expel(pid, before)
+		g.Membership().Expel(pid, before)
 		pids, err := before.Members()
 		if isBack := slices.Contains(pids, pid); err != nil || isBack == isTagged {
 			t.Errorf("tagged %t: it is back: %t, %v", isTagged, isBack, err)
@@ -296,13 +296,13 @@ func TestIdentity(t *testing.T) {
 func TestLimitsNow(t *testing.T) {
 	g := newGroup(t, groups.Directory(t), "named")
 	defer g.Close()
-	if all := g.limitsNow(); len(all) > 0 {
+	if all := g.Limits().now(); len(all) > 0 {
 		t.Errorf("without a limit: %v", all)
 	}
 	if err := g.Payload.SetAttr(AttrLimits, "cgroup.max.depth cgroup.freeze ../cgroup.procs /etc/passwd nope \x00 .. "+strings.Repeat("cgroup.stat ", 1000)); err != nil {
 		t.Fatal(err)
 	}
-	all := g.limitsNow()
+	all := g.Limits().now()
 	if len(all) != 3 || all["cgroup.max.depth"] != "max" || all["cgroup.freeze"] != "0" || !strings.HasPrefix(all["cgroup.stat"], "nr_descendants 0, ") {
 		t.Errorf("%v", all)
 	}
@@ -314,7 +314,7 @@ func TestLimitThatDoesNotHold(t *testing.T) {
 	defer g.Close()
 	for _, l := range []cgroup.Limit{{File: "cgroup.nope", Value: "1"}, {File: "cgroup.freeze", Value: "7"}, {File: "cgroup.events", Value: "1"}, {File: "nope.max", Value: "1"}} {
 		var limit *protocol.LimitError
-		if now, err := g.Limit(l); !errors.As(err, &limit) || !strings.HasPrefix(err.Error(), "set "+l.String()+": ") {
+		if now, err := g.Limits().Set(l); !errors.As(err, &limit) || !strings.HasPrefix(err.Error(), "set "+l.String()+": ") {
 			t.Errorf("%s: %q, %v", l, now, err)
 		}
 	}

@@ -84,13 +84,13 @@ const (
 // MoveKept moves a member to the group of kept processes, with its descendants and with the sessions that one
 // of these leads, and removes the tag of all of them. What is forked meanwhile is found in another round: its
 // parent is there, or was.
-func (g *ControlGroup) MoveKept(head int, to *KeptGroup) error {
+func (m Membership) MoveKept(head int, to *KeptGroup) error {
 	moved := []int{head}
-	tag := TagOf(g.ID)
+	tag := TagOf(m.of.ID)
 	quiet := 0
 	var errs error
 	for round := 0; round < keepRounds && quiet < keepQuiet; round++ {
-		inside, err := g.PIDs()
+		inside, err := m.PIDs()
 		if err != nil {
 			return err
 		}
@@ -99,7 +99,7 @@ func (g *ControlGroup) MoveKept(head int, to *KeptGroup) error {
 		quiet++
 		for _, pid := range more {
 			tag.Remove(pid) // before: with it a kill of the server would find the process wherever it is
-			err := g.moveMember(pid, to.Dir)
+			err := m.move(pid, to.Dir)
 			switch {
 			case err == nil:
 				moved = append(moved, pid)
@@ -138,9 +138,9 @@ func belongingTo(members, heads []int) (all []int) {
 	return all
 }
 
-// moveMember moves a member, or returns ESRCH if that has ended.
-func (g *ControlGroup) moveMember(pid int, to *cgroup.Group) error {
-	pidfd, err := g.openMember(pid)
+// move moves a member, or returns ESRCH if that has ended.
+func (m Membership) move(pid int, to *cgroup.Group) error {
+	pidfd, err := m.open(pid)
 	if err != nil {
 		return err
 	}

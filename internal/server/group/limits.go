@@ -25,42 +25,48 @@ var ErrNoGroup = &protocol.LimitError{
 // limitStep: doctor lists the controllers of each backend.
 const limitStep = "mcpscope doctor"
 
-// Limit sets a limit, and records that its file has one. The first memory limit makes the kernel kill the
+// Limits are those of a group and of the session that it is in, with the figures that the kernel counts.
+type Limits struct{ of *ControlGroup }
+
+// Limits returns the limits of resources, and the figures of what is used.
+func (g *ControlGroup) Limits() Limits { return Limits{g} }
+
+// Set sets a limit, and records that its file has one. The first memory limit makes the kernel kill the
 // whole server when it is out of memory. A limit that fails leaves that as it was.
-func (g *ControlGroup) Limit(l cgroup.Limit) (now string, err error) {
-	if g.IsTree() {
+func (l Limits) Set(limit cgroup.Limit) (now string, err error) {
+	if l.of.IsTree() {
 		return "", ErrNoGroup
 	}
-	limited := g.limitedFiles()
+	limited := l.files()
 	isFirst := !slices.ContainsFunc(limited, cgroup.OfMemory)
-	needsWhole := isFirst && cgroup.OfMemory(l.File) && l.File != cgroup.OOMGroup
+	needsWhole := isFirst && cgroup.OfMemory(limit.File) && limit.File != cgroup.OOMGroup
 	undo := func() {}
 	if needsWhole { // before the limit, which may kill a member at once
-		undo, err = g.killWholeUntilUndone()
+		undo, err = l.killWholeUntilUndone()
 	}
 	if err == nil {
-		now, err = cgroup.SetLimit(g.Payload, l, g.OwnedAbove())
+		now, err = cgroup.SetLimit(l.of.Payload, limit, l.OwnedAbove())
 	}
 	if err != nil {
 		undo()
-		return "", LimitError(l, err)
+		return "", LimitError(limit, err)
 	}
-	if !slices.Contains(limited, l.File) {
-		g.record(AttrLimits, strings.Join(append(limited, l.File), " "))
+	if !slices.Contains(limited, limit.File) {
+		l.of.Attributes().record(AttrLimits, strings.Join(append(limited, limit.File), " "))
 	}
 	return now, nil
 }
 
 // killWholeUntilUndone has the kernel kill the whole server when it is out of memory. undo is never nil.
-func (g *ControlGroup) killWholeUntilUndone() (undo func(), err error) {
-	before, _ := cgroup.ReadLimit(g.Payload, cgroup.OOMGroup) // "" before the controller is enabled
-	wasWhole := before == Whole.Value                         // by a session with a limit
-	_, err = cgroup.SetLimit(g.Payload, Whole, g.OwnedAbove())
+func (l Limits) killWholeUntilUndone() (undo func(), err error) {
+	before, _ := cgroup.ReadLimit(l.of.Payload, cgroup.OOMGroup) // "" before the controller is enabled
+	wasWhole := before == Whole.Value                            // by a session with a limit
+	_, err = cgroup.SetLimit(l.of.Payload, Whole, l.OwnedAbove())
 	if err != nil || wasWhole {
 		return func() {}, err
 	}
 	return func() {
-		_ = g.Payload.Write(cgroup.OOMGroup, "0") // the error of the limit matters more
+		_ = l.of.Payload.Write(cgroup.OOMGroup, "0") // the error of the limit matters more
 	}, nil
 }
 
@@ -83,19 +89,19 @@ func LimitError(l cgroup.Limit, err error) error {
 
 // OwnedAbove counts the directories above the payload whose subtree_control is ours: a scope, and those that
 // the backend cgroup makes.
-func (g *ControlGroup) OwnedAbove() int {
+func (l Limits) OwnedAbove() int {
 	switch {
-	case g.Managed:
+	case l.of.Managed:
 		return 1
-	case g.InSession:
-		parent, err := g.Top().Parent()
+	case l.of.InSession:
+		parent, err := l.of.Top().Parent()
 		if err != nil {
 			return 0
 		}
 		defer parent.Close()
-		return 1 + OwnedAboveDirectory(parent, g.Backend)
+		return 1 + OwnedAboveDirectory(parent, l.of.Backend)
 	}
-	return OwnedAboveDirectory(g.Top(), g.Backend)
+	return OwnedAboveDirectory(l.of.Top(), l.of.Backend)
 }
 
 // IsDelegated reports whether systemd has delegated a directory.
@@ -141,20 +147,20 @@ func ownedByCgroup(above *cgroup.Group) int {
 	return 2
 }
 
-func (g *ControlGroup) limitedFiles() []string {
-	text, _, _ := g.Payload.Attr(AttrLimits) // none, if it can't be read
+func (l Limits) files() []string {
+	text, _, _ := l.of.Payload.Attr(AttrLimits) // none, if it can't be read
 	return strings.Fields(text)
 }
 
-// limitsNow returns the present limits. A process of the user can have written the list of files.
-func (g *ControlGroup) limitsNow() map[string]string {
+// now returns the present limits. A process of the user can have written the list of files.
+func (l Limits) now() map[string]string {
 	all := map[string]string{}
-	files := g.limitedFiles()
+	files := l.files()
 	for _, file := range files[:min(len(files), 64)] {
 		if strings.ContainsRune(file, '/') {
 			continue
 		}
-		if now, err := cgroup.ReadLimit(g.Payload, file); err == nil {
+		if now, err := cgroup.ReadLimit(l.of.Payload, file); err == nil {
 			all[file] = now
 		}
 	}
@@ -162,27 +168,27 @@ func (g *ControlGroup) limitsNow() map[string]string {
 }
 
 // Figures reads the present figures; those of a tree are zero.
-func (g *ControlGroup) Figures() (f protocol.Figures) {
-	if g.IsTree() {
+func (l Limits) Figures() (f protocol.Figures) {
+	if l.of.IsTree() {
 		return f
 	}
-	f = protocol.Figures{MemoryMax: g.Payload.Number("memory.max"), Limits: g.limitsNow()}
-	f.MemoryPeak = cmp.Or(g.MemoryGroup(), g.Payload).Number("memory.peak") // Linux 5.19
-	whole := g.Payload.Number("memory.oom.group")
+	f = protocol.Figures{MemoryMax: l.of.Payload.Number("memory.max"), Limits: l.now()}
+	f.MemoryPeak = cmp.Or(l.MemoryGroup(), l.of.Payload).Number("memory.peak") // Linux 5.19
+	whole := l.of.Payload.Number("memory.oom.group")
 	f.EndsWhole = whole != nil && *whole == 1
-	f.OOMKills, _ = g.counted(memoryEvents, "oom_kill")
-	f.ByOOMD = g.killedByOOMD()
-	g.countSession(&f)
+	f.OOMKills, _ = l.counted(memoryEvents, "oom_kill")
+	f.ByOOMD = l.killedByOOMD()
+	l.countSession(&f)
 	var at *cgroup.Group
-	f.PIDsRefused, at = g.counted("pids.events", "max")
+	f.PIDsRefused, at = l.counted("pids.events", "max")
 	f.PIDsMax = at.Number("pids.max")
 	return f
 }
 
 // killedByOOMD reports whether systemd-oomd has killed the group. It counts its kills in an attribute, before
 // it kills. It chooses groups that have no groups in them, or have memory.oom.group set.
-func (g *ControlGroup) killedByOOMD() bool {
-	for _, at := range []*cgroup.Group{g.Payload, g.Top()} {
+func (l Limits) killedByOOMD() bool {
+	for _, at := range []*cgroup.Group{l.of.Payload, l.of.Top()} {
 		if _, counted, _ := at.Attr("user.oomd_ooms"); counted { // false, if it can't be read
 			return true
 		}
@@ -192,14 +198,14 @@ func (g *ControlGroup) killedByOOMD() bool {
 
 // counted reads the file of the payload or, without that controller, of the directory above it. It is 0 if
 // neither has the file.
-func (g *ControlGroup) counted(file, key string) (n uint64, at *cgroup.Group) {
-	for _, at = range []*cgroup.Group{g.Payload, g.Top()} {
+func (l Limits) counted(file, key string) (n uint64, at *cgroup.Group) {
+	for _, at = range []*cgroup.Group{l.of.Payload, l.of.Top()} {
 		if b, err := at.Read(file); err == nil {
 			n, _ = proc.Keyed(b, key)
 			return n, at
 		}
 	}
-	return 0, g.Payload
+	return 0, l.of.Payload
 }
 
 // MemoryFile exists where the memory of a group is counted.
@@ -207,9 +213,9 @@ const MemoryFile = "memory.current"
 
 // MemoryGroup is the group whose memory is the server's since its start, or nil. A scope includes its guard,
 // which is small.
-func (g *ControlGroup) MemoryGroup() *cgroup.Group {
-	if _, counted, _ := g.Payload.Attr(attrMemory); !counted {
+func (l Limits) MemoryGroup() *cgroup.Group {
+	if _, counted, _ := l.of.Payload.Attr(attrMemory); !counted {
 		return nil
 	}
-	return g.Top()
+	return l.of.Top()
 }

@@ -53,13 +53,13 @@ func markMembers(members freeze.Target, hasMark func(pid int) bool, mark func(pi
 	}
 }
 
-// openMember returns a pidfd of a member, or ESRCH if that has ended or left: the pid may be another's then.
-func (g *ControlGroup) openMember(pid int) (pidfd int, err error) {
+// open returns a pidfd of a member, or ESRCH if that has ended or left: the pid may be another's then.
+func (m Membership) open(pid int) (pidfd int, err error) {
 	pidfd, err = unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return -1, fmt.Errorf("open pidfd: %w", err)
 	}
-	inside := "/" + g.Dir + "/" // the id is unique
+	inside := "/" + m.of.Dir + "/" // the id is unique
 	where, err := proc.ReadCgroup(pid)
 	if err != nil || !strings.Contains(where+"/", inside) {
 		_ = unix.Close(pidfd)

@@ -46,24 +46,24 @@ func TestMarksOfMembersThatFork(t *testing.T) {
 	g := newGroup(t, groups.Directory(t), "forks")
 	t.Cleanup(g.Close) // after the kill of its members
 	forkInLoops(t, g)
-	if err := g.TagMembers(); err != nil {
+	if err := g.Membership().Tag(); err != nil {
 		t.Error(err)
 	}
 	ownScore, err := readOOMScore(unix.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := g.preferMembers(unix.Getpid()); err != nil {
+	if err := g.Limits().preferMembers(unix.Getpid()); err != nil {
 		t.Error(err)
 	}
 	frozen := func() bool { return freeze.Freeze(g.Payload) } // it gives up soon, and the machine may be busy
 	if !pace.Eventually(30*time.Second, frozen) {
 		t.Fatal("the group does not freeze")
 	}
-	if err := errors.Join(g.TagMembers(), g.preferMembers(unix.Getpid())); err != nil {
+	if err := errors.Join(g.Membership().Tag(), g.Limits().preferMembers(unix.Getpid())); err != nil {
 		t.Error(err)
 	}
-	pids, err := g.PIDs()
+	pids, err := g.Membership().PIDs()
 	if err != nil || len(pids) == 0 {
 		t.Fatalf("members: %v, %v", pids, err)
 	}

@@ -270,35 +270,3 @@ func GuardsOf(dir *cgroup.Group, leaf string) (byID map[string]int, hidden bool)
 	}
 	return byID, hidden
 }
-
-// GuardPID is the guard of a group, or 0. Its cost grows with the number of guards beside the group.
-func (g *ControlGroup) GuardPID() (pid int, hidden bool) {
-	beside, hidden := GuardsOf(g.Top(), "../"+names.GuardsName)
-	pid = beside[g.ID]
-	if pid > 0 || !g.Managed { // a guard that a member has pulled into its own group stops nothing
-		return pid, hidden
-	}
-	pid, inScope := g.GuardInScope()
-	return pid, hidden || inScope
-}
-
-// GuardInScope is the guard of a group that is a scope, if it is in the scope, or 0.
-func (g *ControlGroup) GuardInScope() (pid int, hidden bool) {
-	inLeaf, hidden := GuardsOf(g.Top(), names.GuardsName)
-	if pid := inLeaf[g.ID]; pid > 0 {
-		return pid, hidden
-	}
-	atTop, _ := GuardsOf(g.Top(), ".") // where a manager puts it before it has a leaf
-	return atTop[g.ID], hidden
-}
-
-// OpenGuard returns a pidfd of the guard, or -1.
-func (g *ControlGroup) OpenGuard() int {
-	pid, _ := g.GuardPID()
-	fd, _ := unix.PidfdOpen(pid, 0)             // -1, after an error
-	if again, _ := g.GuardPID(); again != pid { // it has ended, and the pid may be another's
-		_ = unix.Close(fd)
-		return -1
-	}
-	return fd
-}

@@ -28,15 +28,15 @@ const (
 
 // session opens the session that the group is in, also after the group was removed. It is nil for a group
 // outside of any.
-func (g *ControlGroup) session() *cgroup.Group {
-	if !g.InSession || g.IsTree() {
+func (l Limits) session() *cgroup.Group {
+	if !l.of.InSession || l.of.IsTree() {
 		return nil
 	}
-	dir, err := g.Top().Parent()
+	dir, err := l.of.Top().Parent()
 	if err == nil {
 		return dir
 	}
-	dir, err = cgroup.Open(names.SessionIn(g.Payload.Path()))
+	dir, err = cgroup.Open(names.SessionIn(l.of.Payload.Path()))
 	if err != nil {
 		return nil
 	}
@@ -45,20 +45,20 @@ func (g *ControlGroup) session() *cgroup.Group {
 
 // KillWholeInSession has the kernel kill the whole server when its session is out of memory. A server that
 // is in none, or in one without a limit of memory, stays as it is.
-func (g *ControlGroup) KillWholeInSession() error {
-	session := g.session()
+func (l Limits) KillWholeInSession() error {
+	session := l.session()
 	defer session.Close()
 	if session == nil || !IsMemoryBounded(session) {
 		return nil
 	}
-	return g.killWhole()
+	return l.killWhole()
 }
 
 // Whole makes the kernel kill all members together.
 var Whole = cgroup.Limit{File: cgroup.OOMGroup, Value: "1"}
 
-func (g *ControlGroup) killWhole() error {
-	if _, err := cgroup.SetLimit(g.Payload, Whole, g.OwnedAbove()); err != nil {
+func (l Limits) killWhole() error {
+	if _, err := cgroup.SetLimit(l.of.Payload, Whole, l.OwnedAbove()); err != nil {
 		return LimitError(Whole, err)
 	}
 	return nil
@@ -66,8 +66,8 @@ func (g *ControlGroup) killWhole() error {
 
 // PreferInSession has the kernel kill a member before its client when their session is out of memory. What
 // the member forks inherits that.
-func (g *ControlGroup) PreferInSession(pid, pidfd, client int) error {
-	session := g.session()
+func (l Limits) PreferInSession(pid, pidfd, client int) error {
+	session := l.session()
 	defer session.Close()
 	if session == nil || !IsMemoryBounded(session) {
 		return nil
@@ -77,14 +77,14 @@ func (g *ControlGroup) PreferInSession(pid, pidfd, client int) error {
 
 // PreferAll has the kernel kill a running server as a whole, and before its client, when their session is
 // out of memory. The session gets a limit of memory.
-func (g *ControlGroup) PreferAll(client int) error {
-	if err := g.killWhole(); err != nil {
+func (l Limits) PreferAll(client int) error {
+	if err := l.killWhole(); err != nil {
 		return err
 	}
-	return g.preferMembers(client)
+	return l.preferMembers(client)
 }
 
-func (g *ControlGroup) preferMembers(client int) error {
+func (l Limits) preferMembers(client int) error {
 	ofClient, err := readOOMScore(client)
 	if err != nil {
 		return err
@@ -93,8 +93,8 @@ func (g *ControlGroup) preferMembers(client int) error {
 		score, err := readOOMScore(pid)
 		return err == nil && score >= oomScoreAbove(ofClient)
 	}
-	err = markMembers(g.Members(), isPreferred, func(pid int) error {
-		pidfd, err := g.openMember(pid)
+	err = markMembers(l.of.Members(), isPreferred, func(pid int) error {
+		pidfd, err := l.of.Membership().open(pid)
 		if err != nil {
 			return err
 		}
@@ -113,21 +113,21 @@ func (g *ControlGroup) preferMembers(client int) error {
 
 // countSession adds the figures of the session, and whether its limit has cost the server members. A group
 // counts the times that its own limit, or one below it, was reached: not those of the directories above.
-func (g *ControlGroup) countSession(f *protocol.Figures) {
-	session := g.session()
+func (l Limits) countSession(f *protocol.Figures) {
+	session := l.session()
 	defer session.Close()
 	if session == nil {
 		return
 	}
 	f.SessionMax = session.Number(memoryMax)
 	f.SessionKills = KillsIn(session)
-	own, _ := g.counted(memoryEvents, "oom")
+	own, _ := l.counted(memoryEvents, "oom")
 	f.SessionExhausted = f.SessionMax != nil && f.OOMKills > 0 && own == 0
 }
 
 // SessionKills counts the members of the whole session that were killed for lack of memory.
-func (g *ControlGroup) SessionKills() uint64 {
-	session := g.session()
+func (l Limits) SessionKills() uint64 {
+	session := l.session()
 	defer session.Close()
 	return KillsIn(session)
 }

@@ -42,32 +42,41 @@ func CanTag() error {
 	return nil
 }
 
+// Membership is that of the processes of a group.
+type Membership struct{ of *ControlGroup }
+
+// Membership returns how a process becomes a member, is recognized as one, and is one no longer.
+func (g *ControlGroup) Membership() Membership { return Membership{g} }
+
+// PIDs lists the members, in any order.
+func (m Membership) PIDs() ([]int, error) { return m.of.Members().Members() }
+
 // Take puts a process that runs into the group. The members of a tree are those with its tag.
-func (g *ControlGroup) Take(pid, pidfd int) error {
-	if g.IsTree() {
-		return TagOf(g.ID).Put(pid, pidfd)
+func (m Membership) Take(pid, pidfd int) error {
+	if m.of.IsTree() {
+		return TagOf(m.of.ID).Put(pid, pidfd)
 	}
-	return g.Payload.Take(pid)
+	return m.of.Payload.Take(pid)
 }
 
 // Expel moves a process that is no member to where the one was that has ended: a group is entered by pid. A
 // child of a member, with the same pid by chance, has the tag, and stays.
-func (g *ControlGroup) Expel(pid int, before *cgroup.Group) {
-	pids, _ := g.PIDs() // none, if it was removed
-	if before == nil || !slices.Contains(pids, pid) || TagOf(g.ID).On(pid) {
+func (m Membership) Expel(pid int, before *cgroup.Group) {
+	pids, _ := m.PIDs() // none, if it was removed
+	if before == nil || !slices.Contains(pids, pid) || TagOf(m.of.ID).On(pid) {
 		return
 	}
 	_ = before.Take(pid) // a user may not move it into a login session
 }
 
-// TagMembers gives all members the tag of the group.
-func (g *ControlGroup) TagMembers() error {
-	if g.IsTree() {
+// Tag gives all members the tag of the group.
+func (m Membership) Tag() error {
+	if m.of.IsTree() {
 		return nil // Take has
 	}
-	tag := TagOf(g.ID)
-	err := markMembers(g.Payload, tag.On, func(pid int) error {
-		fd, err := g.openMember(pid)
+	tag := TagOf(m.of.ID)
+	err := markMembers(m.of.Payload, tag.On, func(pid int) error {
+		fd, err := m.open(pid)
 		if err != nil {
 			return err
 		}
@@ -99,26 +108,26 @@ const untagTries = 100
 
 // EndWithTagged stops all of the group, also members in the directory above the payload, and then the
 // members that left it.
-func (g *ControlGroup) EndWithTagged(s freeze.Stop) ([]freeze.Stuck, error) {
-	s.Target = g.Top()
+func (m Membership) EndWithTagged(s freeze.Stop) ([]freeze.Stuck, error) {
+	s.Target = m.of.Top()
 	left, err := s.Run()
-	moved, tagErr := freeze.Stop{Target: g.Tagged()}.Run()
+	moved, tagErr := freeze.Stop{Target: m.Tagged()}.Run()
 	return freeze.AddStuck(left, moved), errors.Join(err, tagErr)
 }
 
 // Tagged are the processes that carry the group's tag. Any user can make a directory with this id, and put
 // the tag on own processes. So only processes of the group's owner count, and no member of another server.
-func (g *ControlGroup) Tagged() *freeze.Tree {
-	return &freeze.Tree{Tag: TagOf(g.ID), Owner: g.Owner(), Spare: inAnotherGroup(g.Top())}
+func (m Membership) Tagged() *freeze.Tree {
+	return &freeze.Tree{Tag: TagOf(m.of.ID), Owner: m.Owner(), Spare: inAnotherGroup(m.of.Top())}
 }
 
 // Owner returns the user that made the group, or -1 if that is unknown. No process is owned by -1.
-func (g *ControlGroup) Owner() int {
-	if g.IsTree() {
+func (m Membership) Owner() int {
+	if m.of.IsTree() {
 		return os.Getuid()
 	}
 	var st unix.Stat_t
-	if unix.Fstat(g.Payload.FD(), &st) != nil {
+	if unix.Fstat(m.of.Payload.FD(), &st) != nil {
 		return -1
 	}
 	return int(st.Uid)

@@ -133,7 +133,7 @@ func (s *stop) recordCause() {
 	}
 }
 
-// isStopRecorded reads the other side of ControlGroup.RecordRequest: a guard may be killed before it reacts.
+// isStopRecorded reads the other side of Attributes.RecordRequest: a guard may be killed before it reacts.
 func isStopRecorded(payload int32) bool {
 	requested := causeText(page.ByRequest)
 	text := [32]byte{}

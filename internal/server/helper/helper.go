@@ -114,7 +114,7 @@ func (b *Helper) begin() error {
 	b.keeping.begin()
 	if p.ByLauncher.Guards > 0 {
 		s.noteGuards()
-		s.Group.Note(s.Config.Notes)
+		s.Group.Attributes().Note(s.Config.Notes)
 	}
 	if p.ByGuard.Strayed {
 		p.ByGuard.Strayed = false

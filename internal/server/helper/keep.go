@@ -71,7 +71,7 @@ func (k *keeping) lookAtStop() {
 // look moves all that is found, and reports whether there was any.
 func (k *keeping) look() (found bool) {
 	s := k.server
-	pids, err := s.Group.PIDs()
+	pids, err := s.Group.Membership().PIDs()
 	if err != nil {
 		return false // it was removed
 	}
@@ -222,7 +222,7 @@ func (k *keeping) keep(called string, pid int) bool {
 	if err != nil {
 		note := fmt.Sprintf("%s could not be kept: %s", of.Name, text.JoinLines(err))
 		s.Note(note)
-		s.Group.AddNote(note)
+		s.Group.Attributes().AddNote(note)
 		return false
 	}
 	kept.Close()

@@ -49,7 +49,7 @@ func (l *looks) begin(isSaved bool) {
 	}
 	l.sleeper = l.newSleeper(limits.IdleFreeze, isSaved)
 	if !isSaved {
-		l.server.Group.Note(l.server.Config.Notes)
+		l.server.Group.Attributes().Note(l.server.Config.Notes)
 	}
 }
 
@@ -177,7 +177,7 @@ func (l *looks) traffic() (sum idle.Traffic) {
 	if !l.client.Conveyed {
 		return sum
 	}
-	pids, _ := l.server.Group.PIDs() // as far as they can be listed
+	pids, _ := l.server.Group.Membership().PIDs() // as far as they can be listed
 	for _, pid := range pids {
 		read, written, _ := idle.ReadTraffic(pid) // 0, if it has ended or is another user's
 		sum.Read += read
@@ -213,7 +213,7 @@ func (l *looks) look(now time.Time) {
 	case idle.None, idle.Reclaimed:
 		if l.sleeper.Policy.Note != "" {
 			s.Note(l.sleeper.Policy.Note)
-			s.Group.AddNote(l.sleeper.Policy.Note)
+			s.Group.Attributes().AddNote(l.sleeper.Policy.Note)
 		}
 	}
 }

@@ -46,7 +46,7 @@ func (r *record) measureEarly() {
 
 func (r *record) measure() readings {
 	cpu, err := r.server.Group.Members().CPU()
-	figures := r.server.Group.Figures() // zero, if it was removed meanwhile
+	figures := r.server.Group.Limits().Figures() // zero, if it was removed meanwhile
 	isRemoved := err != nil || cpu < r.last.cpu || figures.OOMKills < r.last.OOMKills
 	if !isRemoved {
 		r.last = readings{
@@ -58,7 +58,7 @@ func (r *record) measure() readings {
 	// A manager has removed the group, and its count of kills. That of its session has one more than when the
 	// server was seen last, and it was seen at each kill before.
 	hasLimit := r.last.SessionMax != nil
-	if hasLimit && r.server.Group.SessionKills() > r.last.SessionKills {
+	if hasLimit && r.server.Group.Limits().SessionKills() > r.last.SessionKills {
 		r.last.SessionExhausted = true
 	}
 	return r.last

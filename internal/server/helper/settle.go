@@ -32,7 +32,7 @@ type settling struct {
 func (t *settling) begin() {
 	s := t.server
 	if !s.Page.Plan.IsByMain { // raw code has no encoder
-		_ = s.Group.Register(s.Config) // it was removed
+		_ = s.Group.Attributes().Register(s.Config) // it was removed
 	}
 	if !s.Page.ByHelper.Start.Begun { // otherwise a helper that was killed has begun
 		s.logStart()
@@ -40,8 +40,8 @@ func (t *settling) begin() {
 	}
 	guard := freeze.Root{PID: int(s.Page.ByGuard.GuardPID), PIDFD: s.Guard.PIDFD}
 	s.Group.AdoptBy = backend.Adoption(s.Config, guard)
-	s.Group.Adopt()
-	t.tasks.Go(s.Group.AwaitAdoption)
+	s.Group.Manager().Adopt()
+	t.tasks.Go(s.Group.Manager().AwaitAnswer)
 	if s.Config.Replace {
 		t.tasks.Go(s.replaceOlder)
 	}
@@ -100,8 +100,8 @@ func (s *Server) replaceOlder() {
 		switch compareStarts(&newer.Facts, &l.Facts) {
 		case 1:
 			l.LogStop("a newer one, " + newer.Group.ID + " (--replace)")
-			if err := l.RequestStop(); err != nil {
-				s.Group.AddNote("the older server " + l.ID + " stays: " + err.Error()) // not beside the loop
+			if err := l.RequestStop(); err != nil { // the note is not written beside the loop
+				s.Group.Attributes().AddNote("the older server " + l.ID + " stays: " + err.Error())
 			}
 		case -1:
 			s.stopAsOlder()
@@ -128,7 +128,7 @@ func (s *Server) stopAsOlder() {
 		_ = unix.Kill(os.Getpid(), names.StopSignal) // of this watcher, which reads that then
 		return
 	case s.Config.StartedByClient:
-		_ = s.Group.AskToStop() // without it this server stays, as the newer one does
+		_ = s.Group.Attributes().AskToStop() // without it this server stays, as the newer one does
 		return
 	}
 	s.Page.ByOthers.Stop = true                                       // for the next guard

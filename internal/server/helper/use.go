@@ -26,7 +26,7 @@ const usesMost = 32
 func (s *Server) findUse() {
 	on := s.Page
 	defer func() { on.ByHelper.Daemons.UseFound = true }()
-	pids, _ := s.Group.PIDs() // a partial list is better than none
+	pids, _ := s.Group.Membership().PIDs() // a partial list is better than none
 	own := s.ownSessions()
 	var daemons []int
 	for _, pid := range pids {

@@ -98,7 +98,7 @@ func (w *Watched) Settle(in *client.Side, adopted func()) {
 	}
 	w.settling.begin()
 	w.settling.tasks.Go(func() {
-		w.Server.Group.AwaitAdoption()
+		w.Server.Group.Manager().AwaitAnswer()
 		adopted()
 	})
 }
@@ -173,13 +173,13 @@ func (w *Watched) handleGroupEvent() {
 	w.lookForRequest()
 }
 
-// lookForRequest is the other side of ControlGroup.AskToStop, and of a request on the page.
+// lookForRequest is the other side of Attributes.AskToStop, and of a request on the page.
 func (w *Watched) lookForRequest() {
 	s := w.Server
 	if s.Page.ByGuard.Stop.Cause != 0 {
 		return
 	}
-	if s.Page.ByOthers.Stop || s.Group.Cause() == causes.StopRequested {
+	if s.Page.ByOthers.Stop || s.Group.Attributes().Cause() == causes.StopRequested {
 		w.happened(page.StopRequested)
 	}
 }
@@ -267,7 +267,7 @@ func (w *Watched) deadline() time.Time {
 // end reports the end of the server, and removes its group.
 func (w *Watched) end() {
 	w.stop.ending.finish(func() {
-		w.Server.Group.Nudge() // the scope's first process has ended long before
+		w.Server.Group.Manager().Nudge() // the scope's first process has ended long before
 		w.settling.sweeping.Wait()
 	})
 }

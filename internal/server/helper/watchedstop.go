@@ -128,13 +128,13 @@ func (w *watchedStop) closeHolder() {
 // processes of the host, 1 ms for 100 of them.
 func (w *watchedStop) isEmpty() bool {
 	g := w.server.Group
-	return !group.Populated(g.Members()) && !group.Populated(g.Tagged())
+	return !group.Populated(g.Members()) && !group.Populated(g.Membership().Tagged())
 }
 
 func (w *watchedStop) recordCause() {
 	s := w.server
 	if page.SetCause(s.Page) {
-		s.Group.Ending(causes.Of(uint32(s.Page.ByGuard.Stop.Cause)))
+		s.Group.Attributes().SetCause(causes.Of(uint32(s.Page.ByGuard.Stop.Cause)))
 	}
 }
 
@@ -143,11 +143,11 @@ func (w *watchedStop) ask() {
 	s := w.server
 	stopped := &s.Page.Found.Stopped
 	stopped.Total = 0
-	pids, _ := s.Group.PIDs() // a partial list is better than none
+	pids, _ := s.Group.Membership().PIDs() // a partial list is better than none
 	list(stopped, pids, s.Config.Main.PID)
 	w.ending.record.measureEarly()
 	freeze.Ask(s.Group.Members(), unix.SIGTERM)
-	freeze.Ask(s.Group.Tagged(), unix.SIGTERM, pids...) // those that have moved elsewhere
+	freeze.Ask(s.Group.Membership().Tagged(), unix.SIGTERM, pids...) // those that have moved elsewhere
 	s.Page.ByGuard.Stop.Asked = true
 }
 
@@ -155,7 +155,7 @@ func (w *watchedStop) ask() {
 func (w *watchedStop) kill() {
 	s := w.server
 	killed := &s.Page.Found.Killed
-	for _, members := range []freeze.Target{s.Group.Members(), s.Group.Tagged()} {
+	for _, members := range []freeze.Target{s.Group.Members(), s.Group.Membership().Tagged()} {
 		frozen := func() {
 			w.ending.record.measureEarly()
 			pids, _ := members.Members() // a partial list is better than none

@@ -28,7 +28,7 @@ func (s *Sleeper) Reclaim() bool {
 	if unix.Sysinfo(&of) != nil || of.Freeswap == 0 {
 		return false
 	}
-	if counted := s.Group.MemoryGroup(); counted != nil {
+	if counted := s.Group.Limits().MemoryGroup(); counted != nil {
 		err := counted.Write("memory.reclaim", reclaimStep)
 		if !errors.Is(err, unix.ENOENT) { // before Linux 5.19
 			isLast := errors.Is(err, unix.EAGAIN) // the kernel has found less than that

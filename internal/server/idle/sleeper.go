@@ -83,7 +83,7 @@ func (s *Sleeper) Frozen() bool { return group.Frozen(s.Group.Payload) }
 func (s *Sleeper) MarkFrozen(now time.Time) {
 	if s.Policy.Used {
 		s.note.Since = now.UnixNano()
-		if counted := s.Group.MemoryGroup(); counted != nil {
+		if counted := s.Group.Limits().MemoryGroup(); counted != nil {
 			if n := counted.Number("memory.current"); n != nil {
 				s.note.Before = *n
 			}

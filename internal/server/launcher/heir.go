@@ -158,7 +158,7 @@ func Reguard(k page.Kept, pid int) {
 	if err != nil || !armed {
 		return // it is not proven a server
 	}
-	facts := g.Facts()
-	facts.Guard, _ = group.Identify(pid)           // without its start, only the pid counts
-	_ = g.Register(&protocol.Config{Facts: facts}) // it was removed meanwhile
+	facts := g.Attributes().Facts()
+	facts.Guard, _ = group.Identify(pid)                        // without its start, only the pid counts
+	_ = g.Attributes().Register(&protocol.Config{Facts: facts}) // it was removed meanwhile
 }

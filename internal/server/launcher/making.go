@@ -135,7 +135,7 @@ func (m *making) acquire() error {
 		m.server.Page.Order.Tag = uint64(group.TagOf(c.Group.ID))
 	}
 	if s.Unproven {
-		return m.server.Group.Disarm() // a sweep leaves such a group alone
+		return m.server.Group.Attributes().Disarm() // a sweep leaves such a group alone
 	}
 	m.unlimited, err = limit(m.server, s.Limits, s.LimitsMayFail) // before there is a main process
 	return err
@@ -178,11 +178,11 @@ func (m *making) noteFreeMemory(p backend.Place) {
 // limit applies limits to the group of a server. If they may fail, one that can't be applied is a note, and
 // among the unlimited.
 func limit(s *helper.Server, limits cgroup.Limits, mayFail bool) (unlimited []error, err error) {
-	if err := s.Group.KillWholeInSession(); err != nil {
+	if err := s.Group.Limits().KillWholeInSession(); err != nil {
 		s.Note("out of memory the kernel kills one process of it: " + text.JoinLines(err))
 	}
 	for _, l := range limits.Files {
-		_, err := s.Group.Limit(l)
+		_, err := s.Group.Limits().Set(l)
 		if err == nil {
 			continue
 		}

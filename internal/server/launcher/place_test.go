@@ -16,7 +16,7 @@ import (
 // Without a cgroup there is no backend to be tried, and the error names what could not be found.
 func TestErrorWithoutACgroup(t *testing.T) {
 	const none = 1 << 30 // more than any pid
-	s := &Server{Backend: names.Cgroup, Beside: none}
+	s := &Server{Places: Places{Backend: names.Cgroup}, OfGateway: OfGateway{Beside: none}}
 	err := s.eachPlace(func(backend.Place, []error) error {
 		t.Error("there is a place")
 		return nil
@@ -29,11 +29,11 @@ func TestErrorWithoutACgroup(t *testing.T) {
 // The only backend needs no name, and several have one each.
 func TestErrorNamesBackends(t *testing.T) {
 	refuse := func(backend.Place, []error) error { return unix.EPERM }
-	err := (&Server{Backend: names.Tree}).eachPlace(refuse)
+	err := (&Server{Places: Places{Backend: names.Tree}}).eachPlace(refuse)
 	if err != unix.EPERM {
 		t.Errorf("the error of the only backend is %v, want %v", err, unix.EPERM)
 	}
-	err = (&Server{Backend: names.Auto}).eachPlace(refuse)
+	err = (&Server{Places: Places{Backend: names.Auto}}).eachPlace(refuse)
 	if !errors.Is(err, backend.ErrNoBackend) || !strings.Contains(err.Error(), "tree: ") {
 		t.Errorf("the error of all backends is %v", err)
 	}

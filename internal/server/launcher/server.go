@@ -22,23 +22,38 @@ type Server struct {
 	Main       MainProcess // of a server that Run starts
 	Env        []string    // the client's, without our own variables
 	Settings   []string    // those, for main where a plan fails
-	Tried      []error     // of the places that Run has tried before: see Tried
 	Policy     policy.Policy
 	Limits     cgroup.Limits
 	MinFree    uint64 // bytes of memory that have to be free at the start, or 0
-	Backend    names.Backend
-	Require    bool // refuse the backend tree, which is weaker than all others
-	Replace    bool // retire older servers of this name, or recipe, and client process
+	Replace    bool   // retire older servers of this name, or recipe, and client process
 	Keep       policy.Keep
-	Messages   Messages
-	Recipe     uint64          // of a server of a gateway: see protocol.Facts
-	Notes      []string        // the caller's own, for the report
-	Report     int             // a descriptor, or -1
-	Stderr     protocol.Stderr // one that is taken has its own: see TakenServer.SetStderr
-	Executable string          // mcpscope itself, for later helpers
-	Guard      int             // pid of that of a gateway, or 0
-	ClientName string          // where its process has another one
+	Executable string // mcpscope itself, for later helpers
+	ClientName string // where its process has another one
 	Origin     protocol.Origin
+	Places
+	Output
+	OfGateway
+}
+
+// Places are those that a server may get.
+type Places struct {
+	Backend names.Backend
+	Require bool    // refuse the backend tree, which is weaker than all others
+	Tried   []error // of the places that Run has tried before: see Tried
+}
+
+// Output is what people and programs get to read of a server.
+type Output struct {
+	Messages Messages
+	Notes    []string        // the caller's own, for the report
+	Report   int             // a descriptor, or -1
+	Stderr   protocol.Stderr // one that is taken has its own: see TakenServer.SetStderr
+}
+
+// OfGateway is what only a server of a gateway has.
+type OfGateway struct {
+	Recipe uint64 // see protocol.Facts
+	Guard  int    // pid of that of the gateway, or 0
 	// Client is the client where it is not our parent; otherwise the zero value.
 	Client protocol.Identity
 	// Beside is the process in whose cgroup the place of a group is looked for; 0 for the calling one.

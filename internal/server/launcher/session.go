@@ -18,7 +18,7 @@ import (
 // EnterSession makes a session on a backend, with limits, and moves the calling process to it: the agent. It
 // returns the path of the session.
 func EnterSession(on names.Backend, agent string, limits cgroup.Limits) (session string, err error) {
-	s := &Server{Backend: on, Limits: limits}
+	s := &Server{Places: Places{Backend: on}, Limits: limits}
 	err = s.eachPlaceIn(noSession, func(p backend.Place, _ []error) error {
 		made, err := p.NewSession(agent, limits.Files)
 		session = made.Path

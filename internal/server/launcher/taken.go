@@ -94,7 +94,7 @@ func (m *making) prepareChild(r client.Child) (err error) {
 // membersOf returns a list of the processes of the group, the main process first.
 func membersOf(s *helper.Server) func() []int {
 	return func() []int {
-		pids, _ := s.Group.PIDs() // none, if it was removed
+		pids, _ := s.Group.Membership().PIDs() // none, if it was removed
 		main := slices.Index(pids, s.Config.Main.PID)
 		if main > 0 {
 			pids[0], pids[main] = pids[main], pids[0]
@@ -129,7 +129,7 @@ func showLife(events int) {
 func (t *TakenServer) GuardedBy(pid int) {
 	t.Config.Guard, _ = group.Identify(pid) // as far as it can be seen
 	if t.IsProven() {
-		_ = t.server.Group.Register(t.Config) // it was removed
+		_ = t.server.Group.Attributes().Register(t.Config) // it was removed
 	}
 }
 
@@ -137,19 +137,19 @@ func (t *TakenServer) GuardedBy(pid int) {
 // already.
 func (t *TakenServer) TakeAlso(pid, pidfd int) error {
 	g := t.server.Group
-	err := g.PreferInSession(pid, pidfd, t.Config.Client.PID) // before it forks
+	err := g.Limits().PreferInSession(pid, pidfd, t.Config.Client.PID) // before it forks
 	if err != nil && !linux.Ended(pidfd) && !linux.Ended(t.client.PIDFD) {
 		t.server.Note("out of memory the kernel may kill its client first: " + text.JoinLines(err))
 	}
 	before := placeOf(pid)
 	defer before.Close()
-	err = g.Take(pid, pidfd)
+	err = g.Membership().Take(pid, pidfd)
 	isRefused := errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM)
 	if isRefused && g.Managed {
 		err = backend.Attach(g, pid) // of a session, whose processes only its manager may move here
 	}
 	if linux.Ended(pidfd) { // its pid may be another process's by now
-		g.Expel(pid, before)
+		g.Membership().Expel(pid, before)
 		return unix.ESRCH
 	}
 	if err != nil {
@@ -185,7 +185,7 @@ func (t *TakenServer) Prove(limits cgroup.Limits, why string) error {
 		return err
 	}
 	t.server.Page.ByWatcher.Unproven = false
-	return t.server.Group.Register(t.Config)
+	return t.server.Group.Attributes().Register(t.Config)
 }
 
 // IsProven is false for a program with Server.Unproven, before Prove.
@@ -196,7 +196,7 @@ func (t *TakenServer) Main() (pid, pidfd int) { return t.Config.Main.PID, t.clie
 
 // ListMembers lists the processes of the group of a server.
 func ListMembers(t *TakenServer) []int {
-	pids, _ := t.server.Group.PIDs() // none, if it was removed
+	pids, _ := t.server.Group.Membership().PIDs() // none, if it was removed
 	return pids
 }
 
@@ -206,10 +206,10 @@ func (t *TakenServer) HeldIn(ends client.Ends) bool { return t.client.HeldIn(end
 // Guide begins to watch the server. Live has to follow.
 func (t *TakenServer) Guide() error {
 	g := t.server.Group
-	if err := g.TagMembers(); err != nil {
+	if err := g.Membership().Tag(); err != nil {
 		t.server.Note("a member that moves to another cgroup is not found: " + text.JoinLines(err))
 	}
-	g.Note(t.Config.Notes)
+	g.Attributes().Note(t.Config.Notes)
 	if err := t.client.Add(t.watched.Loop); err != nil {
 		return err
 	}
@@ -319,7 +319,7 @@ const giveBackTries = 20
 
 // Leave has no sweep end the group.
 func (t *TakenServer) Leave() {
-	_ = t.server.Group.Disarm() // it was removed
+	_ = t.server.Group.Attributes().Disarm() // it was removed
 	group.Untag(t.server.Group.Members(), group.TagOf(t.server.Group.ID))
 }
 

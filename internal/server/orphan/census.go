@@ -40,7 +40,7 @@ func (c *Census) GuardOf(g *group.ControlGroup) (pid int, hidden bool) {
 	case c.guards[g.ID] > 0:
 		return c.guards[g.ID], false
 	case g.Managed: // its guard is in the scope
-		return g.GuardInScope()
+		return g.Guard().PIDInScope()
 	}
 	return 0, c.hidden
 }

@@ -75,7 +75,7 @@ func Judge(g *group.ControlGroup, parent *cgroup.Group, seen *Census, why Purpos
 	if hasGuard && !isHalted(g, parent, guard) {
 		return InUse, nil
 	}
-	facts := g.Facts()
+	facts := g.Attributes().Facts()
 	guardMayLive := facts.Guard.PID != 0 && group.Alive(facts.Guard)
 	if guardMayLive && gatewayGuardLives(g, facts.Guard) { // before all locks of the host are read
 		return LauncherAlone, nil

@@ -14,19 +14,29 @@ type Started struct {
 	Client    Process
 	Launcher  Process
 	Namespace uint64 // of the pids of both
-	EOFGrace  int64  // nanoseconds
-	TermGrace int64
-	// The rest of the policy, 0 for never.
-	IdleFreeze, IdleTimeout int64
-	Stdin                   File
-	Stdout                  File
-	Conveyed                bool // stdin is a pipe or socket
-	Socket                  bool
-	Replace                 bool // retire older servers of this name and client
-	Quiet, Verbose          bool
-	OnClientDeath           ClientDeath
-	From                    Origin
-	Position                [512]byte // of the client in the hierarchy, for a manager
+	StartedPolicy
+	StartedSide
+	Replace        bool // retire older servers of this name and client
+	Quiet, Verbose bool
+	From           Origin
+	Position       [512]byte // of the client in the hierarchy, for a manager
+}
+
+// StartedPolicy is the policy, in nanoseconds.
+type StartedPolicy struct {
+	EOFGrace      int64
+	TermGrace     int64
+	IdleFreeze    int64 // 0 for never
+	IdleTimeout   int64 // 0 for never
+	OnClientDeath ClientDeath
+}
+
+// StartedSide is the client's side of the server.
+type StartedSide struct {
+	Stdin    File
+	Stdout   File
+	Conveyed bool // stdin is a pipe or socket
+	Socket   bool
 }
 
 // Origin is where a raw launcher has made its group.

@@ -55,14 +55,10 @@ type Identity struct {
 // helper inherits the environment of the server.
 type Config struct {
 	Facts
-	Group   Placed
-	Argv    []string // any bytes
-	Verbose bool     // asks for notes on members that had to be killed, even without a report
-	Quiet   bool     // print nothing, not even failures
-	Stderr  Stderr
-	Notes   []string
-	Report  int    // a descriptor, or -1
-	Path    string // of the main process
+	Group Placed
+	Argv  []string // any bytes
+	Path  string   // of the main process
+	Output
 
 	Replace bool
 
@@ -73,6 +69,15 @@ type Config struct {
 	Main            Identity // of one that is taken
 	Missed          []Missed // the places that were tried before this one
 	Keep            policy.Keep
+}
+
+// Output is what people and programs get to read of a server.
+type Output struct {
+	Verbose bool // asks for notes on members that had to be killed, even without a report
+	Quiet   bool // print nothing, not even failures
+	Stderr  Stderr
+	Notes   []string
+	Report  int // a descriptor, or -1
 }
 
 // Missed is an error of a place that did not work, for main where the next one does not either.
@@ -129,7 +134,9 @@ func EngineOf(argv []string) string {
 }
 
 // NewConfig has no file for a report.
-func NewConfig() *Config { return &Config{Facts: Facts{Version: ProtocolVersion}, Report: -1} }
+func NewConfig() *Config {
+	return &Config{Facts: Facts{Version: ProtocolVersion}, Output: Output{Report: -1}}
+}
 
 // ClientFacts is the process that started the server.
 type ClientFacts struct {

@@ -131,7 +131,7 @@ func (s *sweeper) classifyAndTend(
 		return found, removeNeverArmed(g)
 	case launcherAlone:
 		continueGuard(g)
-		if continueLauncher(g.Facts().Launcher, g.Owner()) {
+		if continueLauncher(g.Attributes().Facts().Launcher, g.Membership().Owner()) {
 			return unclear, nil
 		}
 	}
@@ -140,7 +140,7 @@ func (s *sweeper) classifyAndTend(
 
 // continueGuard continues a guard that somebody has stopped.
 func continueGuard(g *group.ControlGroup) {
-	guard := g.OpenGuard()
+	guard := g.Guard().Open()
 	if guard < 0 { // it has none
 		return
 	}
@@ -185,7 +185,7 @@ func removeNeverArmed(g *group.ControlGroup) error {
 	if g.Payload != nil && g.Payload.TryLock(unix.LOCK_EX) != nil {
 		return nil // a launcher is arming it
 	}
-	g.Nudge()
+	g.Manager().Nudge()
 	// A cgroup of another program can have such a name (mcp-web-database). Ours are empty with a mode that no
 	// other program uses, or scopes with nothing but the leaves.
 	children, err := g.Top().Children()
@@ -197,7 +197,7 @@ func removeNeverArmed(g *group.ControlGroup) error {
 		return err
 	}
 	// A manager has made it, and forgets it without removing it if the first process was dead by then.
-	if g.Managed && !hasOurMode && g.AwaitRemoval() {
+	if g.Managed && !hasOurMode && g.Manager().AwaitRemoval() {
 		return nil
 	}
 	err = g.RemoveLeaves()
@@ -223,8 +223,8 @@ const (
 // The kernel delays the notification of an empty group for 10 ms, and much longer on a busy machine. A
 // removal drops it, and systemd keeps the scope. So systemd gets the time to remove the scope itself.
 func End(g *group.ControlGroup, why Reason, grace time.Duration, dead func()) (Swept, error) {
-	of := g.Facts()
-	engine := g.Engine()
+	of := g.Attributes().Facts()
+	engine := g.Attributes().Engine()
 	empty := !group.Populated(g.Top())
 	known := knownOf(g, of)
 	s := Swept{ID: g.ID, Name: of.Name, Dir: g.Dir}
@@ -232,7 +232,7 @@ func End(g *group.ControlGroup, why Reason, grace time.Duration, dead func()) (S
 	if container.EndsFirst(engine) {
 		_ = container.End(g.ID, command, os.Environ(), grace) // repeated below
 	}
-	left, err := g.EndWithTagged(freeze.Stop{Request: unix.SIGTERM, Grace: grace})
+	left, err := g.Membership().EndWithTagged(freeze.Stop{Request: unix.SIGTERM, Grace: grace})
 	s.Stuck = group.DescribeStuck(left)
 	ended := err == nil && s.Stuck == ""
 	if ended { // a server may have named an engine that fails: the group is removed all the same
@@ -253,7 +253,7 @@ func End(g *group.ControlGroup, why Reason, grace time.Duration, dead func()) (S
 	if !ended {
 		return s, err
 	}
-	if guard := g.OpenGuard(); guard >= 0 { // it was halted, and exits when it runs
+	if guard := g.Guard().Open(); guard >= 0 { // it was halted, and exits when it runs
 		_ = g.Top().Thaw() // it was removed
 		if leaf := orphan.GuardsIn(g); leaf != nil {
 			_ = leaf.ThawAlone() // it was removed
@@ -264,7 +264,7 @@ func End(g *group.ControlGroup, why Reason, grace time.Duration, dead func()) (S
 		_ = unix.Close(guard)
 	}
 	dead()
-	if g.Nudge(); g.Managed && g.AwaitRemoval() {
+	if g.Manager().Nudge(); g.Managed && g.Manager().AwaitRemoval() {
 		return s, nil
 	}
 	return s, g.RemoveWhole()

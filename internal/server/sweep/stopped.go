@@ -61,7 +61,7 @@ func continueAskedLauncherOf(parent *cgroup.Group, dir string) {
 	}
 	_, armed, err := g.Payload.Attr(group.AttrArmed)
 	if err == nil && armed {
-		continueAskedLauncher(g.Facts().Launcher, g.Owner())
+		continueAskedLauncher(g.Attributes().Facts().Launcher, g.Membership().Owner())
 	}
 }
 

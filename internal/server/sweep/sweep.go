@@ -406,7 +406,7 @@ func (s *sweeper) record(dir string, swept Swept, err error) {
 // stopOrphan stops an orphan if the filter selects it.
 func (s *sweeper) stopOrphan(parent *cgroup.Group, g *group.ControlGroup, dead func()) (Swept, error) {
 	g.Backend = backendIn(parent, g)
-	of := g.Facts()
+	of := g.Attributes().Facts()
 	if !s.filter.includes(&of) {
 		return Swept{}, nil
 	}
@@ -457,7 +457,7 @@ func subjectOf(g *group.ControlGroup, of protocol.Facts) journal.Subject {
 // knownOf are fields for an event, for a server that another process has watched: as far as the group has
 // them, before it is removed. The owner is not the user who sweeps.
 func knownOf(g *group.ControlGroup, of protocol.Facts) []systemd.JournalField {
-	known := []systemd.JournalField{journal.OwnerField(g.Owner())}
+	known := []systemd.JournalField{journal.OwnerField(g.Membership().Owner())}
 	if of.Started > 0 {
 		lived := max(time.Since(time.Unix(0, of.Started)), 0) // the clock may have been set back
 		known = append(known, journal.Field("seconds", fmt.Sprint(lived.Seconds())))
@@ -465,7 +465,7 @@ func knownOf(g *group.ControlGroup, of protocol.Facts) []systemd.JournalField {
 	if used, err := g.Payload.CPU(); err == nil {
 		known = append(known, journal.Field("cpu_seconds", fmt.Sprint(used.Seconds())))
 	}
-	if peak := g.Figures().MemoryPeak; peak != nil {
+	if peak := g.Limits().Figures().MemoryPeak; peak != nil {
 		known = append(known, journal.Field("memory_peak_bytes", strconv.FormatUint(*peak, 10)))
 	}
 	return known
@@ -481,7 +481,7 @@ func isOver(g *group.ControlGroup) bool {
 	if err != nil || !empty {
 		return false
 	}
-	tagged, err := g.Tagged().Members()
+	tagged, err := g.Membership().Tagged().Members()
 	return err == nil && len(tagged) == 0
 }
 

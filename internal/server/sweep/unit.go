@@ -93,7 +93,7 @@ func (u *unitStop) await(s *sweeper, users group.Users) error {
 // awaitServer waits for a server whose watcher is about to stop it. If that takes too long, such as for one
 // whose stdin a tool holds open, it asks for the stop: systemd would kill the server in any case.
 func (u *unitStop) awaitServer(g *group.ControlGroup) {
-	of := g.Facts()
+	of := g.Attributes().Facts()
 	client := protocol.Identity{
 		PID: of.Client.PID, Start: of.Client.Start, Namespace: group.PIDNamespace(),
 	}
@@ -107,11 +107,11 @@ func (u *unitStop) awaitServer(g *group.ControlGroup) {
 	}
 	ended, err := freeze.AwaitEmpty(g.Top(), asks)
 	if !ended && err == nil && u.kills && of.Guard.PID > 0 {
-		if g.AskToStop() == nil {
+		if g.Attributes().AskToStop() == nil {
 			ended, _ = freeze.AwaitEmpty(g.Top(), u.ends) // an error: it was removed
 		}
 	}
 	if ended {
-		g.AwaitRemoval() // after the watcher has written its end
+		g.Manager().AwaitRemoval() // after the watcher has written its end
 	}
 }
