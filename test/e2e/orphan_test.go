@@ -24,6 +24,7 @@ func TestSweepOfManyTrees(t *testing.T) {
 	user := lonely(7)
 	program := readable(t, binaries.mcpscope)
 	var all []*escape.Members
+	var guards, launchers []*escape.Process
 	for range trees {
 		m := escape.NewMembers(t)
 		c := w.NewClient(w.Unique("client"), []string{"--group"}, as(user, program, "run", "--backend", "tree",
@@ -32,10 +33,15 @@ func TestSweepOfManyTrees(t *testing.T) {
 			t.Fatalf("%v; stderr: %s", err, escape.Contents(c.Stderr))
 		}
 		_, guard := w.find(m)
-		escape.StopTogether(guard, c.Server) // otherwise another helper settles the start, which sweeps
-		c.Server.Signal(unix.SIGKILL)
-		c.Server.Ended(escape.Patience)
+		escape.AwaitSettled(guard) // the helper that settles a start sweeps
 		all = append(all, m)
+		guards = append(guards, guard)
+		launchers = append(launchers, c.Server)
+	}
+	for i, launcher := range launchers {
+		escape.StopTogether(guards[i], launcher)
+		launcher.Signal(unix.SIGKILL)
+		launcher.Ended(escape.Patience)
 	}
 	o := w.run(w.Command(as(user, program, "sweep", "--dry-run")...))
 	if n := strings.Count(o.Stdout, "would stop server"); n != trees {
