@@ -10,9 +10,10 @@ require (
 	golang.org/x/sys v0.49.0
 )
 
-// The tool alone: commands and man pages, files of clients, figures, metrics, top.
+// The tool alone: commands and man pages, files of clients, figures, metrics, top. bubbles 2.1.1 and later need a
+// go-runewidth that fills a table of all runes at the start of each command: 40 ms.
 require (
-	charm.land/bubbles/v2 v2.2.1
+	charm.land/bubbles/v2 v2.1.0
 	charm.land/bubbletea/v2 v2.0.9
 	github.com/charmbracelet/x/ansi v0.11.7
 	github.com/containerd/cgroups/v3 v3.1.3
@@ -29,7 +30,6 @@ require (
 // Tests alone.
 require (
 	github.com/goccy/go-yaml v1.19.2
-	github.com/santhosh-tekuri/jsonschema/v6 v6.0.2
 	golang.org/x/tools v0.51.0
 )
 
@@ -50,7 +50,7 @@ require (
 	github.com/containerd/log v0.1.0 // indirect
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/lucasb-eyer/go-colorful v1.4.0 // indirect
-	github.com/mattn/go-runewidth v0.0.27 // indirect
+	github.com/mattn/go-runewidth v0.0.23 // indirect
 	github.com/muesli/cancelreader v0.2.2 // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
 	github.com/opencontainers/runtime-spec v1.3.0 // indirect
@@ -63,6 +63,5 @@ require (
 	golang.org/x/exp v0.0.0-20241108190413-2d47ceb2692f // indirect
 	golang.org/x/mod v0.41.0 // indirect
 	golang.org/x/sync v0.24.0 // indirect
-	golang.org/x/text v0.42.0 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
 )
