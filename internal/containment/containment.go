@@ -161,13 +161,13 @@ func isWithin(group, above string) bool {
 
 func takeSnapshot(t *proc.Table) (s snapshot) {
 	for _, p := range t.All() {
-		s.add(p)
+		s.add(t, p)
 	}
 	return s
 }
 
 // add adds a process if that is a watcher or a guard of a gateway.
-func (s *snapshot) add(of *proc.Process) {
+func (s *snapshot) add(t *proc.Table, of *proc.Process) {
 	argv := of.Arguments()
 	if len(argv) < 2 {
 		return
@@ -190,7 +190,7 @@ func (s *snapshot) add(of *proc.Process) {
 		s.guards = append(s.guards, p)
 		return
 	}
-	gatewayPID := gateway.FindGateway(pid, watcher.PID)
+	gatewayPID := gateway.FindGateway(t, pid, watcher.PID)
 	if gatewayPID > 0 {
 		p.GatewayGroup, _ = proc.ReadCgroup(gatewayPID) // "", if the gateway has ended
 	}

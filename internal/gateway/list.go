@@ -84,7 +84,7 @@ func (r *Running) Daemons() (texts []string) {
 // these users may have forged. A gateway whose pid can't be found out is left out.
 func List(t *proc.Table, users group.Users) (found []Running) {
 	for _, p := range t.All() {
-		gateway, isWatcher := readWatcher(p, users)
+		gateway, isWatcher := readWatcher(t, p, users)
 		isKnown := slices.ContainsFunc(found, func(r Running) bool { return r.PID == gateway.PID })
 		if isWatcher && !isKnown { // it has two watchers for a moment
 			found = append(found, gateway)
@@ -94,7 +94,7 @@ func List(t *proc.Table, users group.Users) (found []Running) {
 }
 
 // readWatcher returns the gateway of a watcher of these users. It returns false for any other process.
-func readWatcher(p *proc.Process, users group.Users) (gateway Running, isWatcher bool) {
+func readWatcher(t *proc.Table, p *proc.Process, users group.Users) (gateway Running, isWatcher bool) {
 	written, ok := ParseWatcher(p.Arguments())
 	if !ok {
 		return Running{}, false
@@ -104,7 +104,7 @@ func readWatcher(p *proc.Process, users group.Users) (gateway Running, isWatcher
 	if err != nil || !users.Include(status.UID[0]) {
 		return Running{}, false
 	}
-	number := FindGateway(pid, written.PID)
+	number := FindGateway(t, pid, written.PID)
 	if number == 0 {
 		return Running{}, false
 	}
@@ -142,7 +142,7 @@ func ParseWatcher(argv []string) (w WatcherArguments, ok bool) {
 // FindGateway returns the pid of a watcher's gateway, 0 for none. written is the number on the watcher's
 // command line, which is of the watcher's pid namespace. For a container it is another process's here: 1 is
 // not our init. A gateway in another namespace is found only while it lives, and if that may be read.
-func FindGateway(watcher int, written string) (pid int) {
+func FindGateway(t *proc.Table, watcher int, written string) (pid int) {
 	status, err := proc.ReadStatus(watcher)
 	if err != nil {
 		return 0 // it has ended
@@ -154,15 +154,14 @@ func FindGateway(watcher int, written string) (pid int) {
 	if wanted.PID == 0 || wanted.Namespace == 0 {
 		return 0
 	}
-	_ = proc.Each(func(other int) bool { // no process is found without /proc
-		st, err := proc.ReadStatus(other)
-		isNumber := err == nil && st.Nested && st.Inside == wanted.PID
-		if isNumber && group.PIDNamespaceOf(other) == wanted.Namespace {
-			pid = other
+	for _, other := range t.All() {
+		st := other.Status()
+		isNumber := st.Nested && st.Inside == wanted.PID
+		if isNumber && group.PIDNamespaceOf(other.PID) == wanted.Namespace {
+			return other.PID
 		}
-		return pid == 0
-	})
-	return pid
+	}
+	return 0
 }
 
 // identityIn returns the process with that number in the pid namespace of a watcher. Its pid is 0 for another

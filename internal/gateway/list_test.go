@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
@@ -37,7 +38,7 @@ func TestIsClient(t *testing.T) {
 // The number of a watcher in the pid namespace of /proc is its gateway's.
 func TestFindGateway(t *testing.T) {
 	for text, want := range map[string]int{"77": 77, strconv.Itoa(os.Getpid()): os.Getpid(), "": 0, "x": 0, "-1": 0} {
-		if got := FindGateway(os.Getpid(), text); got != want {
+		if got := FindGateway(proc.Take(), os.Getpid(), text); got != want {
 			t.Errorf("%q: %d, want %d", text, got, want)
 		}
 	}

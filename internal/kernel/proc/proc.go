@@ -198,7 +198,7 @@ func ReadAt(dir int, path string, limit int) ([]byte, error) {
 		return nil, err
 	}
 	defer unix.Close(fd)
-	buf := make([]byte, 0, 512)
+	buf := make([]byte, 0, 2048) // more than status and stat of a process have
 	for len(buf) < limit {
 		buf = slices.Grow(buf, 1)
 		n, err := unix.Read(fd, buf[len(buf):min(cap(buf), limit)])

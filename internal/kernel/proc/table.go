@@ -12,6 +12,7 @@ type Process struct {
 	comm      *string
 	arguments []string
 	hasRead   bool // of arguments
+	status    *Status
 }
 
 // tableArguments is enough for the command line of a server, and for a path with its environment.
@@ -46,4 +47,13 @@ func (p *Process) Arguments() []string {
 		p.hasRead = true
 	}
 	return p.arguments
+}
+
+// Status is the status of the process; zero if it cannot be read.
+func (p *Process) Status() Status {
+	if p.status == nil {
+		st, _ := ReadStatus(p.PID)
+		p.status = &st
+	}
+	return *p.status
 }
