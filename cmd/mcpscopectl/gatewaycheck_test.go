@@ -88,6 +88,7 @@ configured servers, if it starts them with pipes:
 
 this command, if a gateway starts it with pipes:
   foo-mcp         /bin/sh is contained from its start, and a server once its client writes MCP: its name is "foo-mcp"
+                  if it is the gateway: its servers are not contained
 
 configured servers, if it starts them with pipes:
   none            mcpscope wrap --list prints the files that are read

@@ -45,14 +45,15 @@ func (c *gatewayCheck) print() {
 // printCommand describes the command: as a server if a rule makes it one, otherwise as the client of others.
 func (c *gatewayCheck) printCommand() {
 	f := c.rules.ForeseeCommand(c.command)
-	if f.Verdict != gateway.MayBeServer {
-		c.printHeading("this command, if a gateway starts it with pipes:")
-		c.printForeseen(f, c.command)
-		return
-	}
 	servers := "its servers are contained"
 	if !c.inside && !c.place.Usable {
 		servers = "its servers are not contained"
+	}
+	if f.Verdict != gateway.MayBeServer {
+		c.printHeading("this command, if a gateway starts it with pipes:")
+		c.printForeseen(f, c.command)
+		c.printLine("", "if it is the gateway: "+servers)
+		return
 	}
 	c.printHeading("this command:")
 	c.printLine(f.Name, clientconfig.WithoutArguments(c.command)+" is the client: "+servers)
