@@ -16,19 +16,16 @@ type PlacedLimit struct {
 	Place string // FILE:LINE
 }
 
-// limitKeys are the settings whose values are limits.
-var limitKeys = []string{"memory-max", "cpu-max", "pids-max", "set"}
-
 // Limits returns the limits of [defaults] and of each [server."NAME"], in the order of the files. It leaves
 // out one that the same section of a later file overrides.
 func (c *FileSettings) Limits() []PlacedLimit {
 	var limits []PlacedLimit
 	for i, v := range c.values {
 		overrides := func(later FileValue) bool { return later.key == v.key && later.pattern == v.pattern }
-		if !slices.Contains(limitKeys, v.key) || slices.ContainsFunc(c.values[i+1:], overrides) {
+		if slices.ContainsFunc(c.values[i+1:], overrides) {
 			continue
 		}
-		fromValue := Defaults()
+		fromValue := Defaults() // without a limit, unless the value is one
 		fromValue.FromFile(map[string]FileValue{v.key: v})
 		for _, limit := range fromValue.Limits.Files {
 			limits = append(limits, PlacedLimit{Limit: limit, Place: fmt.Sprintf("%s:%d", v.File, v.Line)})

@@ -118,7 +118,7 @@ func TestMatrix(t *testing.T) {
 		}
 		got := w.meant(command)
 		if !slices.Equal(got, want) {
-			t.Errorf("%s\n means %v\n  want %v", strings.Join(command, " "), got, want)
+			t.Errorf("%s\n means %v\n  want %v\n%s%s", strings.Join(command, " "), got, want, w.said, w.run([]string{"ls", "--all-users"}))
 		}
 		w.checkEffect(command, got)
 		if command[0] == "freeze" || command[0] == "thaw" {
@@ -133,6 +133,7 @@ func (w *world) meant(command []string) (cells []string) {
 	at := slices.Index(command, "NAME")
 	if at < 0 {
 		text := w.run(command)
+		w.said = text
 		for _, k := range w.all {
 			cells = append(cells, cell(k.isNamedIn(text)))
 		}

@@ -44,6 +44,7 @@ func (k *target) isNamedIn(text string) bool {
 }
 
 type world struct {
+	said   string // by the last command that is not about a name
 	t      *testing.T
 	shop   string // the directory of the project
 	client string // the program of that name
@@ -153,15 +154,15 @@ func (w *world) begin(k *target, cmd *exec.Cmd) {
 		w.t.Fatalf("the %s says %q; stderr: %s", k.kind, line, k.talk.Said())
 	}
 
-	k.main = w.open(pid)
+	k.main = w.open(k, pid)
 }
 
-// open takes hold of a process that lives.
-func (w *world) open(pid int) *escape.Process {
+// open takes hold of a process of a target that lives.
+func (w *world) open(k *target, pid int) *escape.Process {
 	w.t.Helper()
 	p, err := escape.OpenProcess(pid)
 	if err != nil {
-		w.t.Fatal(err)
+		w.t.Fatalf("process %d of the %s %s: %v; logs:\n%s", pid, k.kind, k.id, err, w.run([]string{"logs", "--all-users"}))
 	}
 	w.t.Cleanup(p.Close)
 	return p
@@ -181,7 +182,7 @@ func (w *world) startProgram(k *target, u host.User, program string) {
 	w.begin(k, cmd)
 	v := w.listed(k.name)
 	k.id = v.ID
-	k.guard = w.open(v.Guard)
+	k.guard = w.open(k, v.Guard)
 	escape.AwaitSettled(k.guard)
 }
 
@@ -212,7 +213,7 @@ func (w *world) startOrphan(k *target) {
 	w.t.Helper()
 	w.awaitNoHelper()
 	w.startProgram(k, host.Root, "sleep infinity & echo ready $!; exec cat >/dev/null") // whose main process dies
-	launcher := w.open(w.listed(k.name).Launcher)
+	launcher := w.open(k, w.listed(k.name).Launcher)
 	if err := escape.KillTogether(k.guard, launcher); err != nil {
 		w.t.Fatal(err)
 	}
@@ -261,7 +262,7 @@ func (w *world) startLeak(k *target) {
 	if _, scanErr := fmt.Sscan(string(out), &pid); err != nil || scanErr != nil {
 		w.t.Fatalf("%v: %q", err, out)
 	}
-	k.main = w.open(pid)
+	k.main = w.open(k, pid)
 }
 
 // view has the fields of ls --json that tests read.

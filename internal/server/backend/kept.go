@@ -11,6 +11,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/names"
+	"github.com/mcpscope/mcpscope/internal/server/policy"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
@@ -61,7 +62,7 @@ func startKept(
 	g *group.ControlGroup, parent *cgroup.Group, c *protocol.Config, name string, member int,
 ) error {
 	kind := managers[g.Backend]
-	conn, err := systemd.Dial(kind, busWithin)
+	conn, err := systemd.Dial(kind, policy.ManagerWithin)
 	if err != nil {
 		return err
 	}

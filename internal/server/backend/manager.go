@@ -26,7 +26,6 @@ import (
 )
 
 const (
-	busWithin  = 8 * time.Second // for all requests to a manager; doctor waits for 10 s
 	scopeTries = 3
 	// takeWithin is how long a manager has to take over a group. Its server runs meanwhile, so nothing waits
 	// for that. A manager may be busy for long: systemd 252 signals a fork bomb until none of its processes
@@ -199,7 +198,7 @@ func MakeScope(
 func startScope(
 	p Place, c *protocol.Config, guard freeze.Root, others ...int,
 ) (*group.ControlGroup, error) {
-	conn, err := systemd.DialInTurn(p.kind(), busWithin)
+	conn, err := systemd.DialInTurn(p.kind(), policy.ManagerWithin)
 	if err != nil {
 		return nil, err
 	}
@@ -272,7 +271,7 @@ func Attach(g *group.ControlGroup, pid int) error { return attach(g, names.Paylo
 func AttachGuard(g *group.ControlGroup, pid int) error { return attach(g, names.GuardsName, pid) }
 
 func attach(g *group.ControlGroup, leaf string, pid int) error {
-	conn, err := systemd.Dial(managers[g.Backend], busWithin)
+	conn, err := systemd.Dial(managers[g.Backend], policy.ManagerWithin)
 	if err != nil {
 		return err
 	}
@@ -282,7 +281,7 @@ func attach(g *group.ControlGroup, leaf string, pid int) error {
 
 // moveToScope moves processes to a scope without a server in it, which the client's unit is stopped before.
 func (p Place) moveToScope(pids []int) error {
-	conn, err := systemd.Dial(p.kind(), busWithin)
+	conn, err := systemd.Dial(p.kind(), policy.ManagerWithin)
 	if err != nil {
 		return err
 	}

@@ -145,7 +145,7 @@ func isNewborn(session *cgroup.Group) bool {
 		return false
 	}
 	age, _ := group.Made(session)
-	return age < policy.NewbornAge
+	return age < policy.UnarmedAge
 }
 
 // lockSession keeps a sweep from removing a session that its agent has not entered yet. It waits for a sweep
@@ -185,7 +185,7 @@ func (p Place) fillSession(session *cgroup.Group, limits []cgroup.Limit) error {
 const agentTimeout = 90 * time.Second
 
 func (p Place) newSlice(name, gateway string, limits []cgroup.Limit) (s Session, err error) {
-	conn, err := systemd.Dial(p.kind(), busWithin)
+	conn, err := systemd.Dial(p.kind(), policy.ManagerWithin)
 	if err != nil {
 		return s, err
 	}
@@ -310,7 +310,7 @@ func removeLocked(session *cgroup.Group, above string, parent *cgroup.Group, dir
 	if !isOwnManager(kind, above) {
 		return nil
 	}
-	conn, err := systemd.Dial(kind, busWithin)
+	conn, err := systemd.Dial(kind, policy.ManagerWithin)
 	if err != nil {
 		return err
 	}
@@ -348,7 +348,7 @@ func LimitSession(dir *cgroup.Group, at string, l cgroup.Limit) (now string, err
 	if !isOwnManager(kind, at) {
 		return "", errors.New("only its user can do that: its manager would undo it")
 	}
-	conn, err := systemd.Dial(kind, busWithin)
+	conn, err := systemd.Dial(kind, policy.ManagerWithin)
 	if err != nil {
 		return "", err
 	}

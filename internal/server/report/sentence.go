@@ -68,7 +68,7 @@ func (r *Report) reason() string {
 		if r.SessionExhausted {
 			return r.sessionExhausted()
 		}
-		return "out of memory" + r.memory() + ", the kernel killed all of it"
+		return "out of memory" + r.memoryLimit() + ", the kernel killed all of it"
 	}
 	if text := reasons[r.Cause]; text != "" {
 		return text
@@ -88,7 +88,7 @@ func (r *Report) exited() string {
 	return "its main process ended (status unknown)"
 }
 
-func (r *Report) memory() string {
+func (r *Report) memoryLimit() string {
 	if r.MemoryMax == nil {
 		return ""
 	}

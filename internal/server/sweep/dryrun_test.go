@@ -162,7 +162,7 @@ func orphanWithoutMember(t *testing.T, parent *cgroup.Group) func() bool {
 // makeOld has a directory older than one that a launcher may still arm.
 func makeOld(t *testing.T, dir *cgroup.Group) {
 	t.Helper()
-	made := time.Now().Add(-2 * policy.NewbornAge)
+	made := time.Now().Add(-2 * policy.UnarmedAge)
 	if err := os.Chtimes(dir.Path(), made, made); err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,7 @@ func StopKept(k *group.KeptGroup, grace time.Duration) (stuck string, err error)
 // isKeptDue reports whether a sweep has to stop or to remove a group.
 func isKeptDue(k *group.KeptGroup) bool {
 	age, _ := group.Made(k.Dir)
-	isLeft := !k.Managed && age >= policy.NewbornAge && !group.Populated(k.Dir)
+	isLeft := !k.Managed && age >= policy.UnarmedAge && !group.Populated(k.Dir)
 	return isLeft || k.IsOver(time.Now())
 }
 
