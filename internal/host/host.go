@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/user"
 	"slices"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -20,6 +19,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/launcher"
 	"github.com/mcpscope/mcpscope/internal/server/names"
 	"github.com/mcpscope/mcpscope/internal/server/page"
+	"github.com/mcpscope/mcpscope/internal/server/policy"
 )
 
 // Host is what a process finds here for its servers.
@@ -100,7 +100,7 @@ func answers(b names.Backend) error {
 	default: // it has no manager
 		return nil
 	}
-	conn, err := systemd.Dial(kind, managerWithin)
+	conn, err := systemd.Dial(kind, policy.ManagerWithin)
 	if err == nil {
 		conn.Close()
 	}
@@ -191,9 +191,6 @@ func ownCgroup() Cgroup {
 	c.Hybrid = group.IsHybrid()
 	return c
 }
-
-// managerWithin bounds the questions to a manager that was found to answer.
-const managerWithin = 5 * time.Second
 
 // killMode is that of a service, or "" without an answer.
 func killMode(u *Unit) string {
