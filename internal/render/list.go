@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/parallel"
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
 )
 
@@ -50,9 +51,16 @@ func (r *Row) ShareText() string {
 
 // MeasureAll leaves out servers that have ended since they were listed.
 func MeasureAll(servers []*fleet.Listed) []Server {
+	all := make([]Server, len(servers))
+	hasEnded := make([]bool, len(servers))
+	parallel.Each(len(servers), func(i int) {
+		v, err := Measure(servers[i])
+		all[i] = v
+		hasEnded[i] = err != nil
+	})
 	measured := []Server{}
-	for _, s := range servers {
-		if v, err := Measure(s); err == nil {
+	for i, v := range all {
+		if !hasEnded[i] {
 			measured = append(measured, v)
 		}
 	}

@@ -9,7 +9,7 @@ buildGoModule rec {
   pname = "mcpscope";
   version = "0.1.0";
   src = lib.cleanSource ../..;
-  vendorHash = "sha256-uuBNzgeUKtFdBhvfNQb/r9dOA9JosAMx4ugoOXfBIKE=";
+  vendorHash = "sha256-421aa7F4hUbDGhoAk+Pxc2l+QCX5K5IaB3QKSjjD7us=";
 
   buildPhase = ''
     runHook preBuild

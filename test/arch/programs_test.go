@@ -31,6 +31,7 @@ var linked = map[string]string{
 	room + "sweep":            "every start ends orphans",
 	room + "admission":        "--min-free",
 	room + "fleet":            "--replace looks for older servers",
+	"internal/parallel":       "the same",
 	room + "report":           "the line that whoever asks for it reads at the end",
 	room + "protocol":         "policy, causes, names",
 	"internal/cli":            "how failures read",

@@ -69,7 +69,7 @@ var (
 		one(guard+"stop.go", "\ts.search.signalEach(unix.SIGKILL)\n", ""))
 	noTag     = one(group+"tag.go", "return freeze.NewTag(bits)", "return 0 * freeze.NewTag(bits)")
 	anyOwner  = one("freeze/tag.go", "st.UID[savedID] == uid", "st.UID[savedID] >= 0")
-	noSparing = one(group+"tag.go", "Spare: inAnotherGroup(g.Top())", "Spare: nil")
+	noSparing = one(group+"tag.go", "Spare: inAnotherGroup(m.of.Top())", "Spare: nil")
 )
 
 // protecting are the mechanisms of a stop: nothing survives, and nothing else ends.

@@ -13,6 +13,7 @@ import (
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
+	"github.com/mcpscope/mcpscope/internal/parallel"
 	"github.com/mcpscope/mcpscope/internal/server/causes"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/names"
@@ -60,22 +61,29 @@ func EachTree(users group.Users, grouped map[Owned]bool, visit func(*TreeGuard))
 	s := &treeSearch{
 		users: users, watchersFiles: watchersFilesMost, watched: map[string]bool{}, grouped: grouped,
 	}
+	var pids []int
 	_ = proc.Each(func(pid int) bool { // without /proc there is no tree
-		for _, t := range s.of(pid) {
-			visit(t)
-		}
+		pids = append(pids, pid)
 		return true
 	})
+	comms := make([]string, len(pids))
+	parallel.Each(len(pids), func(i int) {
+		comms[i], _ = proc.Comm(pids[i]) // which a process can choose; "" if it has ended
+	})
+	for i, pid := range pids {
+		for _, t := range s.of(pid, comms[i]) {
+			visit(t)
+		}
+	}
 }
 
 // of returns the trees whose pages a process has, none if that does not belong to one of the users. The pages
 // may be forged, so the descendants of a launcher on them count only as far as the owner could signal them:
 // see freeze.Tree.
-func (s *treeSearch) of(pid int) (all []*TreeGuard) {
-	comm, err := proc.Comm(pid) // which a process can choose
+func (s *treeSearch) of(pid int, comm string) (all []*TreeGuard) {
 	id := names.GuardedBy(comm)
 	isGuard := id != "" && group.TagOf(id) != 0
-	if err != nil || !isGuard && comm != names.WatcherOfTrees {
+	if !isGuard && comm != names.WatcherOfTrees {
 		return nil
 	}
 	var of unix.Stat_t

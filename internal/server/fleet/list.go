@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
+	"github.com/mcpscope/mcpscope/internal/parallel"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
 	"github.com/mcpscope/mcpscope/internal/server/causes"
 	"github.com/mcpscope/mcpscope/internal/server/group"
@@ -87,10 +88,14 @@ func List(users group.Users) ([]*Listed, error) {
 	visit := group.Visit{Users: users}
 	visit.Groups = func(above string, parent *cgroup.Group, dirs []string) error {
 		seen := orphan.TakeCensus(parent, locks)
-		var errs []error // a server can make its own group unreadable
-		for _, dir := range dirs {
-			s, err := listOne(parent, above, dir, seen)
-			errs = append(errs, proc.IgnoreGone(err))
+		found := make([]*Listed, len(dirs))
+		errs := make([]error, len(dirs)) // a server can make its own group unreadable
+		parallel.Each(len(dirs), func(i int) {
+			s, err := listOne(parent, above, dirs[i], seen)
+			found[i] = s
+			errs[i] = proc.IgnoreGone(err)
+		})
+		for _, s := range found {
 			if s != nil {
 				all = append(all, s)
 			}
