@@ -22,6 +22,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -30,16 +31,21 @@ import (
 // Dir, Stdin, Stdout, Stderr, ExtraFiles and the pipes are the server's. Process and ProcessState are
 // mcpscope's.
 //
-// Process.Kill kills the server at once, without a grace period; a context that is done leaves it one. Stderr
-// also has mcpscope's own failures.
+// Process.Kill kills the server at once, without a grace period; a context that is done leaves it one. The
+// server ends with the calling program, whatever its stdin is (--on-client-death=stop), unless another process
+// holds the other end of a stdin that is a pipe. Stderr also has mcpscope's own failures.
 type Cmd struct {
-	// Path is the program mcpscope, which Command finds in PATH, and Args the command line of the server. As
-	// execvp(3) does, mcpscope looks for Args[0] in PATH.
+	// Path is the program mcpscope, which Command finds in PATH. Args is the whole command line: that of
+	// mcpscope, "--", and that of the server. As execvp(3) does, mcpscope looks for a server in PATH. A
+	// library that starts an *exec.Cmd by itself, such as the CommandTransport of the MCP SDK, can use this
+	// one. Then there are no Flags and no report.
 	*exec.Cmd
 	// Flags are flags of "mcpscope run" for a name, limits, grace periods and others: "--memory-max=1G".
+	// --report is not for them: see Report.
 	Flags []string
 
-	report *os.File // the pipe with the report
+	pipe   *os.File // with the report
+	report json.RawMessage
 }
 
 // ExitError is a server that ended with another status than 0, or that mcpscope could not run.
@@ -49,11 +55,16 @@ type ExitError struct {
 	// mcpscope failed: the exit status is 125, or 126 and 127 for a command that can't be executed. The
 	// reason is on Stderr then.
 	Cause string
-	// Report is the line of JSON from "mcpscope run --report", with the cause and figures.
+	// Report is that of Cmd.
 	Report json.RawMessage
+
+	failure string // of mcpscope
 }
 
 func (e *ExitError) Error() string {
+	if e.Cause == "" && e.failure != "" {
+		return fmt.Sprintf("mcpscope could not run the server: %v (%s)", e.ExitError, e.failure)
+	}
 	if e.Cause == "" {
 		return "mcpscope could not run the server: " + e.ExitError.Error()
 	}
@@ -71,7 +82,7 @@ func Command(name string, args ...string) *Cmd {
 // grace.
 func CommandContext(ctx context.Context, name string, args ...string) *Cmd {
 	cmd := exec.CommandContext(ctx, "mcpscope")
-	cmd.Args = append([]string{name}, args...)
+	cmd.Args = append([]string{"mcpscope", "run", "--on-client-death=stop", "--", name}, args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGTERM) }
 	return &Cmd{Cmd: cmd}
 }
@@ -79,36 +90,49 @@ func CommandContext(ctx context.Context, name string, args ...string) *Cmd {
 // Start starts the server, and returns without waiting for it. The error is an *exec.Error if there is no
 // mcpscope.
 func (c *Cmd) Start() error {
+	if slices.ContainsFunc(c.Flags, isReport) {
+		return errors.New("scope: --report is the package's own: see Cmd.Report")
+	}
+	end := slices.Index(c.Args, "--")
+	if end < 0 {
+		return errors.New(`scope: Args has no "--" in front of the server`)
+	}
 	read, write, err := os.Pipe()
 	if err != nil {
 		return err
 	}
 	defer write.Close()
 	c.ExtraFiles = append(slices.Clip(c.ExtraFiles), write)
-	own := []string{c.Path, "run", fmt.Sprintf("--report=fd:%d", 2+len(c.ExtraFiles))}
-	c.Args = slices.Concat(own, c.Flags, []string{"--"}, c.Args)
+	report := fmt.Sprintf("--report=fd:%d", 2+len(c.ExtraFiles))
+	c.Args = slices.Insert(slices.Clone(c.Args), end, append([]string{report}, c.Flags...)...)
 	if err := c.Cmd.Start(); err != nil {
 		_ = read.Close()
 		return err
 	}
-	c.report = read
+	c.pipe = read
 	return nil
 }
+
+func isReport(flag string) bool { return flag == "--report" || strings.HasPrefix(flag, "--report=") }
+
+// Report is the line of JSON from "mcpscope run --report", with the cause of the end and figures. It is empty
+// before Wait has returned, and if mcpscope could not execute the server.
+func (c *Cmd) Report() json.RawMessage { return c.report }
 
 // Wait waits until nothing of the server is left. Of a server that ended with a status other than 0 the error
 // is an *ExitError.
 func (c *Cmd) Wait() error {
-	defer c.report.Close()
+	defer c.pipe.Close()
 	err := c.Cmd.Wait()
 	// After the death of a launcher a helper stops the server, and closes the pipe at the end.
-	text, _ := io.ReadAll(c.report)
+	c.report, _ = io.ReadAll(c.pipe)
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {
 		return err
 	}
-	var report struct{ Cause string }
-	_ = json.Unmarshal(text, &report) // mcpscope may have failed without a report
-	return &ExitError{exit, report.Cause, text}
+	var report struct{ Cause, Error string }
+	_ = json.Unmarshal(c.report, &report) // mcpscope may have failed without a report
+	return &ExitError{exit, report.Cause, c.report, report.Error}
 }
 
 // Run starts the server and waits for it.
@@ -119,12 +143,32 @@ func (c *Cmd) Run() error {
 	return c.Wait()
 }
 
-// Output runs the server and returns its stdout.
+// Output runs the server and returns its stdout. An *ExitError has the end of its stderr, unless Stderr is
+// set.
 func (c *Cmd) Output() ([]byte, error) {
 	var out bytes.Buffer
+	var said tail
 	c.Stdout = &out
+	if c.Stderr == nil {
+		c.Stderr = &said
+	}
 	err := c.Run()
+	var exit *ExitError
+	if errors.As(err, &exit) {
+		exit.Stderr = said
+	}
 	return out.Bytes(), err
+}
+
+// tail keeps the end of what is written.
+type tail []byte
+
+// Write never fails.
+func (t *tail) Write(text []byte) (int, error) {
+	const most = 32 << 10
+	*t = append(*t, text...)
+	*t = (*t)[max(0, len(*t)-most):]
+	return len(text), nil
 }
 
 // CombinedOutput runs the server and returns its stdout and stderr.

@@ -118,6 +118,65 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+// As with os/exec, the stderr of a failure is in the error, and what mcpscope refuses is named.
+func TestErrorsSayWhy(t *testing.T) {
+	var exit *scope.ExitError
+	_, err := scope.Command("sh", "-c", "echo why >&2; exit 3").Output()
+	if !errors.As(err, &exit) || string(exit.Stderr) != "why\n" {
+		t.Errorf("%v has the stderr %q", err, exit.Stderr)
+	}
+	weaker := scope.Command("true")
+	weaker.Flags = []string{"--backend=tree", "--require"}
+	if err := weaker.Run(); err == nil || !strings.Contains(err.Error(), "--require") {
+		t.Errorf("a backend that is refused: %v", err)
+	}
+	own := scope.Command("true")
+	own.Flags = []string{"--report=/dev/null"}
+	if err := own.Run(); err == nil || !strings.Contains(err.Error(), "Cmd.Report") {
+		t.Errorf("a report of one's own: %v", err)
+	}
+}
+
+// A server whose stdin is no pipe ends with the program, too. Its report is there after any end.
+func TestServerEndsWithTheProgram(t *testing.T) {
+	if file := os.Getenv("SCOPE_PROGRAM"); file != "" {
+		fmt.Fprintln(os.Stderr, scope.Command("sh", "-c", "echo $$ >"+file+"; exec sleep 1000").Run())
+		return
+	}
+	fifo := filepath.Join(t.TempDir(), "pid")
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	program := exec.Command(os.Args[0], "-test.run=^TestServerEndsWithTheProgram$")
+	program.Env = append(os.Environ(), "SCOPE_PROGRAM="+fifo)
+	if err := program.Start(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(fifo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	main := 0
+	if _, err := fmt.Sscan(string(text), &main); err != nil {
+		t.Fatal(err)
+	}
+	pidfd, err := unix.PidfdOpen(main, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(pidfd)
+	_ = program.Process.Kill()
+	_ = program.Wait()
+	ended := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
+	if n, err := unix.Poll(ended, 60_000); n != 1 {
+		t.Errorf("the server lives on (%v)", err)
+	}
+	cmd := scope.Command("true")
+	if err := cmd.Run(); err != nil || !strings.Contains(string(cmd.Report()), "main-exited") {
+		t.Errorf("%v, and the report is %q", err, cmd.Report())
+	}
+}
+
 // A launcher that is killed has a successor: Wait returns when that has stopped the server.
 func TestKilledLauncher(t *testing.T) {
 	cmd := scope.Command("sh", "-c", `trap '' TERM; echo $PPID $$; while :; do sleep 1000; done`)

@@ -53,9 +53,13 @@ func ExampleCmd_Output() {
 	//  <nil>
 }
 
+// A library that starts an *exec.Cmd by itself can have the one of a Cmd.
 func ExampleCommand() {
-	fmt.Println(scope.Command("echo", "hello").Args)
-	// Output: [echo hello]
+	text, err := scope.Command("echo", "hello").Cmd.Output()
+	fmt.Println(string(text), err)
+	// Output:
+	// hello
+	//  <nil>
 }
 
 // A context that is done stops the server.
