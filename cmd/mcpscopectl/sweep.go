@@ -50,13 +50,14 @@ func sweepCommandOf(f *sweepFlags, stdio cli.Stdio) *cobra.Command {
 `,
 		long: `Stop orphans: servers whose mcpscope processes were all killed. Servers that are
 in use or starting are never touched. Each start of a server does the same for
-its user.
+its user, once that server has run for 0.25 s.
 
 Then list leaks, and ask before stopping them. A leak is a server that an agent
 without mcpscope has left behind: its parent is init or a user manager, nothing
 is at the other end of its stdin and stdout, and it has the command and the
 directory of a server in one of your configurations. The processes below it are
-stopped with it. Background daemons that it started are not found.
+stopped with it. Background daemons that it started are not found, nor are
+leaks that are younger than 10 s.
 
 A process that may be a leak, but not for certain, is listed on stderr with the
 reason, and left alone.
