@@ -32,8 +32,8 @@ import (
 // mcpscope's.
 //
 // Process.Kill kills the server at once, without a grace period; a context that is done leaves it one. The
-// server ends with the calling program, whatever its stdin is (--on-client-death=stop), unless another process
-// holds the other end of a stdin that is a pipe. Stderr also has mcpscope's own failures.
+// server ends with the calling program, whatever its stdin is (--on-client-death=stop), unless another
+// process holds the other end of a stdin that is a pipe. Stderr also has mcpscope's own failures.
 type Cmd struct {
 	// Path is the program mcpscope, which Command finds in PATH. Args is the whole command line: that of
 	// mcpscope, "--", and that of the server. As execvp(3) does, mcpscope looks for a server in PATH. A
