@@ -188,7 +188,7 @@ func (l Limits) Figures() (f protocol.Figures) {
 // killedByOOMD reports whether systemd-oomd has killed the group. It counts its kills in an attribute, before
 // it kills. It chooses groups that have no groups in them, or have memory.oom.group set.
 func (l Limits) killedByOOMD() bool {
-	for _, at := range []*cgroup.Group{l.of.Payload, l.of.Top()} {
+	for _, at := range slices.Compact([]*cgroup.Group{l.of.Payload, l.of.Top()}) {
 		if _, counted, _ := at.Attr("user.oomd_ooms"); counted { // false, if it can't be read
 			return true
 		}
@@ -199,7 +199,7 @@ func (l Limits) killedByOOMD() bool {
 // counted reads the file of the payload or, without that controller, of the directory above it. It is 0 if
 // neither has the file.
 func (l Limits) counted(file, key string) (n uint64, at *cgroup.Group) {
-	for _, at = range []*cgroup.Group{l.of.Payload, l.of.Top()} {
+	for _, at = range slices.Compact([]*cgroup.Group{l.of.Payload, l.of.Top()}) { // one, unless it is a scope
 		if b, err := at.Read(file); err == nil {
 			n, _ = proc.Keyed(b, key)
 			return n, at

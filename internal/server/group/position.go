@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -212,8 +213,8 @@ func InitReaps() bool {
 	return err == nil && strings.Contains(page.ReapingInits, " "+st.Comm+" ")
 }
 
-// PIDNamespace is the inode number of ours, 0 if that can't be read.
-func PIDNamespace() uint64 { return namespace("pid") }
+// PIDNamespace is the inode number of ours, 0 if that can't be read. A process is in one from its start on.
+var PIDNamespace = sync.OnceValue(func() uint64 { return namespace("pid") })
 
 // PIDNamespaceOf returns the inode of a process's pid namespace, 0 if it can't be read: of another user's,
 // and of one that no other process may trace.
