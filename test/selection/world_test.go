@@ -272,7 +272,7 @@ type view struct {
 	Launcher int `json:"launcher_pid"`
 }
 
-// listed is the one server or session of that name.
+// listed is the server or session of that name, the youngest: the one before may not have been removed yet.
 func (w *world) listed(name string) view {
 	w.t.Helper()
 	var list struct{ Servers, Sessions []view }
@@ -283,12 +283,13 @@ func (w *world) listed(name string) view {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	found := slices.Concat(list.Servers, list.Sessions)
-	at := slices.IndexFunc(found, func(v view) bool { return v.Name == name })
-	if at < 0 {
-		w.t.Fatalf("%s is not listed: %s", name, out)
+	for _, v := range slices.Backward(slices.Concat(list.Servers, list.Sessions)) {
+		if v.Name == name {
+			return v
+		}
 	}
-	return found[at]
+	w.t.Fatalf("%s is not listed: %s", name, out)
+	return view{}
 }
 
 // isFrozen asks the kernel.
