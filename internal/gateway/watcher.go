@@ -303,7 +303,11 @@ func (w *watcher) watch() error {
 		if serving.err != nil {
 			return serving.err
 		}
-		<-noServers // a server may have ended with it whose group is still to be removed
+		select {
+		case <-noServers: // a server may have ended with it whose group is still to be removed
+		case <-guardDied:
+			return w.replaceGuard()
+		}
 	case <-noServers: // a tool that is left has the filter, too: the guard lets that execute what it wants
 	case <-guardDied:
 		return w.replaceGuard()
