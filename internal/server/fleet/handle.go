@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
@@ -16,7 +18,6 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/idle"
 	"github.com/mcpscope/mcpscope/internal/server/policy"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
-	"golang.org/x/sys/unix"
 )
 
 // handle is what is open of a server: its members, and its group or the guard of its tree.

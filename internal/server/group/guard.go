@@ -6,11 +6,12 @@ import (
 	"errors"
 	"slices"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/names"
-	"golang.org/x/sys/unix"
 )
 
 // Guard is the guard of a server as its group shows it.

@@ -173,7 +173,8 @@ func (l Limits) Figures() (f protocol.Figures) {
 		return f
 	}
 	f = protocol.Figures{MemoryMax: l.of.Payload.Number("memory.max"), Limits: l.now()}
-	f.MemoryPeak = cmp.Or(l.MemoryGroup(), l.of.Payload).Number("memory.peak") // Linux 5.19
+	measured := cmp.Or(l.MemoryGroup(), l.of.Payload)
+	f.MemoryPeak = measured.Number("memory.peak") // Linux 5.19
 	whole := l.of.Payload.Number("memory.oom.group")
 	f.EndsWhole = whole != nil && *whole == 1
 	f.OOMKills, _ = l.counted(memoryEvents, "oom_kill")

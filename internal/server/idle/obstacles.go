@@ -9,8 +9,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 )
 
 // tie is why the open files of a member forbid a freeze, "" if they do not: another process may wait for it.

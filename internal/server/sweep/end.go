@@ -6,6 +6,8 @@ import (
 	"os"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
@@ -14,7 +16,6 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/journal"
 	"github.com/mcpscope/mcpscope/internal/server/orphan"
 	"github.com/mcpscope/mcpscope/internal/server/policy"
-	"golang.org/x/sys/unix"
 )
 
 // Reason is the reason for which a server is stopped here, and not by its guard: a text for the journal.
