@@ -24,12 +24,12 @@ import (
 // A dry run signals no process and removes nothing. Each case is one in which the same sweep without that does.
 func TestDryRunChangesNothing(t *testing.T) {
 	for name, prepare := range map[string]func(*testing.T, *cgroup.Group) (changed func() bool){
-		"a stopped launcher that was asked to end": askedLauncher,
-		"a stopped launcher without a guard":       loneLauncher,
-		"a directory that was never armed":         neverArmedGroup,
-		"a scope whose payload was never made":     scopeWithoutPayload,
-		"an orphan":                                orphanWithMember,
-		"an orphan without members":                orphanWithoutMember,
+		"the guard of a stopped launcher that was asked to end": askedLauncher,
+		"a stopped launcher without a guard":                    loneLauncher,
+		"a directory that was never armed":                      neverArmedGroup,
+		"a scope whose payload was never made":                  scopeWithoutPayload,
+		"an orphan":                                             orphanWithMember,
+		"an orphan without members":                             orphanWithoutMember,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -62,9 +62,13 @@ func sweepOnce(t *testing.T, parent *cgroup.Group, filter SweepFilter) {
 func askedLauncher(t *testing.T, parent *cgroup.Group) func() bool {
 	g := newGroup(t, parent, "asked")
 	t.Cleanup(g.Close)
-	calledGuard(t, parent, names.GuardPrefix+g.ID)
+	guard := calledGuard(t, parent, names.GuardPrefix+g.ID)
 	cmd := exec.Command("cat")
-	return stoppedLauncherOf(t, g, cmd, unix.SIGTERM)
+	stoppedLauncherOf(t, g, cmd, unix.SIGTERM)
+	return func() bool { // it is our child, and not waited for
+		st, err := proc.ReadStat(guard)
+		return err == nil && st.IsZombie()
+	}
 }
 
 // loneLauncher is flock(1), which has the lock of the group as a launcher has.

@@ -384,11 +384,11 @@ func (s *sweeper) stopOrphans(
 	return left
 }
 
-// spare records a group that is no orphan, or that cannot be judged. It leaves the group, and
-// continues a stopped launcher that was asked to end.
+// spare records a group that is no orphan, or that cannot be judged. It leaves the group, unless its launcher
+// is stopped and was asked to end.
 func (s *sweeper) spare(parent *cgroup.Group, dir string, err error) {
 	if !s.filter.DryRun {
-		continueAskedLauncherOf(parent, dir)
+		stopAsked(parent, dir)
 	}
 	s.record(dir, Swept{}, err)
 }
@@ -496,8 +496,8 @@ func (s *sweeper) sweepTrees(users group.Users) {
 			t.Close()
 			return
 		}
-		if !s.filter.DryRun {
-			continueAskedLauncher(t.Config.Launcher, t.UID)
+		if !s.filter.DryRun && isAskedInVain(t.Config.Launcher, t.UID) {
+			_ = t.RequestStop() // it has ended
 		}
 		abandoned := t.Abandoned() && s.filter.includes(&t.Config.Facts)
 		others := t.UID != os.Getuid() && time.Now().After(until)

@@ -165,7 +165,7 @@ func guardedBy(t *testing.T, g *group.ControlGroup, pid int) {
 	facts.Set(t, g.Payload.Path(), func(f *protocol.Facts) { f.Guard = guard })
 }
 
-// calledGuard starts a process that is where guards are, and called like one.
+// calledGuard starts a process that is where guards are, is called like one, and ends when it is asked to.
 func calledGuard(t *testing.T, parent *cgroup.Group, called string) int {
 	t.Helper()
 	leaf, err := group.Leaf(parent)
@@ -173,7 +173,7 @@ func calledGuard(t *testing.T, parent *cgroup.Group, called string) int {
 		t.Fatal(err)
 	}
 	defer leaf.Close()
-	cmd := exec.Command("sh", "-c", `printf "$1" >/proc/$$/comm; echo; read end`, "sh", called)
+	cmd := exec.Command("sh", "-c", `trap exit WINCH; printf "$1" >/proc/$$/comm; echo; read end`, "sh", called)
 	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: leaf.FD()}
 	in, inErr := cmd.StdinPipe()
 	out, outErr := cmd.StdoutPipe()

@@ -173,9 +173,10 @@ static void stop_parent_late(void)
 	signal_parent(SIGSTOP);
 }
 
+/* So often that a parent that is continued once hardly ever runs. */
 static void keep_stopping(void)
 {
-	const struct timespec pause = {.tv_nsec = 10 * 1000 * 1000};
+	const struct timespec pause = {.tv_nsec = 50 * 1000};
 	ignore_signals();
 	signal_parent(SIGSTOP);
 	up();
