@@ -69,7 +69,11 @@ func awaitIdle(group string, limit time.Duration, wanted func(since int64, wakes
 
 // awaitAttr waits until wanted accepts an attribute of the payload, "" if it is not set.
 func awaitAttr(group, name string, limit time.Duration, wanted func(text string) bool) error {
-	return awaitChange(filepath.Join(Payload(group), "cgroup.procs"), unix.IN_ATTRIB, limit, func() bool { return wanted(attr(group, name)) })
+	err := awaitChange(filepath.Join(Payload(group), "cgroup.procs"), unix.IN_ATTRIB, limit, func() bool { return wanted(attr(group, name)) })
+	if err != nil {
+		return fmt.Errorf("%w; %s %q, notes %q", err, name, attr(group, name), attr(group, "notes"))
+	}
+	return nil
 }
 
 // AwaitText waits until wanted accepts the text of a file that grows.

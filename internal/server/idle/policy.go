@@ -161,9 +161,10 @@ func (p *Policy) Look(s Server, now time.Time) Act {
 		return None
 	}
 	interval := now.Sub(p.lastAt)
+	isGone := p.thaw.wasForInput && s.Pending() == "" // before its use is measured: see noteVanishedInput
 	usage, err := s.Usage()
 	if err == nil {
-		p.noteVanishedInput(s, usage)
+		p.noteVanishedInput(isGone, usage)
 		p.noteUse(usage, now)
 	}
 	switch {
@@ -227,10 +228,15 @@ func (p *Policy) lookAtFrozen(s Server) Act {
 	return None
 }
 
-// noteVanishedInput records if input has come and is not there any more, but no read was counted since the
-// last look.
-func (p *Policy) noteVanishedInput(s Server, usage Usage) {
-	if p.thaw.wasForInput && usage.Read == p.last.Read && s.Pending() == "" {
+// noteVanishedInput records if input has come and was gone before the use was measured, but no read was
+// counted since the last look. A member that still runs may have read it, and not be back from read(2): then
+// the next look decides.
+func (p *Policy) noteVanishedInput(isGone bool, usage Usage) {
+	isUnread := usage.Read == p.last.Read
+	if isUnread && usage.Active {
+		return
+	}
+	if isUnread && isGone {
 		p.isUncounted = true
 	}
 	p.thaw.wasForInput = false

@@ -16,6 +16,7 @@ type server struct {
 	err      error
 	pending  string
 	obstacle string
+	measured func()          // just after its use was
 	person   string          // freezes or thaws the members, "" for neither
 	meets    func()          // between the freeze and the second look
 	freezes  []time.Duration // when
@@ -37,7 +38,15 @@ func (s *server) uses(u Usage) {
 	s.used.Written += u.Written
 	s.used.Active = u.Active
 }
-func (s *server) Usage() (Usage, error) { return s.used, s.err }
+func (s *server) Usage() (Usage, error) {
+	defer func(then func()) {
+		s.measured = nil
+		if then != nil {
+			then()
+		}
+	}(s.measured)
+	return s.used, s.err
+}
 func (s *server) Pending() string       { return s.pending }
 func (s *server) Obstacle(Usage) string { return s.obstacle }
 func (s *server) Thaw()                 { s.undone++ }
@@ -332,5 +341,34 @@ func TestUncountedInput(t *testing.T) {
 		if again == (read == 0) || again == (s.Note != "") {
 			t.Errorf("%d bytes read: frozen at %v; note %q", read, s.freezes, s.Note)
 		}
+	}
+}
+
+// A busy machine has a server read its input while a look measures its use, or has it wait for a processor between the read and
+// its count.
+func TestInputThatIsCountedLate(t *testing.T) {
+	for name, begin := range map[string]func(*server){
+		"it reads after its use was measured": func(s *server) {
+			s.pending = "it does not read its input"
+			s.measured = func() {
+				s.pending = ""
+				s.uses(Usage{Read: 5})
+			}
+		},
+		"it has read, and is not counted yet": func(s *server) {
+			s.uses(Usage{Active: true})
+			s.measured = func() { s.uses(Usage{Read: 5}) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(d)
+			s.until(d, nil)
+			s.Thawed(s.now, true)
+			begin(s)
+			s.until(5*d, nil)
+			if len(s.freezes) < 2 || s.Note != "" {
+				t.Errorf("frozen at %v; note %q", s.freezes, s.Note)
+			}
+		})
 	}
 }

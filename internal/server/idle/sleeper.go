@@ -128,14 +128,14 @@ func (s *Sleeper) Usage() (Usage, error) {
 		return agentUsage(pids, s.Client.Server.Terminal)
 	}
 	for _, pid := range pids {
+		st, statErr := proc.ReadStat(pid) // first: what is read meanwhile is counted
+		u.Active = u.Active || statErr == nil && isActive(st)
 		read, written, err := ReadTraffic(pid)
 		if err != nil {
 			return u, err
 		}
 		u.Read += read
 		u.Written += written
-		st, err := proc.ReadStat(pid)
-		u.Active = u.Active || err == nil && isActive(st)
 	}
 	return u, err
 }
