@@ -30,7 +30,7 @@ func (v *invocation) failAdmission(err error) int {
 		text = shortText(short)
 	}
 	logFailure(v, text)
-	writeFailure(v.server.Name, v.server.Backend, v.server.Report, errors.New(text), "")
+	writeFailure(v.server.Name, v.server.Places.Backend, v.server.Output.Report, errors.New(text), "")
 	return v.Fail(cli.ExitOwnFailure, fmt.Sprintf("cannot start %q: %s", v.values.Name, text), "")
 }
 

@@ -27,7 +27,7 @@ func (v *invocation) configure() {
 	values := c.For(v.values.Name)
 	c.AddClient(values, clientOf(os.Getppid()))
 	v.values.FromFile(values)
-	v.Quiet = v.values.Quiet
+	v.Quiet = v.values.Output.Quiet
 	v.Verbose = v.values.PrintsNotes()
 	v.notes = configurationNotes(c.Problems)
 }
@@ -56,7 +56,7 @@ func configurationNotes(problems []settings.FileProblem) (notes []string) {
 // openReport: one that a file asks for and that can't be had is a mistake in the file, which
 // must not keep the server from starting.
 func (v *invocation) openReport() (int, error) {
-	report, err := openReport(v.values.Report)
+	report, err := openReport(v.values.Output.Report)
 	if err != nil && !v.values.Given("report") {
 		v.notes = append(v.notes, "configuration: cannot open the report: "+cli.ErrorLine(err))
 		return -1, nil

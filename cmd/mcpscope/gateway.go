@@ -25,19 +25,20 @@ import (
 )
 
 func gatewayCommand(args []string, io cli.Stdio) int {
-	g := &gatewayRun{Printer: cli.Printer{Stdio: io}, Values: settings.Defaults()}
-	operands, help, err := g.Parse(settings.Gateway, args)
+	g := &gatewayRun{printer: cli.Printer{Stdio: io}, values: settings.Defaults()}
+	operands, help, err := g.values.Parse(settings.Gateway, args)
 	if help {
 		fmt.Fprint(io.Out, settings.Help(settings.Gateway))
 		return cli.ExitOK
 	}
 	if err != nil {
-		return g.Fail(cli.ExitOwnFailure, "gateway: "+err.Error(), "mcpscope help gateway")
+		return g.printer.Fail(cli.ExitOwnFailure, "gateway: "+err.Error(), "mcpscope help gateway")
 	}
 	if len(operands) == 0 {
-		return g.Fail(cli.ExitOwnFailure, "gateway: no command given", "mcpscope gateway -- COMMAND [ARG…]")
+		const hint = "mcpscope gateway -- COMMAND [ARG…]"
+		return g.printer.Fail(cli.ExitOwnFailure, "gateway: no command given", hint)
 	}
-	if g.Check { // by the larger program, which reads clients' files
+	if g.values.Gateway.Check { // by the larger program, which reads clients' files
 		runtime.LockOSThread()
 		own.Signals.Client.GiveBack()
 		dispatch(append([]string{gateway.CheckCommand}, args...), io)
@@ -48,32 +49,32 @@ func gatewayCommand(args []string, io cli.Stdio) int {
 
 // gatewayRun is one `gateway`, before anything is done.
 type gatewayRun struct {
-	cli.Printer
-	*settings.Values
+	printer cli.Printer
+	values  *settings.Values
 }
 
 // become returns only if it can't.
 func (v *gatewayRun) become(flags, operands []string) int {
 	file, err := programs.Lookup(operands[0])
 	if err != nil {
-		return v.FailCommand(operands, err)
+		return v.printer.FailCommand(operands, err)
 	}
 	limit, err := readNoFile()
 	if err != nil {
 		return v.fail(operands, err)
 	}
 	options := v.options(flags)
-	explain, err := openReport(v.Explain)
+	explain, err := openReport(v.values.Gateway.Explain)
 	if err != nil {
 		text := fmt.Sprintf("cannot explain: %v", err)
-		return v.Fail(cli.ExitOwnFailure, text, "--explain takes a path or fd:N")
+		return v.printer.Fail(cli.ExitOwnFailure, text, "--explain takes a path or fd:N")
 	}
 	g := gateway.Gateway{
 		Name: agentName(operands),
 		Command: gateway.Command{
 			Path: file, Argv: operands, Env: environment(), NoFile: limit, Signals: own.Signals.Client,
 		},
-		Options: options, Explain: explain, Backend: v.Backend, Session: v.session(),
+		Options: options, Explain: explain, Backend: v.values.Backend, Session: v.session(),
 		Warn: gateway.Warnings{
 			Uncontained: func(why error) { v.warnUncontained(operands[0], why) },
 			Weaker:      func(why error) { v.noteWeaker(operands[0], why) },
@@ -87,7 +88,7 @@ func (v *gatewayRun) become(flags, operands []string) int {
 	}
 	err = g.Exec()
 	if errno, ok := errors.AsType[unix.Errno](err); ok && errors.Is(err, gateway.ErrExec) {
-		return v.FailCommand(operands, &protocol.CommandError{Command: file, Errno: errno})
+		return v.printer.FailCommand(operands, &protocol.CommandError{Command: file, Errno: errno})
 	}
 	return v.fail(operands, err)
 }
@@ -106,15 +107,17 @@ func agentName(command []string) string {
 
 // session is the one that the settings ask for: each of its limits does.
 func (v *gatewayRun) session() gateway.Session {
-	return gateway.Session{Wanted: v.WantsSession || len(v.Session.Files) > 0, Limits: v.Session}
+	limits := v.values.Gateway.Session
+	return gateway.Session{Wanted: v.values.Gateway.WantsSession || len(limits.Files) > 0, Limits: limits}
 }
 
 // options returns the gateway's options by its flags, the environment and the settings files.
 func (v *gatewayRun) options(flags []string) gateway.Options {
 	v.configure()
+	of := v.values.Gateway
 	return gateway.Options{
-		Require: v.Require, Rules: gateway.Rules{Match: v.Match, Except: v.Except},
-		Configs: v.Configs, Settings: flags,
+		Require: v.values.Require, Rules: gateway.Rules{Match: of.Match, Except: of.Except},
+		Configs: of.Configs, Settings: flags,
 	}
 }
 
@@ -124,7 +127,7 @@ func (v *gatewayRun) configure() {
 	for _, text := range configurationNotes(c.Problems) {
 		v.note(text)
 	}
-	v.FromFile(c.ForBelowGateway(""))
+	v.values.FromFile(c.ForBelowGateway(""))
 }
 
 // configureServer makes a server of that name, of a client's program. Files are read anew for each, as run
@@ -139,15 +142,15 @@ func configureServer(flags []string, server, client string) *gateway.Server {
 	wanted := &gateway.Server{
 		Policy: s.Policy, Limits: s.Limits, MinFree: s.MinFree, Replace: s.Replace, Keep: s.Keep,
 	}
-	wanted.Backend = s.Backend
-	wanted.Stderr = s.Stderr
+	wanted.Places.Backend = s.Backend
+	wanted.Output.Stderr = s.Output.Stderr
 	return wanted
 }
 
 // warnUncontained is before the gateway runs: then its stderr is its own.
 func (v *gatewayRun) warnUncontained(command string, why error) {
 	v.note(cli.NotContained(command, why))
-	v.Hint(host.Fix(names.Auto, why))
+	v.printer.Hint(host.Fix(names.Auto, why))
 }
 
 // noteInside is before the gateway runs, too.
@@ -155,31 +158,31 @@ func (v *gatewayRun) noteInside(command string) {
 	const text = "the servers of %q are in the group of the mcpscope run around it, and end with that; " +
 		"they have no groups and limits of their own"
 	v.note(fmt.Sprintf(text, command))
-	v.Hint("put the gateway outside: mcpscope gateway -- mcpscope run -- COMMAND")
+	v.printer.Hint("put the gateway outside: mcpscope gateway -- mcpscope run -- COMMAND")
 }
 
 // noteWeaker is before the gateway runs, too.
 func (v *gatewayRun) noteWeaker(command string, why error) {
 	const text = "the servers of %q are contained without cgroups, which is weaker: %v"
 	v.note(fmt.Sprintf(text, command, why))
-	v.Hint(host.Fix(names.Auto, fmt.Errorf("%w: %w", backend.ErrNoBackend, why)))
+	v.printer.Hint(host.Fix(names.Auto, fmt.Errorf("%w: %w", backend.ErrNoBackend, why)))
 }
 
 // note prints on stderr, which is the log of a gateway.
 func (v *gatewayRun) note(text string) {
-	fmt.Fprintf(v.Err, "mcpscope: note: %s\n", cli.ErrorText(text))
+	fmt.Fprintf(v.printer.Err, "mcpscope: note: %s\n", cli.ErrorText(text))
 }
 
 // noteNoSession is before the gateway runs, too.
 func (v *gatewayRun) noteNoSession(command string, why error) {
 	v.note(v.noSession(command, why))
-	v.Hint(host.Fix(names.Auto, why))
+	v.printer.Hint(host.Fix(names.Auto, why))
 }
 
 // noSession names the limits that do not apply.
 func (v *gatewayRun) noSession(command string, why error) string {
 	missing := ""
-	for _, limit := range v.Session.Files {
+	for _, limit := range v.values.Gateway.Session.Files {
 		missing += ", without " + limit.String()
 	}
 	return fmt.Sprintf("%q and its servers are in no session%s: %v", command, missing, why)
@@ -194,7 +197,7 @@ func (v *gatewayRun) fail(operands []string, err error) int {
 	if errors.Is(err, unix.EBUSY) { // of seccomp(2)
 		hint = host.WithoutListener
 	}
-	return v.Fail(cli.ExitOwnFailure, text, hint)
+	return v.printer.Fail(cli.ExitOwnFailure, text, hint)
 }
 
 // watcherName is for ps and pgrep, at most 15 bytes.

@@ -33,8 +33,8 @@ func TestAgentName(t *testing.T) {
 // aGateway is a gateway whose flags ask for a session with a limit.
 func aGateway(t *testing.T, errs *bytes.Buffer) *gatewayRun {
 	t.Helper()
-	g := &gatewayRun{Printer: cli.Printer{Stdio: cli.Stdio{Err: errs}}, Values: settings.Defaults()}
-	if _, _, err := g.Parse(settings.Gateway, []string{"--session-set", "pids.max=9"}); err != nil {
+	g := &gatewayRun{printer: cli.Printer{Stdio: cli.Stdio{Err: errs}}, values: settings.Defaults()}
+	if _, _, err := g.values.Parse(settings.Gateway, []string{"--session-set", "pids.max=9"}); err != nil {
 		t.Fatal(err)
 	}
 	return g

@@ -79,7 +79,7 @@ func TestSettingsBelowAGateway(t *testing.T) {
 		"git": "tree eof-grace=1.2s term-grace=2s on-client-death=auto idle-timeout=9h0m0s",
 	} {
 		s := configureServer([]string{"--eof-grace=1.2s"}, name, "")
-		if got := fmt.Sprint(s.Backend, " ", s.Policy); got != want {
+		if got := fmt.Sprint(s.Places.Backend, " ", s.Policy); got != want {
 			t.Errorf("%q: %s, want %s", name, got, want)
 		}
 	}
@@ -102,8 +102,8 @@ func TestRulesOfAGateway(t *testing.T) {
 		{[]string{"--except", "", "--require=false"}, "[a b *] [] false"},
 	} {
 		var err bytes.Buffer
-		g := gatewayRun{Printer: cli.Printer{Stdio: cli.Stdio{Err: &err}}, Values: settings.Defaults()}
-		if _, _, err := g.Parse(settings.Gateway, c.flags); err != nil {
+		g := gatewayRun{printer: cli.Printer{Stdio: cli.Stdio{Err: &err}}, values: settings.Defaults()}
+		if _, _, err := g.values.Parse(settings.Gateway, c.flags); err != nil {
 			t.Fatal(err)
 		}
 		o := g.options(c.flags)

@@ -67,7 +67,7 @@ func runCommand(args []string, io cli.Stdio) int {
 		fmt.Fprint(io.Out, settings.Help(settings.Run))
 		return cli.ExitOK
 	}
-	v.Quiet = v.values.Quiet
+	v.Quiet = v.values.Output.Quiet
 	v.Verbose = v.values.PrintsNotes()
 	if err != nil {
 		return v.Fail(cli.ExitOwnFailure, "run: "+err.Error(), "mcpscope help run")
@@ -101,10 +101,10 @@ func (v *invocation) prepare(operands []string) int {
 	if err != nil {
 		return v.failRun(err, true)
 	}
-	if failed := own.Failed(); failed != nil { // main before that one has raised the limit
+	if failed := own.Failed; failed != nil { // main before that one has raised the limit
 		limit = failed.Plan.NoFile
 	}
-	tried, err := launcher.Tried(own.Failed())
+	tried, err := launcher.Tried(own.Failed)
 	if err != nil {
 		return v.failRun(err, true)
 	}
@@ -125,9 +125,9 @@ func (v *invocation) prepare(operands []string) int {
 		Places: launcher.Places{Backend: f.Backend, Require: f.Require, Tried: tried},
 		Output: launcher.Output{
 			Messages: launcher.Messages{
-				Verbose: f.PrintsNotes(), Quiet: f.Quiet, Weaker: v.tellWeaker, Waits: v.noteWait,
+				Verbose: f.PrintsNotes(), Quiet: f.Output.Quiet, Weaker: v.tellWeaker, Waits: v.noteWait,
 			},
-			Notes: v.notes, Report: report, Stderr: f.Stderr,
+			Notes: v.notes, Report: report, Stderr: f.Output.Stderr,
 		},
 		ClientName: protocol.ClientName(os.Getppid()),
 		Origin:     protocol.OriginOf(dir, env),
@@ -144,7 +144,7 @@ func (v *invocation) tellWeaker(err error) {
 // reportRun reports the end of a server that this process has started, before the launcher's loop.
 func reportRun(ended *guard.Ended, io cli.Stdio) int {
 	c, o, err := launcher.Report(ended)
-	p := cli.Printer{Stdio: io, Quiet: c.Quiet, Verbose: c.Verbose}
+	p := cli.Printer{Stdio: io, Quiet: c.Output.Quiet, Verbose: c.Output.Verbose}
 	return printEnd(&p, c, o, err)
 }
 
@@ -162,14 +162,14 @@ func printEnd(p *cli.Printer, c *protocol.Config, o helper.Outcome, err error) i
 		report.LogFailure(c, cli.ErrorLine(err))
 		hint := host.Fix(c.Group.Backend, err)
 		if !o.Reported {
-			writeFailure(c.Name, c.Group.Backend, c.Report, err, hint)
+			writeFailure(c.Facts.Name, c.Group.Backend, c.Output.Report, err, hint)
 		}
-		return p.Fail(cli.ExitOwnFailure, fmt.Sprintf("cannot contain %q: %v", c.Name, err), hint)
+		return p.Fail(cli.ExitOwnFailure, fmt.Sprintf("cannot contain %q: %v", c.Facts.Name, err), hint)
 	case len(o.Stuck) > 0:
-		text := fmt.Sprintf("cannot stop all of %q: %s", c.Name, strings.Join(o.Stuck, ", "))
+		text := fmt.Sprintf("cannot stop all of %q: %s", c.Facts.Name, strings.Join(o.Stuck, ", "))
 		return p.Fail(cli.ExitOwnFailure, text, "mcpscope waits for it, and removes the group then")
 	case !o.Known:
-		text := fmt.Sprintf("cannot find the exit status of %q", c.Name)
+		text := fmt.Sprintf("cannot find the exit status of %q", c.Facts.Name)
 		return p.Fail(cli.ExitOwnFailure, text, "")
 	}
 	if o.Status.Signaled() {
@@ -185,7 +185,7 @@ func (v *invocation) failRun(err error, reported bool) int {
 	logFailure(v, err.Error())
 	hint := host.Fix(v.values.Backend, err)
 	if !reported {
-		writeFailure(v.server.Name, v.server.Backend, v.server.Report, err, hint)
+		writeFailure(v.server.Name, v.server.Places.Backend, v.server.Output.Report, err, hint)
 	}
 	return v.Fail(cli.ExitOwnFailure, fmt.Sprintf("cannot contain %q: %v", v.values.Name, err), hint)
 }
@@ -196,20 +196,20 @@ func logFailure(v *invocation, text string) {
 	launcher.HideArguments(v.operands[1:])
 	c := protocol.NewConfig()
 	c.Group.ID = names.NewID()
-	c.Name = v.values.Name
-	c.Client.PID = os.Getppid()
-	c.Client.Name = protocol.ClientName(c.Client.PID)
+	c.Facts.Name = v.values.Name
+	c.Facts.Client.PID = os.Getppid()
+	c.Facts.Client.Name = protocol.ClientName(c.Facts.Client.PID)
 	dir, _ := os.Getwd() // "", if it was removed
-	c.Origin = protocol.OriginOf(dir, environment())
+	c.Facts.Origin = protocol.OriginOf(dir, environment())
 	report.LogFailure(c, cli.ErrorText(text))
 }
 
 // writeFailure reports a server that could not be started.
 func writeFailure(of string, b names.Backend, to int, err error, hint string) {
 	c := protocol.NewConfig()
-	c.Name = of
+	c.Facts.Name = of
 	c.Group.Backend = b
-	c.Started = time.Now().UnixNano()
+	c.Facts.Started = time.Now().UnixNano()
 	r := report.New(c, "")
 	r.Error = err.Error()
 	r.Hint = hint

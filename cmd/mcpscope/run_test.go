@@ -95,9 +95,9 @@ func TestEndsOfAServer(t *testing.T) {
 // printedEnd returns what run prints at the end of the server git.
 func printedEnd(outcome helper.Outcome, err error) said {
 	config := protocol.NewConfig()
-	config.Name = "git"
+	config.Facts.Name = "git"
 	config.Argv = []string{"git"}
-	config.Report = -1
+	config.Output.Report = -1
 	var out, errs bytes.Buffer
 	p := cli.Printer{Stdio: cli.Stdio{Out: &out, Err: &errs}, Verbose: true}
 	status := printEnd(&p, config, outcome, err)

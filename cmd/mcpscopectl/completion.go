@@ -35,11 +35,11 @@ func serversAndSessions(*cobra.Command, []string, string) ([]string, cobra.Shell
 	return words(nameAndIDOf, func(s *fleet.Session) []string { return []string{s.Name, s.ID} })
 }
 
-func nameAndIDOf(s *fleet.Listed) []string { return []string{s.Name, s.ID} }
+func nameAndIDOf(s *fleet.Listed) []string { return []string{s.Facts.Name, s.Placed.ID} }
 
 // clientNames completes the clients of servers that run.
 func clientNames(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return words(func(s *fleet.Listed) []string { return []string{s.Client.Name} }, nil)
+	return words(func(s *fleet.Listed) []string { return []string{s.Facts.Client.Name} }, nil)
 }
 
 // words completes the words that these functions return for each server and session of the caller; ofSession

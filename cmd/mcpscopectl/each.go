@@ -99,4 +99,6 @@ func sessionAndID(s *fleet.Session) string {
 	return fmt.Sprintf("the session %s (%s)", cli.OneLine(s.Name), s.ID)
 }
 
-func nameAndID(s *fleet.Listed) string { return fmt.Sprintf("%s (%s)", cli.OneLine(s.Name), s.ID) }
+func nameAndID(s *fleet.Listed) string {
+	return fmt.Sprintf("%s (%s)", cli.OneLine(s.Facts.Name), s.Placed.ID)
+}

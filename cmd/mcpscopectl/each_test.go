@@ -60,7 +60,7 @@ func failure(text, hint string) said {
 
 func serverCalled(name, id string) *fleet.Listed {
 	s := &fleet.Listed{Facts: protocol.Facts{Name: name}}
-	s.ID = id
+	s.Placed.ID = id
 	return s
 }
 
@@ -70,7 +70,7 @@ func TestActionOnManyServers(t *testing.T) {
 		serverCalled("a\x1b", "aaaaaaaa"), serverCalled("b", "bbbbbbbb"), serverCalled("c", "cccccccc"),
 	}
 	suspend := serverAction{verb: "suspend", do: oneLine("suspended", nameAndID, func(s *fleet.Listed) error {
-		switch s.Name {
+		switch s.Facts.Name {
 		case "b":
 			return errors.New("it is\nbusy")
 		case "c":

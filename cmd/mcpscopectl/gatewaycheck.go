@@ -84,18 +84,18 @@ func (c *gatewayCheck) parse(args []string) error {
 	c.values.FromFile(c.files.ForBelowGateway(""))
 	c.command = command
 	c.flags = args[:len(args)-len(command)]
-	c.rules.Match = c.values.Match
-	c.rules.Except = c.values.Except
+	c.rules.Match = c.values.Gateway.Match
+	c.rules.Except = c.values.Gateway.Except
 	return nil
 }
 
 // wantsSession: a limit of a session makes it, too.
 func (c *gatewayCheck) wantsSession() bool {
-	return c.values.WantsSession || len(c.values.Session.Files) > 0
+	return c.values.Gateway.WantsSession || len(c.values.Gateway.Session.Files) > 0
 }
 
 func (c *gatewayCheck) sessionLimits() (limits []string) {
-	for _, limit := range c.values.Session.Files {
+	for _, limit := range c.values.Gateway.Session.Files {
 		limits = append(limits, limit.String())
 	}
 	return limits
@@ -109,7 +109,7 @@ func (c *gatewayCheck) noSession() string {
 	if !c.place.HasGroup() {
 		return group.ErrNoGroup.Error()
 	}
-	for _, limit := range c.values.Session.Files {
+	for _, limit := range c.values.Gateway.Session.Files {
 		controller, _, _ := strings.Cut(limit.File, ".")
 		if !slices.Contains(c.place.Controllers, controller) {
 			return fmt.Sprintf("%s has no controller %s for %s", c.place.Name, controller, limit)
@@ -120,7 +120,7 @@ func (c *gatewayCheck) noSession() string {
 
 // readServers reads the configurations as the watcher does.
 func (c *gatewayCheck) readServers() {
-	servers, err := readConfigured(c.values.Configs)
+	servers, err := readConfigured(c.values.Gateway.Configs)
 	c.rules.Configured = servers.bare
 	c.wrapped = servers.wrapped
 	c.unread = err
@@ -128,7 +128,7 @@ func (c *gatewayCheck) readServers() {
 
 // report prints the check, and returns the exit status.
 func (c *gatewayCheck) report(stdio cli.Stdio) int {
-	isRefused := c.unread != nil && len(c.values.Configs) > 0 // by the watcher
+	isRefused := c.unread != nil && len(c.values.Gateway.Configs) > 0 // by the watcher
 	if isRefused && c.place.Usable {
 		c.place = host.Backend{Reason: "cannot read configurations: " + c.unread.Error()}
 	}

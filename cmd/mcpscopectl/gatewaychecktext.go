@@ -189,8 +189,8 @@ func (c *gatewayCheck) settingsOf(server string) string {
 	if v.Replace {
 		words = append(words, "replace")
 	}
-	if v.Stderr != protocol.StderrInherit {
-		words = append(words, "stderr="+string(v.Stderr))
+	if v.Output.Stderr != protocol.StderrInherit {
+		words = append(words, "stderr="+string(v.Output.Stderr))
 	}
 	return strings.Join(words, ", ")
 }

@@ -24,7 +24,7 @@ func (f *lsFlags) ended(running []*fleet.Listed, stdio cli.Stdio) []render.Serve
 	}
 	var views []render.Server
 	for _, e := range found {
-		isRunning := slices.ContainsFunc(running, func(s *fleet.Listed) bool { return s.ID == e.ID })
+		isRunning := slices.ContainsFunc(running, func(s *fleet.Listed) bool { return s.Placed.ID == e.ID })
 		traits := selection.Traits{
 			ClientPID: e.ClientPID, ClientName: e.ClientName,
 			Project: e.Project, Conversation: e.Conversation,

@@ -40,7 +40,7 @@ func TestHintsRepeatTheFilters(t *testing.T) {
 		c := stopCommandOf(&f, cli.Stdio{})
 		f.servers.Names = parsed(t, c, line)
 		servers := []*fleet.Listed{serverCalled("x", "aaaaaaaa"), serverCalled("y", "bbbbbbbb")}
-		servers[0].Client.PID = 7 // two clients
+		servers[0].Facts.Client.PID = 7 // two clients
 		got := printed(func(stdio cli.Stdio) int { return f.ask(servers, stdio) })
 		if got.status != cli.ExitFailure || !strings.HasSuffix(got.err, "mcpscope: hint: "+want+"\n") {
 			t.Errorf("%s: %+v\nwant %s", line, got, want)

@@ -62,7 +62,7 @@ func TestUnsureIsLeftAlone(t *testing.T) {
 	f.json = true
 	got = printed(func(stdio cli.Stdio) int { return f.printLeaksJSON(stdio, found) })
 	var v leaks.Swept
-	if err := json.Unmarshal([]byte(got.out), &v); err != nil || v.State != "unsure" || v.Doubt != "it listens" || v.Stopped != nil {
+	if err := json.Unmarshal([]byte(got.out), &v); err != nil || v.Server.State != "unsure" || v.Doubt != "it listens" || v.Stopped != nil {
 		t.Errorf("%+v: %v", got, err)
 	}
 }
@@ -216,7 +216,7 @@ func TestPrintLeaks(t *testing.T) {
 	if err := json.Unmarshal([]byte(list.out), &v); err != nil || list.status != cli.ExitOK {
 		t.Fatalf("%+v: %v", list, err)
 	}
-	if v.Version != 1 || v.State != "leak" || v.PID != noProcess || v.Processes != 2 || v.Stopped != nil ||
+	if v.Version != 1 || v.Server.State != "leak" || v.PID != noProcess || v.Server.Processes != 2 || v.Stopped != nil ||
 		strings.Count(list.out, "\n") != 1 || strings.Contains(list.out, "SECRET") || v.Directory != "/srv" {
 		t.Errorf("%s", list.out)
 	}

@@ -186,8 +186,8 @@ func writeLeaks(stdio cli.Stdio, found []*leaks.Leak) {
 	for _, l := range found {
 		v := l.Swept()
 		lines = append(lines, []string{
-			strconv.Itoa(v.PID), v.Name, render.HumanSeconds(v.Age), strconv.Itoa(v.Processes),
-			render.MemoryText(v.Server), v.Directory, v.Command, v.File,
+			strconv.Itoa(v.PID), v.Server.Name, render.HumanSeconds(v.Server.Age),
+			strconv.Itoa(v.Server.Processes), render.MemoryText(v.Server), v.Directory, v.Command, v.File,
 		})
 	}
 	render.WriteWholeTable(stdio.Out, lines)
@@ -207,7 +207,8 @@ func writeUnsure(stdio cli.Stdio, found leaks.List) {
 			why += " (" + v.File + ")"
 		}
 		lines = append(lines, []string{
-			strconv.Itoa(v.PID), v.Name, render.HumanSeconds(v.Age), v.Directory, v.Command, why,
+			strconv.Itoa(v.PID), v.Server.Name, render.HumanSeconds(v.Server.Age),
+			v.Directory, v.Command, why,
 		})
 	}
 	render.WriteWholeTable(stdio.Err, lines)

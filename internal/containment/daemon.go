@@ -19,7 +19,7 @@ import (
 // (setsid(2)) and has the agent's name.
 func DaemonLines(servers []*fleet.Listed) (lines []string) {
 	for _, s := range servers {
-		agent := name.ProgramOf(s.Name)
+		agent := name.ProgramOf(s.Facts.Name)
 		if !agent.Daemon || s.Kept != nil {
 			continue
 		}
@@ -29,7 +29,7 @@ func DaemonLines(servers []*fleet.Listed) (lines []string) {
 		}
 		const text = "%s (%s): its daemon [%d] is in its group, and ends with it; " +
 			"other conversations that use the daemon would stop working"
-		line := fmt.Sprintf(text, s.Name, s.ID, pid)
+		line := fmt.Sprintf(text, s.Facts.Name, s.Placed.ID, pid)
 		if agent.WithoutDaemon != "" {
 			line += ": mcpscope run -- " + agent.WithoutDaemon
 		}
@@ -40,13 +40,13 @@ func DaemonLines(servers []*fleet.Listed) (lines []string) {
 
 // findDaemon finds a member that leads a process session and has the agent's name: see DaemonLines.
 func findDaemon(agent *fleet.Listed) (pid int, found bool) {
-	pids, _ := agent.Processes() // none, if it has ended
+	pids, _ := agent.Handle.Processes() // none, if it has ended
 	for _, pid := range pids {
 		sid, err := unix.Getsid(pid)
 		if err != nil || sid != pid {
 			continue
 		}
-		if name.Derive(proc.Arguments(pid, protocol.CommandMost)) == agent.Name {
+		if name.Derive(proc.Arguments(pid, protocol.CommandMost)) == agent.Facts.Name {
 			return pid, true
 		}
 	}

@@ -36,7 +36,7 @@ func serverNames(search *clientconfig.Search) []string {
 	servers, _ := fleet.ListOwn() // no server, where groups cannot be listed
 	defer selection.Close(servers)
 	for _, s := range servers {
-		names = append(names, s.Name)
+		names = append(names, s.Facts.Name)
 	}
 	for program, client := range name.ClientPrograms() {
 		names = append(names, program, client)

@@ -42,7 +42,7 @@ func (g *groups) contain(p program, call *heldCall, why string) {
 	}
 	s, entry := g.serverOf(&p, call)
 	why = g.config.whyNamed(entry, p.argv, why)
-	s.Notes = append(s.Notes, "a server: "+why)
+	s.Output.Notes = append(s.Output.Notes, "a server: "+why)
 	t, err := g.newGroup(s, &p)
 	if err != nil {
 		g.reportOutside(p.pid, p.argv, err)
@@ -50,7 +50,7 @@ func (g *groups) contain(p program, call *heldCall, why string) {
 	}
 	g.reporter.reportUnlimited(t)
 	clientStderr := -1
-	if s.Stderr == protocol.StderrJournal {
+	if s.Output.Stderr == protocol.StderrJournal {
 		identifier := names.DirectoryName(s.Name, t.ID())
 		clientStderr, err = giveJournal(&p, call, identifier)
 		if err != nil {
@@ -71,7 +71,7 @@ func (g *groups) prove(t *launcher.TakenServer, p *program, why string) {
 		return
 	}
 	g.reporter.reportUnlimited(t)
-	if s.Stderr == protocol.StderrJournal {
+	if s.Output.Stderr == protocol.StderrJournal {
 		const note = "stderr is the client's: when it started, only its name said that it is a server"
 		t.SetStderr(protocol.StderrInherit, note)
 	}
@@ -147,7 +147,7 @@ func (g *groups) prepareBeside(pid int, s *Server, p *program) (*launcher.TakenS
 	if err != nil {
 		return nil, fmt.Errorf("copy a pidfd: %w", err)
 	}
-	s.Beside = pid
+	s.Gateway.Beside = pid
 	return s.Prepare(client.Child{
 		PID: p.pid, PIDFD: pidfd, ClientPIDFD: p.client.pidfd, Inherited: g.starters.haveStdin(p.stdin),
 	})
@@ -256,7 +256,7 @@ func (g *groups) serverOf(p *program, call *heldCall) (*Server, *Configured) {
 	made := recipe{argv: p.argv, dir: dir, variables: difference(env, g.environmentOf(p.client))}
 	client := p.client.name()
 	s := g.newServer(g.config.serverName(made, client), p.client)
-	s.Recipe = made.number()
+	s.Gateway.Recipe = made.number()
 	s.Origin = protocol.OriginOf(dir, env)
 	return s, g.config.entryOf(made, client)
 }
@@ -273,15 +273,15 @@ func (g *groups) environmentOf(s *starter) []string {
 func (g *groups) newServer(name string, client *starter) *Server {
 	s := g.configure(g.config.Settings, name, client.name())
 	s.Name = name
-	s.Client = client.Identity
+	s.Gateway.Client = client.Identity
 	s.ClientName = client.name()
-	s.Require = g.config.Require
-	s.Messages.Weaker = g.reporter.reportWeaker
-	s.Report = -1
+	s.Places.Require = g.config.Require
+	s.Output.Messages.Weaker = g.reporter.reportWeaker
+	s.Output.Report = -1
 	s.Env = g.env
 	s.Executable = ownProgram
-	s.Guard = int(g.servers.page.ByGuard.GuardPID)
-	s.Hub = g.servers.hub
-	s.LimitsMayFail = true // without them it is contained at least
+	s.Gateway.Guard = int(g.servers.page.ByGuard.GuardPID)
+	s.Gateway.Hub = g.servers.hub
+	s.Gateway.LimitsMayFail = true // without them it is contained at least
 	return s
 }

@@ -21,7 +21,7 @@ import (
 // program's pidfd at the end. call is as in groups.contain.
 func (x *examiner) place(p program, call *heldCall, why string) {
 	s, _ := x.groups.serverOf(&p, call)
-	s.Unproven = true
+	s.Gateway.Unproven = true
 	t, err := x.groups.newGroup(s, &p)
 	if err != nil {
 		x.groups.reportOutside(p.pid, p.argv, err)
@@ -43,7 +43,7 @@ func (x *examiner) resume(t *launcher.TakenServer) {
 	}
 	x.awaitProof(program{
 		pid: pid, pidfd: pidfd, stdin: fileAt(pid, 0), stdout: fileAt(pid, 1),
-		argv: arguments(pid), client: x.groups.starters.find(t.Config.Client),
+		argv: arguments(pid), client: x.groups.starters.find(t.Config.Facts.Client),
 	}, t)
 }
 

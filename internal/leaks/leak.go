@@ -142,7 +142,7 @@ func CountBy(users group.Users, search *clientconfig.Search) (int, error) {
 func grouped(servers []*fleet.Listed) []int {
 	inside := []int{os.Getpid()}
 	for _, s := range servers {
-		pids, _ := s.Processes() // none, if it has ended
+		pids, _ := s.Handle.Processes() // none, if it has ended
 		inside = append(inside, pids...)
 		inside = append(inside, s.Launcher, s.Guard)
 	}

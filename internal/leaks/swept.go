@@ -27,8 +27,8 @@ const sweptVersion = 1
 
 // Swept is an orphan or a leak in JSON.
 type Swept struct {
-	Version int `json:"version"`
-	render.Server
+	Version   int             `json:"version"`
+	Server    render.Server   `json:"server"`
 	Stuck     string          `json:"stuck,omitempty"` // why it could not be stopped
 	Stopped   *bool           `json:"stopped,omitempty"`
 	PID       int             `json:"pid,omitempty"`       // of a leak

@@ -28,8 +28,8 @@ func TestSweptOrphan(t *testing.T) {
 		{measured, "/group", 3},
 	} {
 		v := SweptOrphan(orphan, c.before)
-		if v.Version != 1 || v.ID != orphan.ID || v.Name != orphan.Name || v.State != fleet.Orphaned ||
-			v.Group != c.group || v.Processes != c.processes || v.Stuck != orphan.Stuck {
+		if v.Version != 1 || v.Server.ID != orphan.ID || v.Server.Name != orphan.Name || v.Server.State != fleet.Orphaned ||
+			v.Server.Group != c.group || v.Server.Processes != c.processes || v.Stuck != orphan.Stuck {
 			t.Errorf("%+v", v)
 		}
 	}
@@ -40,8 +40,8 @@ func TestSweptLeak(t *testing.T) {
 	l := &Leak{PID: os.Getpid(), UID: 7, Parent: parent, Name: "time", File: "/c", Argv: []string{"uvx", "--key", "K"}, Dir: "/d"}
 	v := l.Swept()
 	comm, _ := proc.Comm(parent) // "" is expected then, too
-	if v.State != leaked || v.PID != l.PID || v.UID != 7 || v.Processes != 1 || v.Parent.PID != parent || v.Parent.Name != comm ||
-		v.Command != "uvx --key …" || v.Directory != "/d" || v.File != "/c" || v.MemoryFrom != render.FromMembers || v.Stopped != nil {
+	if v.Server.State != leaked || v.PID != l.PID || v.Server.UID != 7 || v.Server.Processes != 1 || v.Parent.PID != parent || v.Parent.Name != comm ||
+		v.Command != "uvx --key …" || v.Directory != "/d" || v.File != "/c" || v.Server.MemoryFrom != render.FromMembers || v.Stopped != nil {
 		t.Errorf("%+v", v)
 	}
 }
@@ -99,7 +99,7 @@ func TestDoubtfulIsNotStopped(t *testing.T) {
 	if err := l.Stop(0); err == nil || err.Error() != l.Doubt {
 		t.Error(err)
 	}
-	if v := l.Swept(); v.State != unsure || v.Doubt != l.Doubt {
+	if v := l.Swept(); v.Server.State != unsure || v.Doubt != l.Doubt {
 		t.Errorf("%+v", v)
 	}
 }

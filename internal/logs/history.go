@@ -125,7 +125,7 @@ func runningServers(s *selection.Selection) (servers []server, err error) {
 	}
 	defer found.Close()
 	for _, l := range found.Servers {
-		one := server{id: l.ID, name: l.Name, uid: strconv.Itoa(l.UID)}
+		one := server{id: l.Placed.ID, name: l.Facts.Name, uid: strconv.Itoa(l.UID)}
 		if l.Kept != nil { // its events are its server's
 			one.id = l.Kept.From
 			one.name = l.Kept.Server

@@ -22,7 +22,7 @@ func HeldLines(servers []*fleet.Listed) (lines []string) {
 	held := map[string][]*fleet.Listed{} // by the text of their holders
 	var order []string
 	for _, s := range servers {
-		holders := joinProcesses(processesOf(holdersOf[s.ID]))
+		holders := joinProcesses(processesOf(holdersOf[s.Placed.ID]))
 		if holders == "" {
 			continue
 		}
@@ -41,9 +41,9 @@ func HeldLines(servers []*fleet.Listed) (lines []string) {
 func heldLine(holders string, servers []*fleet.Listed) string {
 	var ids, clients []string
 	for _, s := range servers {
-		ids = append(ids, s.ID)
-		if !slices.Contains(clients, s.Client.Name) {
-			clients = append(clients, s.Client.Name)
+		ids = append(ids, s.Placed.ID)
+		if !slices.Contains(clients, s.Facts.Client.Name) {
+			clients = append(clients, s.Facts.Client.Name)
 		}
 	}
 	const text = "%s left by %s, which has ended: %s still holds the stdin (mcpscope stop %s)"

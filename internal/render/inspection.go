@@ -20,7 +20,7 @@ import (
 
 // Inspection is a server in full. Fields are only ever added.
 type Inspection struct {
-	Server
+	Server   Server            `json:"server"`
 	Ancestry []Process         `json:"ancestry"` // of the client, itself first
 	Tree     []fleet.Member    `json:"tree"`
 	Stdio    map[string]string `json:"stdio,omitempty"` // of the main process
@@ -41,9 +41,9 @@ func InspectAll(servers []*fleet.Listed) (inspections []Inspection, err error) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s (%s): %w", s.Name, s.ID, err)
+			return nil, fmt.Errorf("%s (%s): %w", s.Facts.Name, s.Placed.ID, err)
 		}
-		found.HeldBy = processesOf(holders[s.ID])
+		found.HeldBy = processesOf(holders[s.Placed.ID])
 		inspections = append(inspections, found)
 	}
 	return inspections, nil
@@ -70,8 +70,8 @@ func inspect(s *fleet.Listed) (Inspection, error) {
 	if err != nil {
 		return Inspection{}, err
 	}
-	found := Inspection{Server: v, Notes: s.Notes()}
-	found.Tree, err = s.Tree()
+	found := Inspection{Server: v, Notes: s.Handle.Notes()}
+	found.Tree, err = s.Handle.Tree()
 	if len(found.Tree) > 0 {
 		found.Stdio = fleet.Stdio(found.Tree[0].PID)
 	}
@@ -84,7 +84,7 @@ func inspect(s *fleet.Listed) (Inspection, error) {
 
 // count reads what the kernel counts in detail. The groups of another user are not opened by path.
 func (i *Inspection) count(s *fleet.Listed) {
-	members, memory := s.Directories()
+	members, memory := s.Handle.Directories()
 	if members == "" || s.UID != os.Getuid() {
 		return
 	}
@@ -132,60 +132,61 @@ func writeTree(out io.Writer, tree []fleet.Member) {
 }
 
 func (i *Inspection) writeIdentity(b block) {
-	b.line("name", "%s (%s)", i.Name, i.ID)
-	b.optional("state", joinTexts(string(i.State), string(i.Cause)))
-	if i.IdleSince != nil {
-		since := i.IdleSince.Local().Format(time.DateTime)
-		b.line("idle", "since %s, woken %s", since, cli.Counted(i.Wakes, "time"))
+	b.line("name", "%s (%s)", i.Server.Name, i.Server.ID)
+	b.optional("state", joinTexts(string(i.Server.State), string(i.Server.Cause)))
+	if i.Server.IdleSince != nil {
+		since := i.Server.IdleSince.Local().Format(time.DateTime)
+		b.line("idle", "since %s, woken %s", since, cli.Counted(i.Server.Wakes, "time"))
 	}
-	if k := i.Kept; k != nil {
+	if k := i.Server.Kept; k != nil {
 		b.line("kept from", "%s (%s)", k.Server, k.From)
 	}
-	if k := i.Kept; k != nil && k.Until != nil {
+	if k := i.Server.Kept; k != nil && k.Until != nil {
 		b.line("kept until", "%s", k.Until.Local().Format(time.DateTime))
 	}
-	b.optional("backend", joinTexts(string(i.Backend), i.Unit))
-	b.optional("group", i.Group)
-	b.optional("client's unit", i.ClientUnit)
+	b.optional("backend", joinTexts(string(i.Server.Backend), i.Server.Unit))
+	b.optional("group", i.Server.Group)
+	b.optional("client's unit", i.Server.ClientUnit)
 	b.line("client", "%s", i.clientText())
 	b.optional("stdin held by", joinProcesses(i.HeldBy))
-	b.optional("project", i.Project)
-	b.optional("conversation", i.Conversation)
-	if i.Started != nil {
-		b.line("started", "%s, %s ago", i.Started.Local().Format(time.DateTime), HumanSeconds(i.Age))
+	b.optional("project", i.Server.Project)
+	b.optional("conversation", i.Server.Conversation)
+	if i.Server.Started != nil {
+		started := i.Server.Started.Local().Format(time.DateTime)
+		b.line("started", "%s, %s ago", started, HumanSeconds(i.Server.Age))
 	}
-	if i.Kept == nil {
-		b.line("policy", "%s", i.Policy)
+	if i.Server.Kept == nil {
+		b.line("policy", "%s", i.Server.Policy)
 	}
 	for _, note := range i.Notes {
 		b.line("note", "%s", note)
 	}
-	if i.Kept == nil {
-		b.line("launcher, guard", "%d, %d", i.Launcher, i.Guard)
+	if i.Server.Kept == nil {
+		b.line("launcher, guard", "%d, %d", i.Server.Launcher, i.Server.Guard)
 	}
 }
 
 func (i *Inspection) writeFigures(b block) {
-	b.line("CPU", "%s%s", HumanSeconds(i.CPU), i.cpuText())
-	if i.Memory != nil {
-		b.line("memory", "%s", i.MemoryLine())
+	b.line("CPU", "%s%s", HumanSeconds(i.Server.CPU), i.cpuText())
+	if i.Server.Memory != nil {
+		b.line("memory", "%s", i.Server.MemoryLine())
 	}
 	b.optional("memory parts", i.memoryText())
-	for _, file := range slices.Sorted(maps.Keys(i.Limits)) {
-		b.line("limit", "%s=%s", file, i.Limits[file])
+	for _, file := range slices.Sorted(maps.Keys(i.Server.Limits)) {
+		b.line("limit", "%s=%s", file, i.Server.Limits[file])
 	}
-	if i.OOMKills > 0 {
-		b.line("out of memory", "the kernel killed %d", i.OOMKills)
+	if i.Server.OOMKills > 0 {
+		b.line("out of memory", "the kernel killed %d", i.Server.OOMKills)
 	}
-	if i.PIDsRefused > 0 {
-		b.line("could not fork", "%s", cli.Counted(i.PIDsRefused, "time"))
+	if i.Server.PIDsRefused > 0 {
+		b.line("could not fork", "%s", cli.Counted(i.Server.PIDsRefused, "time"))
 	}
 }
 
 // clientText has the client and its ancestors.
 func (i *Inspection) clientText() string {
-	if len(i.Ancestry) == 0 && i.Client.PID != 0 {
-		return i.Client.Text() + ", which has ended"
+	if len(i.Ancestry) == 0 && i.Server.Client.PID != 0 {
+		return i.Server.Client.Text() + ", which has ended"
 	}
 	var texts []string
 	for _, p := range i.Ancestry {

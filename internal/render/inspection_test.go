@@ -113,11 +113,11 @@ func TestHeldLine(t *testing.T) {
 	var servers []*fleet.Listed
 	for _, id := range strings.Fields("a b c d e f g h i") {
 		s := &fleet.Listed{}
-		s.ID = id
-		s.Client.Name = "hermes"
+		s.Placed.ID = id
+		s.Facts.Client.Name = "hermes"
 		servers = append(servers, s)
 	}
-	servers[8].Client.Name = "claude"
+	servers[8].Facts.Client.Name = "claude"
 	want := "9 servers left by hermes, claude, which has ended: tee[5] still holds the stdin (mcpscope stop a b c d e f g h)"
 	if got := heldLine("tee[5]", servers); got != want {
 		t.Errorf("%q, want %q", got, want)

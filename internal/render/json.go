@@ -21,7 +21,7 @@ type List[T, S any] struct {
 }
 
 // ListOf returns the JSON object of servers.
-func ListOf[T any](servers []T) List[T, Session] { return ListWith[T, Session](servers, nil) }
+func ListOf[T any](servers []T) List[T, Server] { return ListWith[T, Server](servers, nil) }
 
 // ListWith returns the JSON object of servers and sessions.
 func ListWith[T, S any](servers []T, sessions []S) List[T, S] {

@@ -17,7 +17,7 @@ import (
 
 // Row is a server in a table.
 type Row struct {
-	Server
+	Server Server
 	// Share is the part of one CPU that it has used since the last refresh; negative if that is not known.
 	Share float64
 	// IsSession: it is a session instead, above its servers.
@@ -28,17 +28,17 @@ type Row struct {
 // nameText shows which servers are below the line of their session.
 func (r *Row) nameText() string {
 	if r.isBelow {
-		return "  " + r.Name
+		return "  " + r.Server.Name
 	}
-	return r.Name
+	return r.Server.Name
 }
 
 func (r *Row) ageText() string {
-	hasUnknownStart := r.Ended != nil && r.Started == nil // an orphan
+	hasUnknownStart := r.Server.Ended != nil && r.Server.Started == nil // an orphan
 	if hasUnknownStart {
 		return "-"
 	}
-	return HumanSeconds(r.Age)
+	return HumanSeconds(r.Server.Age)
 }
 
 // ShareText is the share in percent.
@@ -69,7 +69,7 @@ func MeasureAll(servers []*fleet.Listed) []Server {
 
 // WriteServers prints a table of servers and their sessions, if there are any; with their users if these are
 // of interest. A line for each client with idle servers follows.
-func WriteServers(out io.Writer, servers []Server, sessions []Session, users bool) {
+func WriteServers(out io.Writer, servers []Server, sessions []Server, users bool) {
 	if len(servers) == 0 && len(sessions) == 0 {
 		return
 	}
@@ -147,39 +147,39 @@ type column struct {
 
 func columns(kind tableKind) []column {
 	list := []column{
-		{"ID", func(r *Row) string { return r.ID }, 0},
+		{"ID", func(r *Row) string { return r.Server.ID }, 0},
 		{"NAME", (*Row).nameText, 0},
-		{"STATE", func(r *Row) string { return string(r.State) }, 10},
+		{"STATE", func(r *Row) string { return string(r.Server.State) }, 10},
 		{"AGE", (*Row).ageText, 7},
 	}
 	if kind.ended {
 		list = append(list,
 			column{"ENDED", (*Row).endedText, 9},
-			column{"CAUSE", func(r *Row) string { return cmp.Or(string(r.Cause), "-") }, 8})
+			column{"CAUSE", func(r *Row) string { return cmp.Or(string(r.Server.Cause), "-") }, 8})
 	}
-	list = append(list, column{"PROCS", func(r *Row) string { return strconv.Itoa(r.Processes) }, 6})
+	list = append(list, column{"PROCS", func(r *Row) string { return strconv.Itoa(r.Server.Processes) }, 6})
 	if kind.shares {
 		list = append(list, column{"CPU%", (*Row).ShareText, 9})
 	}
 	list = append(list, []column{
-		{"CPU", func(r *Row) string { return HumanSeconds(r.CPU) }, 5},
+		{"CPU", func(r *Row) string { return HumanSeconds(r.Server.CPU) }, 5},
 		{"MEMORY", func(r *Row) string { return MemoryText(r.Server) }, 0},
-		{"CLIENT", func(r *Row) string { return r.Client.Text() }, 3},
-		{"PROJECT", func(r *Row) string { return cmp.Or(r.Project, "-") }, 2},
-		{"BACKEND", func(r *Row) string { return string(r.Backend) }, 1},
+		{"CLIENT", func(r *Row) string { return r.Server.Client.Text() }, 3},
+		{"PROJECT", func(r *Row) string { return cmp.Or(r.Server.Project, "-") }, 2},
+		{"BACKEND", func(r *Row) string { return string(r.Server.Backend) }, 1},
 	}...)
 	if kind.users {
-		list = append(list, column{"UID", func(r *Row) string { return strconv.Itoa(r.UID) }, 4})
+		list = append(list, column{"UID", func(r *Row) string { return strconv.Itoa(r.Server.UID) }, 4})
 	}
 	return list
 }
 
 // endedText is how long ago a server has ended.
 func (r *Row) endedText() string {
-	if r.Ended == nil {
+	if r.Server.Ended == nil {
 		return "-"
 	}
-	return HumanSeconds(max(time.Since(*r.Ended), 0).Seconds()) + " ago"
+	return HumanSeconds(max(time.Since(*r.Server.Ended), 0).Seconds()) + " ago"
 }
 
 // serverLines are the heads and a line for each server. A narrow terminal gets the most important columns,

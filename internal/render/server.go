@@ -19,8 +19,8 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// Server is a server as every view shows it: sizes in bytes, times in seconds. A figure that is not known is
-// nil. The fields are in the order of JSON.
+// Server is a server, or a session, as every view shows it: sizes in bytes, times in seconds. An unknown
+// figure is nil. The fields are in the order of JSON.
 type Server struct {
 	Identity
 	Launcher int        `json:"launcher_pid,omitempty"`
@@ -31,6 +31,8 @@ type Server struct {
 	Policy   string     `json:"policy,omitempty"`
 	// Kept is what is kept, in place of a server.
 	Kept *Kept `json:"kept,omitempty"`
+	// Servers is how many are in a session.
+	Servers int `json:"servers,omitempty"`
 	Figures
 	// Role is the Role of the server's protocol.Facts.
 	Role string `json:"-"`
@@ -138,7 +140,7 @@ func (f *Figures) CPULimit() (float64, bool) {
 
 // Measure returns an error for a server that has ended since it was listed.
 func Measure(s *fleet.Listed) (Server, error) {
-	used, err := s.Usage()
+	used, err := s.Handle.Usage()
 	if err != nil {
 		return Server{}, err
 	}
@@ -149,7 +151,7 @@ func Measure(s *fleet.Listed) (Server, error) {
 		Policy:   policyOf(s),
 		Kept:     keptOf(s.Kept),
 		Figures:  figuresOf(used),
-		Role:     s.Role(),
+		Role:     s.Facts.Role(),
 	}
 	v.Wakes = s.Idle.Wakes
 	v.Before = s.Idle.Before
@@ -169,23 +171,23 @@ func policyOf(s *fleet.Listed) string {
 	if s.Kept != nil {
 		return ""
 	}
-	return s.Policy.String()
+	return s.Facts.Policy.String()
 }
 
 func identityOf(s *fleet.Listed) Identity {
 	return Identity{
-		ID:         s.ID,
-		Name:       s.Name,
+		ID:         s.Placed.ID,
+		Name:       s.Facts.Name,
 		UID:        s.UID,
-		Backend:    s.Backend,
+		Backend:    s.Placed.Backend,
 		State:      s.State,
 		Cause:      s.Cause,
 		Group:      s.Group,
 		Unit:       s.Unit,
-		Client:     Process{PID: s.Client.PID, Name: s.Client.Name},
-		ClientUnit: s.Client.Unit,
+		Client:     Process{PID: s.Facts.Client.PID, Name: s.Facts.Client.Name},
+		ClientUnit: s.Facts.Client.Unit,
 		InSession:  s.SessionID(),
-		Origin:     s.Origin,
+		Origin:     s.Facts.Origin,
 	}
 }
 

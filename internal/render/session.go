@@ -12,30 +12,15 @@ import (
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
-	"github.com/mcpscope/mcpscope/internal/server/names"
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// Session is an agent with all its servers, and the sums of their figures.
-type Session struct {
-	ID      string        `json:"id"`
-	Name    string        `json:"name"`
-	UID     int           `json:"uid"`
-	Backend names.Backend `json:"backend"`
-	State   fleet.State   `json:"state"` // running or frozen
-	Group   string        `json:"group"`
-	Agent   Process       `json:"agent,omitzero"`
-	Servers int           `json:"servers"`
-	Age     float64       `json:"age_seconds"`
-	// Origin is that of the agent.
-	protocol.Origin
-	Figures
-}
+// A session is an agent with all its servers. It has the fields of a server: its client is the agent, and its
+// figures are the sums of all.
 
 // MeasureSessions leaves out sessions that have ended since they were listed. It counts those of the servers
 // that are in each.
-func MeasureSessions(sessions []*fleet.Session, servers []Server) []Session {
-	var measured []Session
+func MeasureSessions(sessions []*fleet.Session, servers []Server) []Server {
+	var measured []Server
 	for _, s := range sessions {
 		v, err := measureSession(s)
 		if err != nil {
@@ -51,65 +36,59 @@ func MeasureSessions(sessions []*fleet.Session, servers []Server) []Session {
 	return measured
 }
 
-func measureSession(s *fleet.Session) (Session, error) {
+func measureSession(s *fleet.Session) (Server, error) {
 	used, err := s.Usage()
 	if err != nil {
-		return Session{}, err
+		return Server{}, err
 	}
-	v := Session{
-		ID: s.ID, Name: s.Name, UID: s.UID, Backend: s.Backend, State: fleet.Running, Group: s.Group,
-		Age: s.Age().Seconds(), Origin: s.Origin, Figures: figuresOf(used),
+	v := Server{
+		Identity: Identity{
+			ID: s.ID, Name: s.Name, UID: s.UID, Backend: s.Backend, State: fleet.Running, Group: s.Group,
+			Origin: s.Origin,
+		},
+		Age:     s.Age().Seconds(),
+		Figures: figuresOf(used),
 	}
 	if s.Frozen {
 		v.State = fleet.Frozen
 	}
 	agent, _ := s.Agent() // none, if it has just ended
 	if len(agent) > 0 {
-		v.Agent = Process{PID: agent[0].PID, Name: agent[0].Name}
+		v.Client = Process{PID: agent[0].PID, Name: agent[0].Name}
 	}
 	return v, nil
 }
 
-// row is the line of a session above those of its servers.
-func (s *Session) row() Row {
-	return Row{
-		IsSession: true,
-		Share:     -1,
-		Server: Server{
-			Identity: Identity{
-				ID: s.ID, Name: s.Name + ": " + cli.Counted(s.Servers, "server"), UID: s.UID,
-				Backend: s.Backend, State: s.State, Group: s.Group, Client: s.Agent,
-				Origin: s.Origin,
-			},
-			Age:     s.Age,
-			Figures: s.Figures,
-		},
-	}
+// rowOfSession is the line of a session above those of its servers.
+func rowOfSession(session *Server) Row {
+	row := Row{Server: *session, IsSession: true, Share: -1}
+	row.Server.Name += ": " + cli.Counted(session.Servers, "server")
+	return row
 }
 
 // Grouped puts the servers of each session below a line with their sums and those of their agent, where the
 // first of them is. Sessions without a server that is shown follow.
-func Grouped(rows []Row, sessions []Session) []Row {
+func Grouped(rows []Row, sessions []Server) []Row {
 	if len(sessions) == 0 {
 		return rows
 	}
 	var grouped []Row
 	isShown := map[string]bool{}
 	for i := range rows {
-		id := rows[i].InSession
-		session := slices.IndexFunc(sessions, func(s Session) bool { return s.ID == id })
+		id := rows[i].Server.InSession
+		session := slices.IndexFunc(sessions, func(s Server) bool { return s.ID == id })
 		switch {
 		case session < 0:
 			grouped = append(grouped, rows[i])
 		case !isShown[id]:
 			isShown[id] = true
-			grouped = append(grouped, sessions[session].row())
+			grouped = append(grouped, rowOfSession(&sessions[session]))
 			grouped = append(grouped, rowsIn(id, rows)...)
 		}
 	}
 	for i := range sessions {
 		if !isShown[sessions[i].ID] {
-			grouped = append(grouped, sessions[i].row())
+			grouped = append(grouped, rowOfSession(&sessions[i]))
 		}
 	}
 	return grouped
@@ -117,7 +96,7 @@ func Grouped(rows []Row, sessions []Session) []Row {
 
 func rowsIn(session string, rows []Row) (inside []Row) {
 	for i := range rows {
-		if rows[i].InSession == session {
+		if rows[i].Server.InSession == session {
 			row := rows[i]
 			row.isBelow = true
 			inside = append(inside, row)
@@ -128,7 +107,7 @@ func rowsIn(session string, rows []Row) (inside []Row) {
 
 // SessionInspection is a session in full. Fields are only ever added.
 type SessionInspection struct {
-	Session
+	Session Server `json:"session"`
 	// Tree are the agent and all else that is of no server.
 	Tree []fleet.Member `json:"tree"`
 	// Inside are the servers.
@@ -174,18 +153,18 @@ func inspectSession(s *fleet.Session) (SessionInspection, error) {
 
 func (i *SessionInspection) write(out io.Writer) {
 	b := block{tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)}
-	b.line("session", "%s (%s)", i.Name, i.ID)
-	b.line("state", "%s", i.State)
-	b.line("age", "%s", HumanSeconds(i.Age))
-	b.line("backend", "%s", i.Backend)
-	b.line("group", "%s", i.Group)
-	b.line("agent", "%s", i.Agent.Text())
-	b.optional("project", i.Project)
-	b.line("processes", "%d", i.Processes)
-	b.line("CPU", "%s", HumanSeconds(i.CPU))
-	b.line("memory", "%s", MemoryText(Server{Figures: i.Figures}))
-	for _, file := range slices.Sorted(maps.Keys(i.Limits)) {
-		b.line(file, "%s", i.Limits[file])
+	b.line("session", "%s (%s)", i.Session.Name, i.Session.ID)
+	b.line("state", "%s", i.Session.State)
+	b.line("age", "%s", HumanSeconds(i.Session.Age))
+	b.line("backend", "%s", i.Session.Backend)
+	b.line("group", "%s", i.Session.Group)
+	b.line("agent", "%s", i.Session.Client.Text())
+	b.optional("project", i.Session.Project)
+	b.line("processes", "%d", i.Session.Processes)
+	b.line("CPU", "%s", HumanSeconds(i.Session.CPU))
+	b.line("memory", "%s", MemoryText(i.Session))
+	for _, file := range slices.Sorted(maps.Keys(i.Session.Limits)) {
+		b.line(file, "%s", i.Session.Limits[file])
 	}
 	_ = b.out.Flush() // cli.Output keeps the error
 	writeTree(out, i.Tree)

@@ -23,13 +23,15 @@ func TestSessionsInTable(t *testing.T) {
 		Processes: 9, CPU: 72, Memory: &memory, MemoryFrom: fromGroup,
 		Limits: map[string]string{"memory.max": "6442450944"},
 	}
-	sessions := []Session{
+	sessions := []Server{
 		{
-			ID: "p4xw7nza", Name: "claude", Backend: names.SystemdUser, State: fleet.Frozen, Servers: 2,
-			Agent: Process{2211, "claude"}, Age: 7200, Figures: used,
-			Origin: protocol.Origin{Project: "shop"},
+			Identity: Identity{
+				ID: "p4xw7nza", Name: "claude", Backend: names.SystemdUser, State: fleet.Frozen,
+				Client: Process{2211, "claude"}, Origin: protocol.Origin{Project: "shop"},
+			},
+			Age: 7200, Figures: used, Servers: 2,
 		},
-		{ID: "zzzzzzzz", Name: "evil\x1b[31m", State: fleet.Running},
+		{Identity: Identity{ID: "zzzzzzzz", Name: "evil\x1b[31m", State: fleet.Running}},
 	}
 	servers := []Server{
 		server("aaaaaaaa", "alone", ""), server("bbbbbbbb", "time", "p4xw7nza"),

@@ -51,7 +51,7 @@ func TestNarrowTableKeepsTheMemory(t *testing.T) {
 	for _, v := range someViews() {
 		rows = append(rows, Row{Server: v})
 	}
-	rows[0].Name = strings.Repeat("x", 60)
+	rows[0].Server.Name = strings.Repeat("x", 60)
 	for width, want := range map[int]string{
 		26: "ID NAME MEMORY", 35: "ID NAME MEMORY", 90: "ID NAME STATE AGE PROCS CPU% MEMORY",
 		300: "ID NAME STATE AGE PROCS CPU% CPU MEMORY CLIENT PROJECT BACKEND UID",

@@ -52,7 +52,7 @@ func (s *Selection) findName(name string, among *Found) ([]*fleet.Listed, *fleet
 	case isUnknown:
 		err := fmt.Errorf("several sessions can be meant by %q", name)
 		return nil, nil, remedy.With(err, "give one of the ids "+idsOf(sessions))
-	case err == nil && how == byBeginning && servers[0].Name == name: // a name comes first
+	case err == nil && how == byBeginning && servers[0].Facts.Name == name: // a name comes first
 		return servers, nil, nil
 	}
 	err = fmt.Errorf("a server and a session can be meant by %q", name)
@@ -96,13 +96,13 @@ func (s *Selection) findServers(name string, among *Found) ([]*fleet.Listed, err
 	for _, l := range among.Servers {
 		isIncluded := s.includesUser(l.UID)
 		switch {
-		case l.ID == name:
+		case l.Placed.ID == name:
 			return []*fleet.Listed{l}, nil
-		case isIncluded && l.Name == name:
+		case isIncluded && l.Facts.Name == name:
 			called = append(called, l)
-		case isIncluded && name != "" && strings.HasPrefix(l.ID, name):
+		case isIncluded && name != "" && strings.HasPrefix(l.Placed.ID, name):
 			begun = append(begun, l)
-		case l.Name == name:
+		case l.Facts.Name == name:
 			others++
 		}
 	}
@@ -115,7 +115,7 @@ func (s *Selection) findServers(name string, among *Found) ([]*fleet.Listed, err
 	case len(begun) > 1:
 		var ids []string
 		for _, l := range begun {
-			ids = append(ids, l.ID+" ("+l.Name+")")
+			ids = append(ids, l.Placed.ID+" ("+l.Facts.Name+")")
 		}
 		return nil, fmt.Errorf("%q is the beginning of several ids: %s", name, strings.Join(ids, ", "))
 	case others > 0:

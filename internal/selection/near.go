@@ -51,7 +51,7 @@ func withNames(err *UnknownError, s *Selection, among *Found) error {
 	var servers, sessions []string
 	for _, l := range among.Servers {
 		if s.includesUser(l.UID) {
-			servers = append(servers, l.Name)
+			servers = append(servers, l.Facts.Name)
 		}
 	}
 	for _, of := range among.Sessions {

@@ -145,7 +145,8 @@ func (s *Selection) Matches(of Traits) bool {
 
 func (s *Selection) matchesServer(l *fleet.Listed) bool {
 	return s.Matches(Traits{
-		ClientPID: l.Client.PID, ClientName: l.Client.Name, Project: l.Project, Conversation: l.Conversation,
+		ClientPID: l.Facts.Client.PID, ClientName: l.Facts.Client.Name,
+		Project: l.Facts.Project, Conversation: l.Facts.Conversation,
 	})
 }
 

@@ -32,7 +32,7 @@ func TestNone(t *testing.T) {
 // server makes one that is listed.
 func server(uid int, name, id string) *fleet.Listed {
 	s := &fleet.Listed{Facts: protocol.Facts{Name: name}, UID: uid}
-	s.ID = id
+	s.Placed.ID = id
 	return s
 }
 
@@ -42,10 +42,10 @@ func session(uid int, name, id string) *fleet.Session {
 
 func TestMatches(t *testing.T) {
 	of := server(0, "time", "k3x9w2ab")
-	of.Client.PID = 7
-	of.Client.Name = "claude"
-	of.Project = "shop"
-	of.Conversation = "abcdef"
+	of.Facts.Client.PID = 7
+	of.Facts.Client.Name = "claude"
+	of.Facts.Project = "shop"
+	of.Facts.Conversation = "abcdef"
 	for _, c := range []struct {
 		s    Selection
 		want bool
@@ -113,7 +113,7 @@ func TestFindName(t *testing.T) {
 		servers, found, err := (&Selection{}).findName(name, among)
 		var got []string
 		for _, s := range servers {
-			got = append(got, s.ID)
+			got = append(got, s.Placed.ID)
 		}
 		if found != nil {
 			got = append(got, "session "+found.ID)

@@ -110,8 +110,8 @@ type Values struct {
 	Limits  cgroup.Limits
 	MinFree uint64 // bytes
 	Keep    policy.Keep
-	Output
-	OfGateway
+	Output  Output
+	Gateway OfGateway
 
 	given  map[string]bool // the settings from flags and variables
 	inFile map[string]bool // the settings from files that count
@@ -169,7 +169,7 @@ func ReadFiles() *FileSettings { return ParseFiles(FilePlaces(os.Getenv)) }
 // FromFile sets values that no flag or variable has set.
 func (v *Values) FromFile(of map[string]FileValue) {
 	given := slices.Clone(v.Limits.Files) // the key "set" may contain other values for these
-	givenForSession := slices.Clone(v.Session.Files)
+	givenForSession := slices.Clone(v.Gateway.Session.Files)
 	for _, r := range Rows(Run | Gateway) {
 		value, some := of[r.Name]
 		if !some || v.given[r.Name] {
@@ -184,7 +184,7 @@ func (v *Values) FromFile(of map[string]FileValue) {
 		v.Limits.Put(limit)
 	}
 	for _, limit := range givenForSession {
-		v.Session.Put(limit)
+		v.Gateway.Session.Put(limit)
 	}
 }
 
@@ -242,4 +242,4 @@ func isInternal(entry string) bool {
 }
 
 // PrintsNotes reports whether notes are printed: -q is stronger than -v.
-func (v *Values) PrintsNotes() bool { return v.Verbose && !v.Quiet }
+func (v *Values) PrintsNotes() bool { return v.Output.Verbose && !v.Output.Quiet }

@@ -43,9 +43,9 @@ func TestParse(t *testing.T) {
 		check               func(*Values) bool
 	}{
 		{Run, "--term-grace 3s cmd -v", "cmd -v", "",
-			func(v *Values) bool { return v.Policy.TermGrace.Seconds() == 3 && !v.Verbose }},
+			func(v *Values) bool { return v.Policy.TermGrace.Seconds() == 3 && !v.Output.Verbose }},
 		{Run, "-term-grace=3s -- -v", "-v", "",
-			func(v *Values) bool { return v.Policy.TermGrace.Seconds() == 3 && !v.Verbose }},
+			func(v *Values) bool { return v.Policy.TermGrace.Seconds() == 3 && !v.Output.Verbose }},
 		{Run, "--set memory.min=64M --set=pids.max=3;cpu.weight=5 x", "x", "",
 			func(v *Values) bool { return len(v.Limits.Files) == 3 }},
 		{Run, "--min-free 512M x", "x", "", func(v *Values) bool { return v.MinFree == 512<<20 }},
@@ -53,8 +53,8 @@ func TestParse(t *testing.T) {
 		{Run, "--min-free max x", "", `--min-free "max": "max" is no size (like 512M or 2G)`, nil},
 		{Run, "--require", "", "",
 			func(v *Values) bool { return v.Require && v.Given("require") && !v.Given("replace") }},
-		{Gateway, "--match a --match b g", "g", "", func(v *Values) bool { return len(v.Match) == 2 }},
-		{Run, "-qv x", "x", "", func(v *Values) bool { return v.Quiet && v.Verbose }},
+		{Gateway, "--match a --match b g", "g", "", func(v *Values) bool { return len(v.Gateway.Match) == 2 }},
+		{Run, "-qv x", "x", "", func(v *Values) bool { return v.Output.Quiet && v.Output.Verbose }},
 		{Run, "-qx x", "", `unknown flag "-qx"`, nil},
 		{Run, "--nope=3 x", "", `unknown flag "--nope"`, nil},
 		{Run, "--name", "", "flag --name needs a value", nil},
@@ -135,7 +135,7 @@ func TestOrder(t *testing.T) {
 	}
 	v.FromFile(c.For("x"))
 	p := v.Policy
-	if p.TermGrace.Seconds() != 10 || p.EOFGrace.Seconds() != 20 || v.Replace || v.Require || !v.Quiet {
+	if p.TermGrace.Seconds() != 10 || p.EOFGrace.Seconds() != 20 || v.Replace || v.Require || !v.Output.Quiet {
 		t.Errorf("%+v", v)
 	}
 	t.Setenv("MCPSCOPE_EOF_GRACE", "x")

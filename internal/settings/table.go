@@ -119,36 +119,36 @@ var table = [...]Row{
 		Values:  []string{"inherit", "journal"}, Only: true,
 		Help: "destination of the server's stderr: that of the client (inherit, default), " +
 			"or the journal, for mcpscope logs",
-		parse: func(v *Values, s string) error { return word(&v.Stderr, s) }},
+		parse: func(v *Values, s string) error { return word(&v.Output.Stderr, s) }},
 	{Name: "report", For: Run, Where: Everywhere, Arg: "PATH|fd:N", Paths: true,
 		Help:  "append one line of JSON at the end: cause, resource use, and the processes that were killed",
-		parse: func(v *Values, s string) error { return word(&v.Report, s) }},
+		parse: func(v *Values, s string) error { return word(&v.Output.Report, s) }},
 
 	{Name: "config", For: Gateway, Arg: "CLIENT|FILE", Paths: true,
 		Help: "recognize the servers of this configuration; " +
 			"may be repeated (default: all configurations that mcpscope wrap --list finds)",
-		parse: func(v *Values, s string) error { return more(&v.Configs, s) }},
+		parse: func(v *Values, s string) error { return more(&v.Gateway.Configs, s) }},
 	{Name: "match", For: Gateway, Where: File, List: true, Whole: true, Arg: "GLOB",
 		Help: "also recognize commands that match GLOB, by base name or by command line, " +
 			"with or without the directory; may be repeated",
-		parse: func(v *Values, s string) error { return more(&v.Match, s) }},
+		parse: func(v *Values, s string) error { return more(&v.Gateway.Match, s) }},
 	{Name: "except", For: Gateway, Where: File, List: true, Whole: true, Arg: "GLOB",
 		Help:  "never recognize commands that match GLOB; may be repeated",
-		parse: func(v *Values, s string) error { return more(&v.Except, s) }},
+		parse: func(v *Values, s string) error { return more(&v.Gateway.Except, s) }},
 	{Name: "session", For: Gateway, Where: Everywhere, Whole: true,
 		Default: "false",
 		Help: "put COMMAND and all its servers into a session: a group of groups that freeze, stop, set " +
 			"and inspect take as a whole",
-		parse: func(v *Values, s string) error { return flag(&v.WantsSession, s) }},
+		parse: func(v *Values, s string) error { return flag(&v.Gateway.WantsSession, s) }},
 	{Name: "session-set", For: Gateway, Where: Everywhere, Whole: true, Arg: "FILE=VALUE",
 		Values: []string{"memory.max=8G", "pids.max=2000"},
 		Help: "limit COMMAND and all its servers together, in a session: memory.max=8G, pids.max=2000 …; " +
 			"out of memory a server is killed, and not COMMAND; may be repeated, or separated by semicolons",
-		parse: func(v *Values, s string) error { return putLimits(&v.Session, s) }},
+		parse: func(v *Values, s string) error { return putLimits(&v.Gateway.Session, s) }},
 	{Name: "explain", For: Gateway, Arg: "PATH|fd:N", Paths: true,
 		Help: "append a line for each program that could be a server: the decision, and its reason",
 		parse: func(v *Values, s string) error {
-			v.Explain = s
+			v.Gateway.Explain = s
 			if strings.HasPrefix(s, "-") {
 				return errors.New("it takes a path or fd:N")
 			}
@@ -159,16 +159,16 @@ var table = [...]Row{
 		Default: "false",
 		Help: "start nothing; print whether servers can be contained here, and which commands " +
 			"would be servers, by which rule, and under which name",
-		parse: func(v *Values, s string) error { return flag(&v.Check, s) }},
+		parse: func(v *Values, s string) error { return flag(&v.Gateway.Check, s) }},
 
 	{Name: "quiet", Short: "q", For: Run, Where: Everywhere,
 		Default: "false",
 		Help:    "print nothing, not even errors of mcpscope itself, and no notes with -v",
-		parse:   func(v *Values, s string) error { return flag(&v.Quiet, s) }},
+		parse:   func(v *Values, s string) error { return flag(&v.Output.Quiet, s) }},
 	{Name: "verbose", Short: "v", For: Run, Where: Everywhere,
 		Default: "false",
 		Help:    "print notes on stderr, for example which processes were killed",
-		parse:   func(v *Values, s string) error { return flag(&v.Verbose, s) }},
+		parse:   func(v *Values, s string) error { return flag(&v.Output.Verbose, s) }},
 }
 
 func flag(to *bool, text string) error {

@@ -26,23 +26,9 @@ const (
 
 // large are the types that may have more, and why.
 var large = map[string]string{
-	"cgroup.Group":                      "one directory: each method is one interface file",
-	"internal/server/guard.Launcher":    "a process: its loop, how it continues after an exec, and how it exits",
-	"internal/server/page.Started":      "an attribute of a group, in the layout that other versions have written",
-	"internal/server/protocol.Config":   "the configuration as it is written for a helper",
-	"internal/server/report.Report":     "a row of JSON",
-	"internal/leaks.Swept":              "a row of JSON",
-	"internal/render.Server":            "a row of JSON",
-	"internal/render.Row":               "a row of JSON, with the figures of two moments",
-	"internal/render.Inspection":        "a row of JSON",
-	"internal/render.Session":           "a row of JSON",
-	"internal/render.SessionInspection": "a row of JSON",
-	"internal/render/top.reading":       "a row of JSON, as top shows it",
-	"internal/server/fleet.Listed":      "a server as others see it, whose facts it shows by embedding them",
-	"internal/settings.Values":          "a table of flags",
-	"internal/server/launcher.Server":   "a table of flags: the request for a server",
-	"internal/server/backend.Wanted":    "a request with the configuration that it is for",
-	"cmd/mcpscope.gatewayRun":           "a table of flags",
+	"cgroup.Group":                  "one directory: each method is one interface file",
+	"internal/server/report.Report": "the JSON of an end: flat, for one line of jq",
+	"internal/render.Server":        "the JSON of a server or session: flat, for one line of jq, and for ls --format",
 }
 
 // product loads the packages of both programs and of the library, with their types.

@@ -16,16 +16,16 @@ import (
 
 // measured has the figures of inspect.
 type measured struct {
-	ID        string   `json:"id"`
-	Group     string   `json:"group"`
-	Processes int      `json:"processes"`
-	CPU       float64  `json:"cpu_seconds"`
-	Memory    *float64 `json:"memory_bytes"`
-	Peak      *float64 `json:"memory_peak_bytes"`
-	Source    string   `json:"memory_source"`
-	Tree      []struct{ PID int }
-	OOMKills  float64 `json:"oom_kills"`
-	Refused   float64 `json:"pids_refused"`
+	ID        string              `json:"id"`
+	Group     string              `json:"group"`
+	Processes int                 `json:"processes"`
+	CPU       float64             `json:"cpu_seconds"`
+	Memory    *float64            `json:"memory_bytes"`
+	Peak      *float64            `json:"memory_peak_bytes"`
+	Source    string              `json:"memory_source"`
+	Tree      []struct{ PID int } `json:"-"` // beside it
+	OOMKills  float64             `json:"oom_kills"`
+	Refused   float64             `json:"pids_refused"`
 }
 
 // Figures have the kernel's values, and are missing where there is no such file.
@@ -105,11 +105,17 @@ func (m *measured) wantSum(t *testing.T) {
 
 func (g *ground) measured(id string) measured {
 	g.T.Helper()
-	var all struct{ Servers []measured }
+	var all struct {
+		Servers []struct {
+			Server measured
+			Tree   []struct{ PID int }
+		}
+	}
 	if err := json.Unmarshal([]byte(g.well("inspect", id, "--json")), &all); err != nil || len(all.Servers) != 1 {
 		g.T.Fatalf("inspect %s: %v, %d servers", id, err, len(all.Servers))
 	}
-	return all.Servers[0]
+	all.Servers[0].Server.Tree = all.Servers[0].Tree
+	return all.Servers[0].Server
 }
 
 func figuresOf(m *measured) map[string]*float64 {

@@ -26,12 +26,25 @@ func (g *ground) list(args ...string) []Shown {
 	g.T.Helper()
 	var found struct {
 		Version int
-		Servers []Shown
+		Servers []struct {
+			Shown
+			Server *Shown // of inspect, which has the tree beside it
+		}
 	}
 	if err := json.Unmarshal([]byte(g.well(append(args, "--json")...)), &found); err != nil || found.Version != 1 {
 		g.T.Fatalf("%q: version %d, %v", args, found.Version, err)
 	}
-	return slices.DeleteFunc(found.Servers, func(l Shown) bool { return l.Name != g.name })
+	var shown []Shown
+	for _, one := range found.Servers {
+		if one.Server != nil {
+			one.Server.Tree = one.Tree
+			one.Shown = *one.Server
+		}
+		if one.Name == g.name {
+			shown = append(shown, one.Shown)
+		}
+	}
+	return shown
 }
 
 // ids are those that the command lists, sorted.

@@ -251,7 +251,7 @@ func (p present) comes(t *testing.T, u host.User) []*escape.Process {
 
 // swept is the part of `sweep --json` that the field compares.
 type swept struct {
-	State   standing
+	Server  struct{ State standing }
 	PID     int
 	Command string
 	Doubt   string
@@ -281,7 +281,7 @@ func sweepJSON(t *testing.T, u host.User, flags ...string) map[int]swept {
 
 // leaksIn are those that a configuration proves.
 func leaksIn(found map[int]swept) map[int]swept {
-	maps.DeleteFunc(found, func(_ int, s swept) bool { return s.State != leaked })
+	maps.DeleteFunc(found, func(_ int, s swept) bool { return s.Server.State != leaked })
 	return found
 }
 
@@ -307,7 +307,7 @@ func TestSweepHarmsNoBystander(t *testing.T) {
 		stopped := sweepJSON(t, u, "--yes")
 		for i, c := range cases {
 			main := processes[i][0].PID
-			if got := listed[main]; got.State != c.want || (got.Doubt != "") != (c.want == unsure) {
+			if got := listed[main]; got.Server.State != c.want || (got.Doubt != "") != (c.want == unsure) {
 				t.Errorf("%s is %+v, want %q", c.what, got, c.want)
 			}
 			done := stopped[main].Stopped
@@ -348,7 +348,7 @@ func TestRootJudgesUsersByTheirOwn(t *testing.T) {
 		})
 		return found
 	}
-	if found := sweptAtLast(); len(found) != 1 || found[leak[0].PID].State != leaked {
+	if found := sweptAtLast(); len(found) != 1 || found[leak[0].PID].Server.State != leaked {
 		t.Errorf("%+v", found)
 	}
 

@@ -15,10 +15,10 @@ import (
 
 // leak is the part of `sweep --json` that the tests read.
 type leak struct {
-	State, Name string
-	PID         int
-	Parent      struct{ PID int }
-	Stopped     *bool
+	Server  struct{ State, Name string }
+	PID     int
+	Parent  struct{ PID int }
+	Stopped *bool
 }
 
 // leaksOf asks as a user whether a process is a leak.
@@ -30,7 +30,7 @@ func leaksOf(t *testing.T, u host.User, pid int, more ...string) (found []leak) 
 		if err := json.Unmarshal([]byte(text), &l); err != nil {
 			t.Fatalf("%v: %s", err, text)
 		}
-		if l.State == "leak" && l.PID == pid {
+		if l.Server.State == "leak" && l.PID == pid {
 			found = append(found, l)
 		}
 	}
@@ -78,7 +78,7 @@ func TestLeaks(t *testing.T) {
 			t.Error("the client outlived SIGKILL")
 		}
 		manager, err := escape.ParentOf(main.PID)
-		if found := leaksOf(t, u, main.PID); err != nil || len(found) != 1 || found[0].Name != "zoo" || found[0].Parent.PID != manager {
+		if found := leaksOf(t, u, main.PID); err != nil || len(found) != 1 || found[0].Server.Name != "zoo" || found[0].Parent.PID != manager {
 			t.Errorf("its client is dead: %+v, want %d below %d, %v", found, main.PID, manager, err)
 		}
 		if u == host.Root {

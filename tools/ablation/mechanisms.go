@@ -158,7 +158,7 @@ var unnoticed = []mechanism{
 	without("the mark of a person's freeze", one(idle+"sleeper.go", "if !Held(s.Group.Payload) {", "if true {"),
 		tests("test/e2e", "FreezeOfAnIdleServerStays")),
 	// transparency to the server
-	without("job control", one(guard+"launcher.go", "\t\tl.Signals.stop(sig)\n", ""),
+	without("job control", one(guard+"launcher.go", "\t\tl.Signals.stopToo(sig)\n", "\t\t_ = sig\n"),
 		tests("test/e2e", "TerminalJobControl|TerminalFullScreen")),
 	without("the client's descriptors closed", one(guard+"live.go", "\tsys(unix.SYS_DUP3, uintptr(null), 0, unix.O_CLOEXEC, 0, 0)\n\tsys(unix.SYS_DUP3, uintptr(null), 1, unix.O_CLOEXEC, 0, 0)\n", ""),
 		tests("test/e2e", "OnlyTheServerHoldsItsDescriptors|TransparentHolders|TransparentEnds")),

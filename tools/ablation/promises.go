@@ -14,7 +14,7 @@ var promises = []mechanism{
 		one(guard+"place.go", "\te = setLimits(payload, &p.page.Plan.Limits, failed, &p.buf)\n", "\te = 0\n"),
 		one("internal/server/backend/manager.go", "\t\t\treturn \"\", group.LimitError(l, err)\n", "\t\t\tcontinue\n")),
 		core("test/week"), core("test/script")),
-	without("transparent", one(guard+"launcher.go", "\t\tl.Signals.stop(sig)\n", ""), core("test/e2e")),
+	without("transparent", one(guard+"launcher.go", "\t\tl.Signals.stopToo(sig)\n", "\t\t_ = sig\n"), core("test/e2e")),
 	without("roof", one("internal/server/roof/roof.go", "\t\t\treturn Elsewhere, \"\"\n\t\t}\n\t}\n", "\t\t\treturn LoginSession, \"\"\n\t\t}\n\t}\n"),
 		core("test/systemd")),
 	without("standalone", one("cmd/mcpscope/main.go", "\t\tcase \"run\":\n",

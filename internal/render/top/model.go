@@ -72,7 +72,7 @@ type (
 	// measured contains new readings.
 	measured struct {
 		readings []reading
-		sessions []render.Session
+		sessions []render.Server
 		err      error
 	}
 	// outcome is the result of an action.
@@ -184,7 +184,7 @@ func (s *Screen) suspend() tea.Cmd {
 // act runs an action in a goroutine of Bubble Tea.
 func (s *Screen) act(w *wish) tea.Cmd {
 	server := w.target.server
-	name := fmt.Sprintf("%s (%s)", render.Fit(w.target.Name, nameMost), w.target.ID)
+	name := fmt.Sprintf("%s (%s)", render.Fit(w.target.row.Server.Name, nameMost), w.target.row.Server.ID)
 	if server == nil {
 		s.view.note = "wait for the previous action on " + name
 		return nil

@@ -15,28 +15,32 @@ import (
 
 // reading is a server as it was measured.
 type reading struct {
-	render.Row
+	row    render.Row
 	server *fleet.Listed // nil while something is done to it
 	taken  time.Time
 	tree   []fleet.Member // if its details are shown
 }
 
 // key identifies a server in all readings. An id alone can be forged by a process of its user.
-func key(r render.Row) string { return r.Group + " " + r.ID }
+func key(r render.Row) string { return r.Server.Group + " " + r.Server.ID }
 
 // contains reports whether one of the texts of a server contains that of the filter, in any case.
 func (r *reading) contains(filter string) bool {
-	texts := []string{r.ID, r.Name, r.Client.Name, r.Project, string(r.State), string(r.Backend)}
+	of := &r.row.Server
+	texts := []string{of.ID, of.Name, of.Client.Name, of.Project, string(of.State), string(of.Backend)}
 	return strings.Contains(strings.ToLower(strings.Join(texts, "\n")), strings.ToLower(filter))
 }
 
 // details are the lines about one server.
 func (r *reading) details(width int) []string {
+	of := &r.row.Server
+	processes := cli.Counted(of.Processes, "process")
+	used := render.HumanSeconds(of.CPU)
 	lines := []string{
-		fmt.Sprintf("%s (%s)  %s", r.Name, r.ID, r.State),
+		fmt.Sprintf("%s (%s)  %s", of.Name, of.ID, of.State),
 		fmt.Sprintf("%s, by %s, %s old, %s",
-			r.Backend, r.Client.Text(), render.HumanSeconds(r.Age), cli.Counted(r.Processes, "process")),
-		fmt.Sprintf("CPU%% %s, CPU %s, memory %s", r.ShareText(), render.HumanSeconds(r.CPU), r.MemoryLine()),
+			of.Backend, of.Client.Text(), render.HumanSeconds(of.Age), processes),
+		fmt.Sprintf("CPU%% %s, CPU %s, memory %s", r.row.ShareText(), used, of.MemoryLine()),
 	}
 	for _, m := range r.tree {
 		indent := strings.Repeat("  ", m.Depth)
@@ -54,7 +58,7 @@ func (r *reading) details(width int) []string {
 func read(s *selection.Selection, before []reading, details string) (now measured, err error) {
 	previous := map[string]*reading{}
 	for i := range before {
-		previous[key(before[i].Row)] = &before[i]
+		previous[key(before[i].row)] = &before[i]
 	}
 	found, err := s.Find()
 	if err != nil {
@@ -68,12 +72,12 @@ func read(s *selection.Selection, before []reading, details string) (now measure
 			continue
 		}
 		servers = append(servers, server)
-		r := reading{Row: render.Row{Server: server, Share: -1}, server: l, taken: time.Now()}
-		if old, ok := previous[key(r.Row)]; ok {
-			r.Share = max(r.CPU-old.CPU, 0) / r.taken.Sub(old.taken).Seconds()
+		r := reading{row: render.Row{Server: server, Share: -1}, server: l, taken: time.Now()}
+		if old, ok := previous[key(r.row)]; ok {
+			r.row.Share = max(r.row.Server.CPU-old.row.Server.CPU, 0) / r.taken.Sub(old.taken).Seconds()
 		}
-		if key(r.Row) == details {
-			r.tree, _ = l.Tree() // none, if it has just ended
+		if key(r.row) == details {
+			r.tree, _ = l.Handle.Tree() // none, if it has just ended
 		}
 		now.readings = append(now.readings, r)
 	}

@@ -23,7 +23,7 @@ func rowOf(server render.Identity) render.Row {
 func TestTopViewFollowsServers(t *testing.T) {
 	v := view{order: "n"}
 	for _, name := range []string{"a", "b", "c"} {
-		v.readings = append(v.readings, reading{Row: rowOf(render.Identity{ID: name, Name: name})})
+		v.readings = append(v.readings, reading{row: rowOf(render.Identity{ID: name, Name: name})})
 	}
 	v.press("down", 10)
 	v.press("s", 10)
@@ -34,23 +34,23 @@ func TestTopViewFollowsServers(t *testing.T) {
 	all := v.readings
 	v.readings = []reading{all[0], all[2]} // b has ended
 	if w, _ := v.press("y", 10); w != nil {
-		t.Errorf("asked about b, it would %s %s", w.verb, w.target.Name)
+		t.Errorf("asked about b, it would %s %s", w.verb, w.target.row.Server.Name)
 	}
 	v.readings = all
 	v.press("s", 10)
 	v.press("x", 10)
 	v.press("s", 10)
-	if w, _ := v.press("y", 10); w == nil || w.target.Name != "b" || w.verb != "stop" {
+	if w, _ := v.press("y", 10); w == nil || w.target.row.Server.Name != "b" || w.verb != "stop" {
 		t.Errorf("%+v, want b", w)
 	}
 	v.press("f", 10)
 	if v.asked.verb != "freeze" || !strings.HasPrefix(v.lastLine(), "Freeze b (b)?") {
 		t.Errorf("f asks nothing: %q", v.lastLine())
 	}
-	if w, _ := v.press("y", 10); w == nil || w.target.Name != "b" || w.verb != "freeze" {
+	if w, _ := v.press("y", 10); w == nil || w.target.row.Server.Name != "b" || w.verb != "freeze" {
 		t.Errorf("%+v, want b", w)
 	}
-	v.readings[1].State = fleet.Frozen
+	v.readings[1].row.Server.State = fleet.Frozen
 	if w, _ := v.press("f", 10); w == nil || w.verb != "thaw" {
 		t.Errorf("a frozen server is not thawed at once: %+v", w)
 	}
@@ -63,7 +63,7 @@ func TestTopViewFollowsServers(t *testing.T) {
 
 // The details are about one server, so keys of the list do nothing there that a person would find afterwards.
 func TestKeysOfTheListDoNothingInDetails(t *testing.T) {
-	v := view{order: "c", readings: []reading{{Row: rowOf(render.Identity{ID: "a", Name: "a"})}}}
+	v := view{order: "c", readings: []reading{{row: rowOf(render.Identity{ID: "a", Name: "a"})}}}
 	v.press("enter", 10)
 	for _, pressed := range []string{"/", "t", "i", "m", "c", "a", "n", "p"} {
 		if w, quit := v.press(pressed, 10); w != nil || quit {
@@ -81,9 +81,9 @@ func TestKeysOfTheListDoNothingInDetails(t *testing.T) {
 
 // The line of a session is above its servers. Keys do not act on it, and say what does.
 func TestTopOfSessions(t *testing.T) {
-	v := view{order: "n", sessions: []render.Session{{ID: "p4xw7nza", Name: "claude", Servers: 1}}}
+	v := view{order: "n", sessions: []render.Server{{Identity: render.Identity{ID: "p4xw7nza", Name: "claude"}, Servers: 1}}}
 	inside := rowOf(render.Identity{ID: "b", Name: "b", InSession: "p4xw7nza"})
-	v.readings = []reading{{Row: rowOf(render.Identity{ID: "a", Name: "a"})}, {Row: inside}}
+	v.readings = []reading{{row: rowOf(render.Identity{ID: "a", Name: "a"})}, {row: inside}}
 	v.press("down", 10)
 	if w, _ := v.press("s", 10); w != nil || v.asked.verb != "" || !strings.Contains(v.note, "stop p4xw7nza") {
 		t.Errorf("on a session: %+v, %+v, %q", w, v.asked, v.note)
@@ -106,7 +106,7 @@ func TestTopFilter(t *testing.T) {
 		ID: "k3x9w2ab", Name: "my Git", Client: render.Process{PID: 1, Name: "hermes"}, State: fleet.Frozen,
 		Backend: names.Tree, Origin: protocol.Origin{Project: "shop"},
 	}
-	v := view{readings: []reading{{Row: rowOf(git)}}, order: "c"}
+	v := view{readings: []reading{{row: rowOf(git)}}, order: "c"}
 	for filter, want := range map[string]int{"k3x9": 1, "Y g": 1, "hermes": 1, "shop": 1, "frozen": 1, "tree": 1, "x y": 0} {
 		v.press("/", 10)
 		for _, r := range filter {
@@ -168,7 +168,7 @@ func TestTopEditsTheFilter(t *testing.T) {
 
 // End shows the last process, however few servers there are.
 func TestTopEndOfDetails(t *testing.T) {
-	r := reading{Row: rowOf(render.Identity{ID: "k3x9w2ab", Name: "time"})}
+	r := reading{row: rowOf(render.Identity{ID: "k3x9w2ab", Name: "time"})}
 	for i := range 50 {
 		r.tree = append(r.tree, fleet.Member{PID: 1001 + i, Command: "node"})
 	}
@@ -187,8 +187,8 @@ func TestTopEndOfDetails(t *testing.T) {
 
 // Details fit any terminal, whatever a server is called, and end with their server.
 func TestTopDetails(t *testing.T) {
-	r := reading{Row: rowOf(render.Identity{ID: "k3x9w2ab", Name: "time\x1b[2J", Client: render.Process{PID: 1, Name: "c"}})}
-	r.Share = 0.5
+	r := reading{row: rowOf(render.Identity{ID: "k3x9w2ab", Name: "time\x1b[2J", Client: render.Process{PID: 1, Name: "c"}})}
+	r.row.Share = 0.5
 	for i := range 50 {
 		r.tree = append(r.tree, fleet.Member{PID: i + 1, Depth: i % 3, Command: "node \x1b[31m" + strings.Repeat("x", 300)})
 	}
@@ -213,7 +213,7 @@ func TestTopDetails(t *testing.T) {
 
 // q and Escape go back, and only from the list does q quit.
 func TestTopBack(t *testing.T) {
-	v := view{readings: []reading{{Row: rowOf(render.Identity{ID: "k3x9w2ab", Name: "time"})}}, order: "c"}
+	v := view{readings: []reading{{row: rowOf(render.Identity{ID: "k3x9w2ab", Name: "time"})}}, order: "c"}
 	for _, back := range []string{"q", "esc", "enter"} {
 		v.press("enter", 10)
 		if v.details == "" {
@@ -291,12 +291,12 @@ func TestTopColors(t *testing.T) {
 		{"cpu", fleet.Running, map[string]string{"cpu.max": "50000 100000"}, 0.41, yellow},
 		{"less cpu", fleet.Running, map[string]string{"cpu.max": "50000 100000"}, 0.39, none},
 	} {
-		r := reading{Row: rowOf(render.Identity{ID: "k3x9w2ab", Name: "time", State: c.state})}
-		r.Memory = &memory
-		r.Processes = 9
-		r.Limits = c.files
-		r.Share = c.share
-		if got := colorOf(&r.Row); got != c.want {
+		r := reading{row: rowOf(render.Identity{ID: "k3x9w2ab", Name: "time", State: c.state})}
+		r.row.Server.Memory = &memory
+		r.row.Server.Processes = 9
+		r.row.Server.Limits = c.files
+		r.row.Share = c.share
+		if got := colorOf(&r.row); got != c.want {
 			t.Errorf("%s: %q, want %q", c.what, got, c.want)
 		}
 		v := view{readings: []reading{r}, order: "c", style: style{colors: true}}
@@ -329,12 +329,12 @@ func TestTopSuspend(t *testing.T) {
 // One server is in the singular, in the summary and in the details.
 func TestTopOfOne(t *testing.T) {
 	row := rowOf(render.Identity{ID: "k3x9w2ab", Name: "time"})
-	row.Processes = 1
-	v := view{readings: []reading{{Row: row}}, order: "n"}
+	row.Server.Processes = 1
+	v := view{readings: []reading{{row: row}}, order: "n"}
 	if got := v.summary(1, 120); !strings.HasPrefix(got, "1 server, 1 process, ") {
 		t.Errorf("summary: %q", got)
 	}
-	v.readings = append(v.readings, reading{Row: row})
+	v.readings = append(v.readings, reading{row: row})
 	if got := v.summary(2, 120); !strings.HasPrefix(got, "2 servers, 2 processes, ") {
 		t.Errorf("summary: %q", got)
 	}
@@ -346,8 +346,8 @@ func TestTopOfOne(t *testing.T) {
 // A narrow terminal keeps the memory, whose sum people look for.
 func TestTopSummaryFits(t *testing.T) {
 	row := rowOf(render.Identity{ID: "k3x9w2ab", Name: "time"})
-	row.Processes = 12
-	v := view{readings: []reading{{Row: row}, {Row: row}}, order: "m"}
+	row.Server.Processes = 12
+	v := view{readings: []reading{{row: row}, {row: row}}, order: "m"}
 	for width, want := range map[int]string{
 		80: "2 servers, 24 processes, CPU 0.0%, memory 0B, by memory",
 		50: "2 servers, CPU 0.0%, memory 0B, by memory",
@@ -361,7 +361,7 @@ func TestTopSummaryFits(t *testing.T) {
 
 // A narrow terminal has whole keys in its last line, and those that lead to the others.
 func TestTopLastLineFits(t *testing.T) {
-	list := view{order: "c", readings: []reading{{Row: rowOf(render.Identity{ID: "k3x9w2ab", Name: "time"})}}}
+	list := view{order: "c", readings: []reading{{row: rowOf(render.Identity{ID: "k3x9w2ab", Name: "time"})}}}
 	details := list
 	details.press("enter", 10)
 	for _, c := range []struct {

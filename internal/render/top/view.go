@@ -28,7 +28,7 @@ const farAway = 1 << 20
 // view is the content of the screen.
 type view struct {
 	readings []reading // the oldest first
-	sessions []render.Session
+	sessions []render.Server
 	style    style
 	stop     func(*fleet.Listed) error
 	order    string // the key of an order
@@ -56,7 +56,7 @@ type question struct {
 // orders are those that keys stand for.
 var orders = map[string]func(a, b *render.Row) int{
 	"c": func(a, b *render.Row) int {
-		return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(b.CPU, a.CPU))
+		return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(b.Server.CPU, a.Server.CPU))
 	},
 	"m": largestFirst("memory"),
 	"a": largestFirst("age"),
@@ -76,11 +76,11 @@ var orderNames = map[string]string{"c": "CPU", "m": "memory", "a": "age", "n": "
 func (v *view) shown() (rows []render.Row) {
 	for _, r := range v.readings {
 		if r.contains(v.filter.text) {
-			rows = append(rows, r.Row)
+			rows = append(rows, r.row)
 		}
 	}
 	slices.SortStableFunc(rows, func(a, b render.Row) int {
-		return cmp.Or(orders[v.order](&a, &b), strings.Compare(a.ID, b.ID))
+		return cmp.Or(orders[v.order](&a, &b), strings.Compare(a.Server.ID, b.Server.ID))
 	})
 	if v.filter.text != "" {
 		return rows
@@ -99,7 +99,7 @@ func (v *view) selected(rows []render.Row) int {
 
 // find returns nil for a server that has ended.
 func (v *view) find(server string) *reading {
-	i := slices.IndexFunc(v.readings, func(r reading) bool { return key(r.Row) == server })
+	i := slices.IndexFunc(v.readings, func(r reading) bool { return key(r.row) == server })
 	if i < 0 {
 		return nil
 	}
@@ -245,8 +245,8 @@ func (v *view) openDetails() {
 		v.note = sessionNote(v)
 		return
 	}
-	v.cursor = key(r.Row)
-	v.details = key(r.Row)
+	v.cursor = key(r.row)
+	v.details = key(r.row)
 	v.pager.GotoTop()
 }
 
@@ -259,12 +259,12 @@ func (v *view) pressOnServer(pressed string) *wish {
 		return nil
 	case r == nil:
 		return nil
-	case pressed == "f" && r.State == fleet.Frozen:
+	case pressed == "f" && r.row.Server.State == fleet.Frozen:
 		return &wish{verb: "thaw", past: "thawed", do: withoutChange((*fleet.Listed).Thaw), target: r}
 	case pressed == "f":
-		v.ask(question{key(r.Row), "freeze", "frozen", withoutChange((*fleet.Listed).Freeze)})
+		v.ask(question{key(r.row), "freeze", "frozen", withoutChange((*fleet.Listed).Freeze)})
 	case pressed == "s":
-		v.ask(question{key(r.Row), "stop", "stopped", v.stop})
+		v.ask(question{key(r.row), "stop", "stopped", v.stop})
 	}
 	return nil
 }
@@ -279,7 +279,7 @@ func sessionNote(v *view) string {
 	if !row.IsSession {
 		return ""
 	}
-	return fmt.Sprintf("a session: mcpscope inspect %[1]s, freeze %[1]s, stop %[1]s", row.ID)
+	return fmt.Sprintf("a session: mcpscope inspect %[1]s, freeze %[1]s, stop %[1]s", row.Server.ID)
 }
 
 // ask keeps the cursor on the server that the question is about.
@@ -357,9 +357,9 @@ func colorOf(r *render.Row) string {
 	switch {
 	case isNearLimit(r):
 		return yellow
-	case r.State == fleet.Frozen:
+	case r.Server.State == fleet.Frozen:
 		return blue
-	case r.State == fleet.Idle:
+	case r.Server.State == fleet.Idle:
 		return cyan
 	}
 	return ""
@@ -369,13 +369,13 @@ func colorOf(r *render.Row) string {
 // bound of the tasks that pids.max counts.
 func isNearLimit(r *render.Row) bool {
 	const near = 0.8
-	memory := r.Limit("memory.max")
-	tasks := r.Limit("pids.max")
-	cpus, hasCPULimit := r.CPULimit()
+	memory := r.Server.Limit("memory.max")
+	tasks := r.Server.Limit("pids.max")
+	cpus, hasCPULimit := r.Server.CPULimit()
 	switch {
-	case memory != nil && float64(r.MemoryBytes()) > near*float64(*memory):
+	case memory != nil && float64(r.Server.MemoryBytes()) > near*float64(*memory):
 		return true
-	case tasks != nil && float64(r.Processes) > near*float64(*tasks):
+	case tasks != nil && float64(r.Server.Processes) > near*float64(*tasks):
 		return true
 	}
 	return hasCPULimit && r.Share > near*cpus
@@ -388,9 +388,9 @@ func (v *view) summary(shown, width int) string {
 	var share float64
 	var memory uint64
 	for _, r := range v.readings {
-		count += r.Processes
-		share += max(r.Share, 0)
-		memory += r.MemoryBytes()
+		count += r.row.Server.Processes
+		share += max(r.row.Share, 0)
+		memory += r.row.Server.MemoryBytes()
 	}
 	processes := cli.Counted(count, "process")
 	order := "by " + orderNames[v.order]
@@ -425,9 +425,9 @@ func (v *view) bottom(width int) string {
 func (v *view) lastLine() string {
 	asked := v.find(v.asked.server)
 	if asked != nil {
-		name := render.Fit(asked.Name, nameMost)
+		name := render.Fit(asked.row.Server.Name, nameMost)
 		verb := strings.ToUpper(v.asked.verb[:1]) + v.asked.verb[1:]
-		return fmt.Sprintf("%s %s (%s)? y: yes, any other key: no", verb, name, asked.ID)
+		return fmt.Sprintf("%s %s (%s)? y: yes, any other key: no", verb, name, asked.row.Server.ID)
 	}
 	return v.note
 }

@@ -114,14 +114,14 @@ func largest() []Use {
 	servers, _ := fleet.ListOwn() // as far as they can be listed
 	var uses []Use
 	for _, s := range servers {
-		used, err := s.Usage()
+		used, err := s.Handle.Usage()
 		s.Close()
 		if err != nil { // it has ended meanwhile
 			continue
 		}
 		memory, isSum := used.MemoryNow()
 		if memory > 0 {
-			uses = append(uses, Use{ID: s.ID, Name: s.Name, Bytes: memory, IsSum: isSum})
+			uses = append(uses, Use{ID: s.Placed.ID, Name: s.Facts.Name, Bytes: memory, IsSum: isSum})
 		}
 	}
 	slices.SortStableFunc(uses, func(a, b Use) int { return cmp.Compare(b.Bytes, a.Bytes) })

@@ -74,7 +74,7 @@ func startKept(
 	group.TagOf(g.ID).Remove(member) // before: with it a kill of the server would find the process there
 	_, err = enterScope(conn, systemd.Scope{
 		Name: name + names.ScopeSuffix, Slice: slice,
-		Description: "kept when the MCP server " + c.Name + " ends", PIDs: []int{member},
+		Description: "kept when the MCP server " + c.Facts.Name + " ends", PIDs: []int{member},
 		TimeoutStop: agentTimeout, KillSignal: int(unix.SIGTERM), Client: clientUnit(c.Position, kind),
 	}, member)
 	return err

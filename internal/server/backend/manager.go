@@ -243,7 +243,7 @@ func scope(name, slice string, kind systemd.Kind, c *protocol.Config, pids ...in
 	}
 	return systemd.Scope{
 		Name: name, Slice: slice,
-		Description: "MCP server " + c.Name, PIDs: pids,
+		Description: "MCP server " + c.Facts.Name, PIDs: pids,
 		TimeoutStop: stopTimeout(c), KillSignal: int(signal), Client: clientUnit(c.Position, kind),
 	}
 }
@@ -258,7 +258,7 @@ func clientUnit(path string, kind systemd.Kind) string {
 
 // stopTimeout lets a helper finish the stop before systemd kills.
 func stopTimeout(c *protocol.Config) time.Duration {
-	if c.Policy.TermGrace < 0 {
+	if c.Facts.Policy.TermGrace < 0 {
 		return math.MaxInt64
 	}
 	return protocol.EndWithin(c)

@@ -41,8 +41,8 @@ type Place struct {
 
 // Wanted describes the server of a client that a group is made for.
 type Wanted struct {
-	*protocol.Config
-	Guard freeze.Root // the process that a manager moves to the scope
+	Config *protocol.Config
+	Guard  freeze.Root // the process that a manager moves to the scope
 	// Names is called with the directories, in the order of their removal, before the first one is made.
 	Names func(dirs ...string) error
 }

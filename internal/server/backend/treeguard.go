@@ -211,7 +211,7 @@ func (t *TreeGuard) Tree() *freeze.Tree {
 	if t.IsWatcher {
 		return &freeze.Tree{Tag: tag, Owner: t.UID}
 	}
-	id := t.Config.Launcher
+	id := t.Config.Facts.Launcher
 	if t.launcher == 0 {
 		t.launcher = -1
 		if id.Namespace == group.PIDNamespace() {
@@ -270,7 +270,7 @@ func RequestStop(guard int) error {
 
 // LauncherLives reports whether a tree has a launcher, which would start another guard.
 func (t *TreeGuard) LauncherLives() bool {
-	id := t.Config.Launcher
+	id := t.Config.Facts.Launcher
 	elsewhere := id.Namespace != group.PIDNamespace()
 	return id.PID > 0 && group.Alive(id) && (elsewhere || !group.TagOf(t.Config.Group.ID).On(id.PID))
 }

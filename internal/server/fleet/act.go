@@ -47,29 +47,29 @@ func (s *Listed) Stop(grace Grace, by string) error {
 	if s.Kept != nil {
 		return s.stopKept(grace)
 	}
-	if s.State == Orphaned && !s.isTree() {
+	if s.State == Orphaned && !s.Handle.isTree() {
 		return s.sweep(sweep.Abandoned, grace.shorten(sweep.SweepGrace))
 	}
 	if err := s.RequestStop(); err != nil {
 		return err
 	}
-	killAt := grace.killAt(s.Policy.TermGrace)
-	if ended, err := s.awaitEnd(killAt); ended || err != nil {
+	killAt := grace.killAt(s.Facts.Policy.TermGrace)
+	if ended, err := s.Handle.awaitEnd(killAt); ended || err != nil {
 		return err
 	}
-	s.findNextGuard(s)
-	left, err := freeze.Stop{Target: s.members}.Run() // the helper removes the group and reports
+	s.Handle.findNextGuard(s)
+	left, err := freeze.Stop{Target: s.Handle.members}.Run() // the helper removes the group and reports
 	if proc.IgnoreGone(err) != nil {
 		return err
 	}
 	slack := policy.ReactWithin
-	if !s.isTree() && s.group.Attributes().Engine() != "" {
+	if !s.Handle.isTree() && s.Handle.group.Attributes().Engine() != "" {
 		slack += policy.EngineWithin
 	}
-	if ended, err := s.awaitEnd(time.Now().Add(slack)); ended || err != nil {
+	if ended, err := s.Handle.awaitEnd(time.Now().Add(slack)); ended || err != nil {
 		return err
 	}
-	if s.isTree() {
+	if s.Handle.isTree() {
 		return stuckError(group.DescribeStuck(left))
 	}
 	return s.sweep(sweep.NotStopped, 0)
@@ -79,7 +79,7 @@ func stuckError(left string) error { return fmt.Errorf("not all has ended: %s", 
 
 // sweep stops a group whose launcher and guard are dead, or did not stop it in time.
 func (s *Listed) sweep(why sweep.Reason, grace time.Duration) error {
-	swept, err := sweep.End(s.group, why, grace, func() {})
+	swept, err := sweep.End(s.Handle.group, why, grace, func() {})
 	if err == nil && swept.Stuck != "" {
 		return stuckError(swept.Stuck)
 	}
@@ -91,21 +91,21 @@ func (s *Listed) sweep(why sweep.Reason, grace time.Duration) error {
 // next guard reads it, and then the present guard gets it.
 func (s *Listed) RequestStop() error {
 	switch {
-	case s.isTree():
-		s.tree.RecordRequest()
-		s.findNextGuard(s)
-		return s.tree.RequestStop()
+	case s.Handle.isTree():
+		s.Handle.tree.RecordRequest()
+		s.Handle.findNextGuard(s)
+		return s.Handle.tree.RequestStop()
 	case s.Facts.Guard.PID > 0:
-		return s.group.Attributes().AskToStop()
+		return s.Handle.group.Attributes().AskToStop()
 	}
-	s.group.Attributes().RecordRequest()
-	guard := s.group.Guard().Open()
+	s.Handle.group.Attributes().RecordRequest()
+	guard := s.Handle.group.Guard().Open()
 	if guard < 0 {
 		return nil // the server starts, has ended, or gets another guard
 	}
 	defer unix.Close(guard)
-	if s.group.Managed && group.Frozen(s.group.Top()) {
-		_ = s.group.Top().Thaw() // systemctl freeze, or a member, has frozen the guard
+	if s.Handle.group.Managed && group.Frozen(s.Handle.group.Top()) {
+		_ = s.Handle.group.Top().Thaw() // systemctl freeze, or a member, has frozen the guard
 	}
 	return backend.RequestStop(guard)
 }
@@ -176,15 +176,15 @@ func frozenAbove(members freeze.Target) string {
 var errInside = errors.New("this command runs in it: run it from another terminal")
 
 func (s *Listed) checkOutside() error {
-	pids, err := s.Processes()
+	pids, err := s.Handle.Processes()
 	if proc.IgnoreGone(err) != nil {
 		return err
 	}
 	isInside := slices.Contains(pids, os.Getpid())
-	if s.isTree() { // which never lists the calling process
+	if s.Handle.isTree() { // which never lists the calling process
 		parent := os.Getppid()
 		isBelow := parent == s.Launcher || slices.Contains(pids, parent)
-		isInside = isBelow || group.TagOf(s.ID).On(os.Getpid())
+		isInside = isBelow || group.TagOf(s.Placed.ID).On(os.Getpid())
 	}
 	if isInside {
 		return errInside
@@ -204,16 +204,16 @@ func (s *Listed) Freeze() (isChange bool, err error) {
 	if err := s.checkReach(); err != nil {
 		return false, err
 	}
-	isChange = !s.isFrozenByPerson()
-	if err := s.awaitRoom(); err != nil {
+	isChange = !s.Handle.isFrozenByPerson()
+	if err := s.Handle.awaitRoom(); err != nil {
 		return false, err
 	}
-	if !s.isTree() {
-		if err := s.group.Payload.SetAttr(idle.AttrHeld, "1"); err != nil {
+	if !s.Handle.isTree() {
+		if err := s.Handle.group.Payload.SetAttr(idle.AttrHeld, "1"); err != nil {
 			return false, fmt.Errorf("freeze: %w", err)
 		}
 	}
-	if err := freezeAll(s.members, frozenWithin); err != nil {
+	if err := freezeAll(s.Handle.members, frozenWithin); err != nil {
 		if isChange { // otherwise it would be frozen later, for good
 			_, _ = s.Thaw() // the first error is the one that matters
 		}
@@ -227,14 +227,14 @@ func (s *Listed) Freeze() (isChange bool, err error) {
 
 // checkReach fails if processes of the server are in other cgroups: a freeze does not reach them.
 func (s *Listed) checkReach() error {
-	if s.isTree() {
+	if s.Handle.isTree() {
 		return nil
 	}
-	inside, err := s.group.Membership().PIDs()
+	inside, err := s.Handle.group.Membership().PIDs()
 	if err != nil {
 		return proc.IgnoreGone(err)
 	}
-	all, _ := s.group.Membership().Tagged().Members() // as far as they can be listed
+	all, _ := s.Handle.group.Membership().Tagged().Members() // as far as they can be listed
 	all = append(all, s.moved()...)
 	var named []string
 	slices.Sort(all)
@@ -286,18 +286,18 @@ func (s *Listed) moved() (pids []int) {
 // Thaw lets members run that a person, or a freeze of an idle server, has frozen. It reports whether they
 // were frozen.
 func (s *Listed) Thaw() (isChange bool, err error) {
-	if s.isSessionFrozen() {
+	if s.Handle.isSessionFrozen() {
 		id := s.SessionID()
 		return false, fmt.Errorf("thaw: its session is frozen as a whole: mcpscope thaw %s", id)
 	}
-	isChange = group.Frozen(s.members)
-	if !s.isTree() {
-		err := s.group.Payload.RemoveAttr(idle.AttrHeld)
+	isChange = group.Frozen(s.Handle.members)
+	if !s.Handle.isTree() {
+		err := s.Handle.group.Payload.RemoveAttr(idle.AttrHeld)
 		if err != nil && !errors.Is(err, unix.ENODATA) { // input would thaw an idle server no more
 			return false, fmt.Errorf("thaw: %w", err)
 		}
 	}
-	if err := thawAll(s.members, s.members.Thaw); err != nil {
+	if err := thawAll(s.Handle.members, s.Handle.members.Thaw); err != nil {
 		return false, err
 	}
 	if isChange {
@@ -309,7 +309,8 @@ func (s *Listed) Thaw() (isChange bool, err error) {
 // log writes an event to the journal. Root may have asked for it, so the event has the owner of the server.
 func (s *Listed) log(event journal.Event, what string, more ...systemd.JournalField) {
 	subject := journal.Subject{
-		ID: s.ID, Name: s.Name, Client: s.Client, Backend: s.Backend, Origin: s.Origin,
+		ID: s.Placed.ID, Name: s.Facts.Name, Client: s.Facts.Client,
+		Backend: s.Placed.Backend, Origin: s.Facts.Origin,
 	}
 	subject.Log(event, systemd.Info, what, append(more, journal.OwnerField(s.UID))...)
 }
@@ -325,26 +326,26 @@ func (s *Listed) Limit(l cgroup.Limit) (change string, err error) {
 	if err := s.checkServer(); err != nil {
 		return "", err
 	}
-	if s.isTree() {
+	if s.Handle.isTree() {
 		return "", group.ErrNoGroup
 	}
-	if err := s.holdsForAll(l); err != nil {
+	if err := s.Handle.holdsForAll(l); err != nil {
 		return "", err
 	}
-	before := readBefore(s.group.Payload, l.File)
-	killed := s.group.Limits().Figures().OOMKills
-	now, err := s.group.Limits().Set(l)
+	before := readBefore(s.Handle.group.Payload, l.File)
+	killed := s.Handle.group.Limits().Figures().OOMKills
+	now, err := s.Handle.group.Limits().Set(l)
 	if err != nil {
-		if !cgroup.OfMemory(l.File) || group.Populated(s.group.Payload) {
+		if !cgroup.OfMemory(l.File) || group.Populated(s.Handle.group.Payload) {
 			return "", err
 		}
 		now = l.Value // the kernel has killed the server, which had more memory
 	}
 	change = describeChange(l.File, now, before)
-	if f := s.group.Limits().Figures(); f.EndsWhole && f.OOMKills > killed {
-		_, _ = freeze.AwaitEmpty(s.group.Payload, time.Now().Add(oomWithin)) // Populated asks again
+	if f := s.Handle.group.Limits().Figures(); f.EndsWhole && f.OOMKills > killed {
+		_, _ = freeze.AwaitEmpty(s.Handle.group.Payload, time.Now().Add(oomWithin)) // Populated asks again
 	}
-	if !group.Populated(s.group.Payload) {
+	if !group.Populated(s.Handle.group.Payload) {
 		change += "; with that the server has ended"
 	}
 	return change, nil

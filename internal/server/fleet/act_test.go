@@ -31,12 +31,12 @@ func TestStopOfATreeWithoutItsGuard(t *testing.T) {
 	_ = guard.Wait() // it was killed
 	s := &Listed{
 		UID: os.Getuid(),
-		handle: handle{
+		Handle: Handle{
 			tree:    &backend.TreeGuard{PID: guard.Process.Pid, UID: os.Getuid(), PIDFD: guardFD},
 			members: &freeze.Tree{Tag: group.TagOf(id), Owner: os.Getuid()},
 		},
 	}
-	s.ID = id
+	s.Placed.ID = id
 	err := s.Stop(AtMost(0), "")
 	if err != nil || !linux.Ended(memberFD) {
 		t.Errorf("the stop returned %v; the member has ended: %t", err, linux.Ended(memberFD))

@@ -20,18 +20,19 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// handle is what is open of a server: its members, and its group or the guard of its tree.
-type handle struct {
+// Handle is what is open of a server: its members, and its group or the guard of its tree. All of it is asked
+// for anew.
+type Handle struct {
 	members freeze.Target
 	group   *group.ControlGroup // nil for a tree
 	tree    *backend.TreeGuard  // nil for a group
 }
 
 // isTree reports whether the server has no group, but a process tree.
-func (h *handle) isTree() bool { return h.group == nil }
+func (h *Handle) isTree() bool { return h.group == nil }
 
 // Usage reads the present use of resources. An error means that the members are unknown.
-func (h *handle) Usage() (u Usage, err error) {
+func (h *Handle) Usage() (u Usage, err error) {
 	u.PIDs, err = h.members.Members()
 	u.CPU, _ = h.members.CPU() // 0, if it has ended
 	if h.isTree() {
@@ -47,7 +48,7 @@ func (h *handle) Usage() (u Usage, err error) {
 
 // Directories are the group of the members, and the one whose memory is the server's since its start. They
 // are "" for a tree, and the second one where the kernel does not count that.
-func (h *handle) Directories() (members, memory string) {
+func (h *Handle) Directories() (members, memory string) {
 	if h.isTree() {
 		return "", ""
 	}
@@ -58,10 +59,10 @@ func (h *handle) Directories() (members, memory string) {
 }
 
 // Processes returns the pids of the members.
-func (h *handle) Processes() ([]int, error) { return h.members.Members() }
+func (h *Handle) Processes() ([]int, error) { return h.members.Members() }
 
 // Close closes the descriptors.
-func (h *handle) Close() {
+func (h *Handle) Close() {
 	if !h.isTree() {
 		h.group.Close()
 	} else {
@@ -70,16 +71,16 @@ func (h *handle) Close() {
 }
 
 // Notes are remarks on the start, such as the reason for a weaker backend.
-func (h *handle) Notes() []string {
+func (h *Handle) Notes() []string {
 	if h.isTree() {
-		return h.tree.Config.Notes
+		return h.tree.Config.Output.Notes
 	}
 	text, _, _ := h.group.Payload.Attr(group.AttrNotes) // none, if it can't be read
 	return strings.FieldsFunc(text, func(r rune) bool { return r == '\n' })
 }
 
 // Tree lists the members, children below their parents.
-func (h *handle) Tree() ([]Member, error) {
+func (h *Handle) Tree() ([]Member, error) {
 	pids, err := h.Processes()
 	if err != nil {
 		return nil, err
@@ -88,13 +89,13 @@ func (h *handle) Tree() ([]Member, error) {
 }
 
 // isFrozenByPerson is false for an idle server, which its client's input thaws.
-func (h *handle) isFrozenByPerson() bool {
+func (h *Handle) isFrozenByPerson() bool {
 	return group.Frozen(h.members) && (h.isTree() || idle.Held(h.group.Payload))
 }
 
 // awaitRoom waits until members can write. A freeze interrupts a write(2) that waits for the client, and
 // not every runtime writes the rest (CPython issue 85393).
-func (h *handle) awaitRoom() error {
+func (h *Handle) awaitRoom() error {
 	pids, err := h.Processes()
 	if err != nil {
 		return err
@@ -112,7 +113,7 @@ func (h *handle) awaitRoom() error {
 }
 
 // awaitEnd waits until nothing of the server is left, its guard included.
-func (h *handle) awaitEnd(deadline time.Time) (ended bool, err error) {
+func (h *Handle) awaitEnd(deadline time.Time) (ended bool, err error) {
 	if h.isTree() && h.tree.IsWatcher {
 		return freeze.AwaitEmpty(h.members, deadline)
 	}
@@ -136,7 +137,7 @@ func (h *handle) awaitEnd(deadline time.Time) (ended bool, err error) {
 
 // holdsForAll refuses a memory limit if the kernel does not count from the start: memory stays with the
 // group that it was charged to.
-func (h *handle) holdsForAll(l cgroup.Limit) error {
+func (h *Handle) holdsForAll(l cgroup.Limit) error {
 	if l.None() || !cgroup.OfMemory(l.File) || h.group.Limits().MemoryGroup() != nil {
 		return nil
 	}
@@ -151,11 +152,11 @@ func (h *handle) holdsForAll(l cgroup.Limit) error {
 
 // findNextGuard looks for the guard in the place of a killed one, in a tree. Where the launcher has forked
 // another one, that gets requests from now on. It may be a child of the launcher, and is no member.
-func (h *handle) findNextGuard(of *Listed) {
+func (h *Handle) findNextGuard(of *Listed) {
 	if !h.isTree() || h.tree.IsWatcher || !linux.Ended(h.tree.PIDFD) {
 		return
 	}
-	next := backend.FindTree(of.UID, of.ID)
+	next := backend.FindTree(of.UID, of.Placed.ID)
 	if next == nil {
 		return
 	}

@@ -23,15 +23,15 @@ func Holders(servers []*Listed) map[string][]proc.Stat {
 	ends := map[string]client.End{}
 	members := map[int]bool{}
 	for _, s := range servers {
-		if s.Client.PID == 0 || s.Kept != nil || group.Alive(s.ClientProcess()) {
+		if s.Facts.Client.PID == 0 || s.Kept != nil || group.Alive(s.ClientProcess()) {
 			continue
 		}
-		pids, _ := s.Processes() // as far as they can be listed
+		pids, _ := s.Handle.Processes() // as far as they can be listed
 		for _, pid := range append(pids, s.Launcher, s.Guard) {
 			members[pid] = true
 		}
 		if end, found := stdinOf(pids); found {
-			ends[s.ID] = end
+			ends[s.Placed.ID] = end
 		}
 	}
 	all := map[string][]proc.Stat{}
@@ -73,5 +73,6 @@ func stdinOf(pids []int) (end client.End, found bool) {
 
 // ClientProcess identifies the client, which is in the pid namespace of the launcher.
 func (s *Listed) ClientProcess() protocol.Identity {
-	return protocol.Identity{PID: s.Client.PID, Start: s.Client.Start, Namespace: s.Facts.Launcher.Namespace}
+	client := s.Facts.Client
+	return protocol.Identity{PID: client.PID, Start: client.Start, Namespace: s.Facts.Launcher.Namespace}
 }

@@ -76,11 +76,11 @@ func (s *Listed) ClientAncestry() []proc.Stat {
 	case client.PID == 0 || !group.Alive(client):
 		return nil
 	case client.Namespace != group.PIDNamespace():
-		return []proc.Stat{{PID: client.PID, Comm: s.Client.Name}}
+		return []proc.Stat{{PID: client.PID, Comm: s.Facts.Client.Name}}
 	}
 	all := Ancestry(client.PID)
 	if len(all) > 0 {
-		all[0].Comm = s.Client.Name
+		all[0].Comm = s.Facts.Client.Name
 	}
 	return all
 }

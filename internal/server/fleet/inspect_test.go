@@ -32,7 +32,7 @@ func TestClientAncestry(t *testing.T) {
 		"an ended client": {reused, nil},
 	} {
 		s := &Listed{}
-		s.Client = protocol.ClientFacts{PID: c.client.PID, Start: c.client.Start, Name: "hermes"}
+		s.Facts.Client = protocol.ClientFacts{PID: c.client.PID, Start: c.client.Start, Name: "hermes"}
 		s.Facts.Launcher.Namespace = c.client.Namespace
 		var got []int
 		for _, p := range s.ClientAncestry() {

@@ -30,12 +30,12 @@ func listKept(parent *cgroup.Group, above, dir string) (*Listed, error) {
 		InSession: names.IsSession(path.Base(above)),
 	}}
 	s := &Listed{
-		Placed: g.Placed, handle: handle{group: g, members: k.Dir},
+		Placed: g.Placed, Handle: Handle{group: g, members: k.Dir},
 		UID: g.Membership().Owner(), State: Kept, Group: path.Join(above, dir), Kept: &k.Kept,
 	}
-	s.Name = k.Name
-	s.Client = k.Client
-	s.Origin = k.Origin
+	s.Facts.Name = k.Name
+	s.Facts.Client = k.Client
+	s.Facts.Origin = k.Origin
 	if k.Managed {
 		s.Unit = dir
 	}
@@ -47,7 +47,7 @@ func listKept(parent *cgroup.Group, above, dir string) (*Listed, error) {
 
 // stopKept stops kept processes. No guard does so.
 func (s *Listed) stopKept(grace Grace) error {
-	k := &group.KeptGroup{Kept: *s.Kept, Dir: s.group.Payload, Managed: s.Managed}
+	k := &group.KeptGroup{Kept: *s.Kept, Dir: s.Handle.group.Payload, Managed: s.Placed.Managed}
 	stuck, err := sweep.StopKept(k, grace.shorten(sweep.SweepGrace))
 	if err == nil && stuck != "" {
 		return stuckError(stuck)

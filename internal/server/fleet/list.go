@@ -36,11 +36,11 @@ const (
 
 // Listed is a running server. Processes of its user have written the fields, which can be any text.
 type Listed struct {
-	protocol.Facts
-	protocol.Placed
-	UID   int
-	State State
-	Cause causes.Cause // of a server that is ending
+	Facts  protocol.Facts
+	Placed protocol.Placed
+	UID    int
+	State  State
+	Cause  causes.Cause // of a server that is ending
 	// Group is the directory of its group below the mount of cgroup2; "" for a tree.
 	Group    string
 	Unit     string    // the scope's, "" if systemd does not know of it
@@ -52,7 +52,7 @@ type Listed struct {
 	// facts are those of that server, but for the name, which is the program's.
 	Kept *protocol.Kept
 
-	handle
+	Handle Handle
 }
 
 // Usage is the present use of resources; nil is unknown.
@@ -112,7 +112,7 @@ func List(users group.Users) ([]*Listed, error) {
 	err := visit.All()
 	grouped := map[backend.Owned]bool{}
 	for _, s := range all {
-		grouped[backend.Owned{UID: s.UID, ID: s.ID}] = true
+		grouped[backend.Owned{UID: s.UID, ID: s.Placed.ID}] = true
 	}
 	backend.EachTree(users, grouped, func(t *backend.TreeGuard) {
 		s := listTree(t)
@@ -121,19 +121,19 @@ func List(users group.Users) ([]*Listed, error) {
 		}
 	})
 	slices.SortFunc(all, func(a, b *Listed) int {
-		return cmp.Or(a.Started.Compare(b.Started), strings.Compare(a.ID, b.ID))
+		return cmp.Or(a.Started.Compare(b.Started), strings.Compare(a.Placed.ID, b.Placed.ID))
 	})
 	return all, err
 }
 
 // listTree returns nil for a server that has ended, whose page its watcher has not closed yet.
 func listTree(t *backend.TreeGuard) *Listed {
-	opened := handle{members: t.Tree(), tree: t}
-	s := &Listed{Placed: t.Config.Group, handle: opened, UID: t.UID, Cause: t.Cause}
+	opened := Handle{members: t.Tree(), tree: t}
+	s := &Listed{Placed: t.Config.Group, Handle: opened, UID: t.UID, Cause: t.Cause}
 	if t.IsWatcher {
 		s.describe(t.Config.Facts)
 		s.Launcher = t.PID
-		if !group.Populated(s.members) {
+		if !group.Populated(s.Handle.members) {
 			t.Close()
 			return nil
 		}
@@ -156,7 +156,7 @@ func listOne(parent *cgroup.Group, above, dir string, seen *orphan.Census) (*Lis
 		_, armed, err = g.Payload.Attr(group.AttrArmed)
 	}
 	g.Backend = backend.OfGroup(above, g.Managed)
-	s := &Listed{Placed: g.Placed, handle: handle{group: g, members: g.Payload}, Group: above + "/" + dir}
+	s := &Listed{Placed: g.Placed, Handle: Handle{group: g, members: g.Payload}, Group: above + "/" + dir}
 	if err == nil && g.Managed && g.Manager().HasScope() {
 		s.Unit = dir
 	}
@@ -182,10 +182,13 @@ func listOne(parent *cgroup.Group, above, dir string, seen *orphan.Census) (*Lis
 	return s, nil
 }
 
+// Close closes what is open of the server.
+func (s *Listed) Close() { s.Handle.Close() }
+
 // isEmptied reports whether nothing of a server is left, so that its group is about to be removed: an empty
 // scope by systemd, and a group whose launcher has returned by a helper.
 func (s *Listed) isEmptied() bool {
-	g := s.group
+	g := s.Handle.group
 	if s.State == Orphaned {
 		return g.Managed && !group.Populated(g.Top())
 	}
@@ -196,8 +199,8 @@ func (s *Listed) isEmptied() bool {
 func (s *Listed) describe(f protocol.Facts) {
 	s.Facts = f
 	s.State = Running
-	switch frozen := group.Frozen(s.members); {
-	case frozen && s.Idle.Since > 0 && !idle.Held(s.group.Payload): // no tree
+	switch frozen := group.Frozen(s.Handle.members); {
+	case frozen && s.Idle.Since > 0 && !idle.Held(s.Handle.group.Payload): // no tree
 		s.State = Idle
 	case frozen:
 		s.State = Frozen

@@ -49,9 +49,9 @@ func lockedGroup(t *testing.T, parent *cgroup.Group) *group.ControlGroup {
 		t.Fatal(err)
 	}
 	config := protocol.NewConfig()
-	config.Name = "locked"
-	config.Policy = policy.Default()
-	config.Launcher = launcher
+	config.Facts.Name = "locked"
+	config.Facts.Policy = policy.Default()
+	config.Facts.Launcher = launcher
 	g := group.New(names.NewID(), config, names.Cgroup, false)
 	if err := g.Make(parent, config); err != nil {
 		t.Fatal(err)

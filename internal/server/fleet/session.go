@@ -94,11 +94,11 @@ func (s *Listed) SessionID() string {
 }
 
 // isSessionFrozen reports whether a server is in a session that is frozen as a whole.
-func (s *Listed) isSessionFrozen() bool {
-	if s.SessionID() == "" {
+func (h *Handle) isSessionFrozen() bool {
+	if h.isTree() || !h.group.Placed.InSession {
 		return false
 	}
-	session, err := cgroup.Open(names.SessionIn(s.group.Payload.Path()))
+	session, err := cgroup.Open(names.SessionIn(h.group.Payload.Path()))
 	if err != nil {
 		return false // it has ended
 	}
@@ -242,7 +242,7 @@ func (s *Session) Freeze() (isChange bool, err error) {
 		return false, err
 	}
 	for _, l := range servers {
-		if err := l.awaitRoom(); err != nil {
+		if err := l.Handle.awaitRoom(); err != nil {
 			return false, err
 		}
 	}
@@ -350,8 +350,8 @@ func (s *Session) preferServers() error {
 	errs := []error{err}
 	defer closeListed(servers)
 	for _, l := range servers {
-		if !l.isTree() && l.clientRuns() {
-			errs = append(errs, proc.IgnoreGone(l.group.Limits().PreferAll(l.Client.PID)))
+		if !l.Handle.isTree() && l.clientRuns() {
+			errs = append(errs, proc.IgnoreGone(l.Handle.group.Limits().PreferAll(l.Facts.Client.PID)))
 		}
 	}
 	return errors.Join(errs...)

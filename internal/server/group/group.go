@@ -54,7 +54,7 @@ const GroupMode = 0o700
 
 // New is a group that does not exist yet; managed: as a scope.
 func New(id string, c *protocol.Config, from names.Backend, managed bool) *ControlGroup {
-	at := protocol.Placed{ID: id, Dir: names.DirectoryName(c.Name, id), Backend: from}
+	at := protocol.Placed{ID: id, Dir: names.DirectoryName(c.Facts.Name, id), Backend: from}
 	if managed {
 		at.Dir += names.ScopeSuffix
 		at.Managed = true

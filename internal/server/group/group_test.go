@@ -29,8 +29,8 @@ func TestMain(m *testing.M) { bed.Main(m) }
 
 func made(parent *cgroup.Group, name string) (*ControlGroup, error) {
 	config := protocol.NewConfig()
-	config.Name = name
-	config.Policy = policy.Default()
+	config.Facts.Name = name
+	config.Facts.Policy = policy.Default()
 	g := New(names.NewID(), config, names.Cgroup, false)
 	return g, g.Make(parent, config)
 }
@@ -96,8 +96,8 @@ func TestTreeHasNoDirectory(t *testing.T) {
 func TestMoveGuardThatHasEnded(t *testing.T) {
 	parent := groups.Directory(t)
 	config := protocol.NewConfig()
-	config.Name = "reused"
-	config.Policy = policy.Default()
+	config.Facts.Name = "reused"
+	config.Facts.Policy = policy.Default()
 	g := New(names.NewID(), config, names.SystemdSystem, true)
 	if err := g.Make(parent, config); err != nil {
 		t.Fatal(err)
@@ -153,8 +153,8 @@ func TestMoveGuardThatHasEnded(t *testing.T) {
 func TestPark(t *testing.T) {
 	parent := groups.Directory(t)
 	config := protocol.NewConfig()
-	config.Name = "parked"
-	config.Policy = policy.Default()
+	config.Facts.Name = "parked"
+	config.Facts.Policy = policy.Default()
 	g := New(names.NewID(), config, names.SystemdSystem, true)
 	err := g.Make(parent, config)
 	if err == nil {

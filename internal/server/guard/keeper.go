@@ -32,6 +32,15 @@ func (k *guardKeeper) announce() {
 
 func (k *guardKeeper) continueGuard() { signalBy(k.guard.PIDFD, unix.SIGCONT) }
 
+// killEach is how long the launcher may wait for an event before it kills again, or 0: without a guard it
+// kills the server itself.
+func (k *guardKeeper) killEach() int64 {
+	if k.isMissing {
+		return 100e6
+	}
+	return 0
+}
+
 // forget closes the descriptors of a guard that is dead, counts and reaps it.
 func (k *guardKeeper) forget() {
 	closeFD(int32(k.guard.Sock))

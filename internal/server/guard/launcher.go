@@ -23,10 +23,11 @@ type Launcher struct {
 	Signals  Signals
 	events   launcherEvents
 
-	end    End
-	failed *page.Page // see Failed
-	over   bool       // main has to report the end
-	leaves bool       // a helper ends the server: this process could not remove the group
+	end End
+	// Failed is the page of a plan that has failed, or nil. Nothing of the server is left.
+	Failed *page.Page
+	over   bool // main has to report the end
+	leaves bool // a helper ends the server: this process could not remove the group
 }
 
 // End is why the launcher does not wait any more.
@@ -83,20 +84,6 @@ func (l *Launcher) begin(main int32, e syscall.Errno) {
 	l.keeper.announce()
 }
 
-// waits returns false when the main process could not be forked, or when l.end says how this process ends.
-func (l *Launcher) waits() bool {
-	return l.page.ByLauncher.FailedStep != page.StepFork && l.end == NotEnded
-}
-
-// pollArguments prepares the next ppoll(2) of the launcher, and returns its arguments.
-func (l *Launcher) pollArguments() (polls, count, timeout uintptr) {
-	const killEach = 100e6
-	if l.keeper.isMissing {
-		return l.events.arguments(killEach)
-	}
-	return l.events.arguments(0)
-}
-
 // react reacts to the events of a ppoll(2), which has returned an error or 0.
 func (l *Launcher) react(e syscall.Errno) {
 	l.events.take(e)
@@ -109,7 +96,11 @@ func (l *Launcher) react(e syscall.Errno) {
 	case l.events.has(fromGuard):
 		l.receiveGuard()
 	}
-	l.stopToo()
+	sig := l.children.stopped
+	l.children.stopped = 0
+	if l.page.ByGuard.Stop.State.Phase < decide.Terminating { // a kill of a tree begins with SIGSTOP, too
+		l.Signals.stopToo(sig)
+	}
 }
 
 // announceEnd has the guard read the page at an event that ends the server. The guard may be frozen with its
@@ -168,21 +159,6 @@ func (l *Launcher) passSignal(sig unix.Signal, byKernel bool) {
 		l.page.ByLauncher.Forwarded++
 	}
 	l.keeper.announce()
-}
-
-// The shell of a terminal knows the launcher alone. If ^Z stopped the launcher at once, the shell would take
-// the terminal back while the server (top, less, an editor) still restores it. A server that ignores ^Z
-// would be in the background. So the launcher stops only when the main process has stopped. Then the shell
-// continues both: they are in one process group.
-
-// stopToo stops this process by the signal that has stopped the main process, until the shell continues both.
-// A kill of a tree begins with SIGSTOP, too.
-func (l *Launcher) stopToo() {
-	sig := l.children.stopped
-	l.children.stopped = 0
-	if sig != 0 && l.Signals.terminal && l.page.ByGuard.Stop.State.Phase < decide.Terminating {
-		l.Signals.stop(sig)
-	}
 }
 
 // mainEnded ends the wait if nothing else is left. Members that notice the end of the main process get 3 ms.

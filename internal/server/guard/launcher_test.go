@@ -203,8 +203,8 @@ func (c *config) plan(on *page.Page) *Launcher {
 // live is the loop of a launcher, in a Go runtime.
 func (c *config) live(l *Launcher) {
 	for again := true; again; {
-		for l.waits() {
-			polls, count, timeout := l.pollArguments()
+		for l.page.ByLauncher.FailedStep != page.StepFork && l.end == NotEnded {
+			polls, count, timeout := l.events.arguments(l.keeper.killEach())
 			_, _, errno := unix.Syscall6(unix.SYS_PPOLL, polls, count, timeout, 0, 0, 0)
 			l.react(errno)
 		}

@@ -16,8 +16,8 @@ import (
 // main has to do more than that: see Over.
 func (l *Launcher) live() {
 	for {
-		for l.waits() {
-			polls, count, timeout := l.pollArguments()
+		for l.page.ByLauncher.FailedStep != page.StepFork && l.end == NotEnded {
+			polls, count, timeout := l.events.arguments(l.keeper.killEach())
 			_, e := sys(unix.SYS_PPOLL, polls, count, timeout, 0, 0)
 			l.react(e)
 		}
@@ -62,9 +62,8 @@ func (l *Launcher) exitAfterHelper() afterWait {
 }
 
 // plainEnd chooses the end of a server of which nothing is left: as ordered, as far as there can be a helper.
-func (l *Launcher) plainEnd() page.PlainEnd {
-	ordered := l.page.Order.PlainEnd
-	if l.keeper.isMissing { // and none can be forked: there is no helper either
+func (k *guardKeeper) plainEnd(ordered page.PlainEnd) page.PlainEnd {
+	if k.isMissing { // and none can be forked: there is no helper either
 		if ordered == page.HelperEndsFirst {
 			return page.MainEnds
 		}
@@ -72,7 +71,7 @@ func (l *Launcher) plainEnd() page.PlainEnd {
 	}
 	// This process returns before its guard only if that lives and is no child: init may not reap a child
 	// that it gets then. A dead guard has to be replaced first.
-	guardStays := !l.keeper.lasting.near && !endedWithin(int32(l.keeper.guard.PIDFD), 0)
+	guardStays := !k.lasting.near && !endedWithin(int32(k.guard.PIDFD), 0)
 	if ordered == page.HelperEndsLater && !guardStays {
 		return page.HelperEndsFirst
 	}
@@ -82,7 +81,7 @@ func (l *Launcher) plainEnd() page.PlainEnd {
 // exitWithoutHelper removes the group of a server of which nothing is left, and exits as its main process
 // has; or it leaves the end to Main or to a helper.
 func (l *Launcher) exitWithoutHelper() afterWait {
-	switch l.plainEnd() {
+	switch l.keeper.plainEnd(l.page.Order.PlainEnd) {
 	case page.MainEnds:
 		return toMain
 	case page.HelperEndsFirst:

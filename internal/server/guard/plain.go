@@ -105,14 +105,14 @@ func (p *Plain) prepare(l *Launcher) bool {
 		on.Order.PlainEnd = page.HelperEndsLater
 	}
 	s := &on.Started
-	s.EOFGrace = f.EOFGrace
-	s.TermGrace = f.TermGrace
-	s.IdleFreeze = f.IdleFreeze
-	s.IdleTimeout = f.IdleTimeout
+	s.Policy.EOFGrace = f.EOFGrace
+	s.Policy.TermGrace = f.TermGrace
+	s.Policy.IdleFreeze = f.IdleFreeze
+	s.Policy.IdleTimeout = f.IdleTimeout
 	s.Replace = f.Replace
 	s.Quiet = f.Quiet
 	s.Verbose = on.Order.Verbose
-	s.OnClientDeath = f.OnClientDeath
+	s.Policy.OnClientDeath = f.OnClientDeath
 	return p.describe() && watchClient(on) && p.openPlace()
 }
 
@@ -224,16 +224,16 @@ func identify(i *page.Process, pid int, buf *[512]byte) bool {
 // watchClient is the raw form of client.WatchParent.
 func watchClient(on *page.Page) bool {
 	s := &on.Started
-	kind := fileOf(0, &s.Stdin)
-	fileOf(1, &s.Stdout)
-	s.Socket = kind == unix.S_IFSOCK
-	s.Conveyed = s.Socket || kind == unix.S_IFIFO
-	if !s.Conveyed {
-		s.Stdin = page.File{}
+	kind := fileOf(0, &s.Side.Stdin)
+	fileOf(1, &s.Side.Stdout)
+	s.Side.Socket = kind == unix.S_IFSOCK
+	s.Side.Conveyed = s.Side.Socket || kind == unix.S_IFIFO
+	if !s.Side.Conveyed {
+		s.Side.Stdin = page.File{}
 	}
 	watched := epollOn(&on.FD.Stdin, 0, unix.EPOLLRDHUP) && epollOn(&on.FD.Stdout, 1, 0) &&
 		epollOn(&on.FD.Room[0], 1, unix.EPOLLOUT) && epollOn(&on.FD.Room[1], 2, unix.EPOLLOUT)
-	if !watched || s.Conveyed && !epollOn(&on.FD.Input, 0, unix.EPOLLIN) {
+	if !watched || s.Side.Conveyed && !epollOn(&on.FD.Input, 0, unix.EPOLLIN) {
 		return false
 	}
 	if !clientMatters(s) || s.Client.PID <= 1 { // init is not the client
@@ -253,13 +253,13 @@ func watchClient(on *page.Page) bool {
 
 // clientMatters is the raw form of client.Side.matters.
 func clientMatters(s *page.Started) bool {
-	switch s.OnClientDeath {
+	switch s.Policy.OnClientDeath {
 	case page.IgnoreClientDeath:
 		return false
 	case page.StopOnClientDeath:
 		return true
 	}
-	return s.Conveyed
+	return s.Side.Conveyed
 }
 
 // fileOf identifies an open file, and returns its type.

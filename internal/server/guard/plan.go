@@ -67,7 +67,7 @@ func (p *Start) Execute(l *Launcher, memory int32, args, env []uintptr) bool {
 	}
 	if !p.perform(l) {
 		p.undo(l)
-		l.failed = p.page
+		l.Failed = p.page
 		sys(unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 1, 0, 0, 0)
 		l.Signals.Client.GiveBack()
 		return false
@@ -131,6 +131,3 @@ func (p *Start) hideArguments() {
 		}
 	}
 }
-
-// Failed is the page of a plan that has failed, or nil. Nothing of the server is left.
-func (l *Launcher) Failed() *page.Page { return l.failed }

@@ -45,7 +45,7 @@ func (p *Start) awaitScope(l *Launcher) bool {
 	if pid < 0 {
 		return p.fails(page.StepFork, syscall.Errno(-pid))
 	}
-	sig := l.awaitChild(pid)
+	sig := l.Signals.awaitChild(pid, &l.group.buf)
 	var status uint32
 	sys(unix.SYS_WAIT4, uintptr(pid), uintptr(unsafe.Pointer(&status)), 0, 0, 0)
 	if sig != 0 {
@@ -98,19 +98,18 @@ func (p *Start) forkScopeCall(l *Launcher) (pid int) {
 
 // awaitChild waits for the end of a child, or until a signal ends a server: then it kills the child, and
 // returns the signal.
-func (l *Launcher) awaitChild(pid int) (sig unix.Signal) {
+func (s *Signals) awaitChild(pid int, buf *[512]byte) (sig unix.Signal) {
 	ended, _ := sys(unix.SYS_PIDFD_OPEN, uintptr(pid), 0, 0, 0, 0)
 	polls := [2]unix.PollFd{
 		{Fd: int32(ended), Events: unix.POLLIN},
-		{Fd: l.Signals.fd, Events: unix.POLLIN},
+		{Fd: s.fd, Events: unix.POLLIN},
 	}
 	for polls[0].Revents == 0 && sig == 0 {
 		sys(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&polls)), uintptr(len(polls)), 0, 0, 0)
-		buf := &l.group.buf
-		n := l.Signals.receive(buf)
+		n := s.receive(buf)
 		for i := uintptr(0); i < n; i += signalfdRecord {
 			got := unix.Signal(buf[i&(uintptr(len(buf))-1)])
-			isTerminals := l.Signals.terminal && 1<<(uint64(got-1)&63)&ofTerminal != 0
+			isTerminals := s.terminal && 1<<(uint64(got-1)&63)&ofTerminal != 0
 			if ending&(1<<(uint64(got-1)&63)) != 0 && !isTerminals {
 				sig = got
 			}

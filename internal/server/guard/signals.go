@@ -116,9 +116,6 @@ func (c ClientSignals) GiveBack() {
 	setMask(&c.Blocked, nil)
 }
 
-// ClientSignals are those that the client has set.
-func (l *Launcher) ClientSignals() ClientSignals { return l.Signals.Client }
-
 // ofTerminalNow returns the signals that this process has got from a terminal, and has not read. Its
 // server has not got them, since it did not exist.
 func ofTerminalNow() (pending uint64) {
@@ -214,8 +211,17 @@ func isByKernel(buf *[512]byte, at uintptr) bool {
 	return wordAt(buf, at+codeAt) == byKernel
 }
 
-// stop stops the process by a signal of job control, which is blocked, until the shell continues it.
-func (s *Signals) stop(sig unix.Signal) {
+// The shell of a terminal knows the launcher alone. If ^Z stopped the launcher at once, the shell would take
+// the terminal back while the server (top, less, an editor) still restores it. A server that ignores ^Z
+// would be in the background. So the launcher stops only when the main process has stopped. Then the shell
+// continues both: they are in one process group.
+
+// stopToo stops the launcher on a terminal by the signal of job control that has stopped the main process,
+// until the shell continues both. The signal is blocked; 0 is none.
+func (s *Signals) stopToo(sig unix.Signal) {
+	if sig == 0 || !s.terminal {
+		return
+	}
 	mask := s.launcherMask()
 	open := mask &^ (1 << (uint64(sig-1) & 63))
 	sys(unix.SYS_KILL, uintptr(unix.Getpid()), uintptr(sig), 0, 0, 0)

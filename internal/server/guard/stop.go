@@ -224,7 +224,7 @@ func (s *stop) mainWasStarter() bool {
 	launcher := &s.page.ByLauncher
 	isSoon := launcher.ExitedAt-launcher.StartedAt < soon
 	hasEndedWell := s.page.Exited() && s.page.Status() == 0
-	if !isSoon || !hasEndedWell || !s.page.Started.Conveyed {
+	if !isSoon || !hasEndedWell || !s.page.Started.Side.Conveyed {
 		return false
 	}
 	return s.search.hasPipes(&s.page.Started)

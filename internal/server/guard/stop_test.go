@@ -52,16 +52,16 @@ func TestMainWasStarter(t *testing.T) {
 		"late":              {func(*page.Page) {}, 15 * second, false},
 		"failed":            {func(on *page.Page) { on.SetStatus(1 << 8) }, 5 * second, false},
 		"crashed":           {func(on *page.Page) { on.SetStatus(11) }, 5 * second, false},
-		"without pipes":     {func(on *page.Page) { on.Started.Conveyed = false }, 5 * second, false},
-		"with other pipes":  {func(on *page.Page) { on.Started.Stdin.Ino++ }, 5 * second, false},
-		"without its stdin": {func(on *page.Page) { on.Started.Stdin = page.File{} }, 5 * second, false},
+		"without pipes":     {func(on *page.Page) { on.Started.Side.Conveyed = false }, 5 * second, false},
+		"with other pipes":  {func(on *page.Page) { on.Started.Side.Stdin.Ino++ }, 5 * second, false},
+		"without its stdin": {func(on *page.Page) { on.Started.Side.Stdin = page.File{} }, 5 * second, false},
 	} {
 		on := &page.Page{}
 		on.SetStatus(0)
 		on.ByLauncher.StartedAt = 1
-		fileOf(0, &on.Started.Stdin)
-		fileOf(1, &on.Started.Stdout)
-		on.Started.Conveyed = true
+		fileOf(0, &on.Started.Side.Stdin)
+		fileOf(1, &on.Started.Side.Stdout)
+		on.Started.Side.Conveyed = true
 		on.ByLauncher.ExitedAt = c.at
 		c.change(on)
 		s := &stop{page: on}

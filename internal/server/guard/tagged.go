@@ -138,8 +138,8 @@ func (s *tagSearch) continueStopped() {
 // hasPipes reports whether one of them has both of the client's pipes.
 func (s *tagSearch) hasPipes(of *page.Started) bool {
 	s.pipes = pipeSearch{}
-	s.pipes.wanted[0] = of.Stdin
-	s.pipes.wanted[1] = of.Stdout
+	s.pipes.wanted[0] = of.Side.Stdin
+	s.pipes.wanted[1] = of.Side.Stdout
 	s.exists()
 	s.pipes.wanted[0].Ino = 0
 	return s.pipes.found

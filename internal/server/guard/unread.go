@@ -20,10 +20,10 @@ func isUnread(on *page.Page, clientIsDead bool) bool {
 
 func hasInput(on *page.Page) bool {
 	switch {
-	case !on.Started.Conveyed:
+	case !on.Started.Side.Conveyed:
 		return false
-	case on.Started.Socket: // one that has hung up looks as if it had input
-		return unreadOn(uint32(on.Started.Stdin.Ino)) > 0
+	case on.Started.Side.Socket: // one that has hung up looks as if it had input
+		return unreadOn(uint32(on.Started.Side.Stdin.Ino)) > 0
 	}
 	return hasEvent(on.FD.Input, unix.EPOLLIN)
 }

@@ -58,7 +58,7 @@ func (e *ending) report() {
 	}
 	if e.mustReport() {
 		e.awaitStatus()
-		e.stopContainers(s.Config.Policy.TermGrace)
+		e.stopContainers(s.Config.Facts.Policy.TermGrace)
 		e.record.write(e.leftForPeople())
 	}
 	s.Page.ByHelper.Reported = true
@@ -111,7 +111,7 @@ const (
 func (e *ending) stopContainers(grace time.Duration) {
 	s := e.server
 	c := s.Config
-	if c.Engine == "" || c.StartedByClient {
+	if c.Facts.Engine == "" || c.StartedByClient {
 		return
 	}
 	err := container.End(c.Group.ID, c.Argv, s.Env, grace)
@@ -132,7 +132,7 @@ func (e *ending) stopContainers(grace time.Duration) {
 // publish writes to the page the notes and the left members, which the launcher prints.
 func (e *ending) publish() {
 	s := e.server
-	notes := slices.Clone(s.Config.Notes)
+	notes := slices.Clone(s.Config.Output.Notes)
 	if e.record.sentence != "" {
 		notes = append(notes, e.record.sentence)
 	}

@@ -114,7 +114,7 @@ func (b *Helper) begin() error {
 	b.keeping.begin()
 	if p.ByLauncher.Guards > 0 {
 		s.noteGuards()
-		s.Group.Attributes().Note(s.Config.Notes)
+		s.Group.Attributes().Note(s.Config.Output.Notes)
 	}
 	if p.ByGuard.Strayed {
 		p.ByGuard.Strayed = false
@@ -201,8 +201,8 @@ func earlier(a, b time.Time) time.Time {
 
 func (b *Helper) findHolder() {
 	s := b.server
-	ours := []int{s.Config.Launcher.PID, int(s.Page.ByGuard.GuardPID)}
-	outer := freeze.TagOn(s.Config.Launcher.PID)
+	ours := []int{s.Config.Facts.Launcher.PID, int(s.Page.ByGuard.GuardPID)}
+	outer := freeze.TagOn(s.Config.Facts.Launcher.PID)
 	pid, found := b.client.FindHolder(s.Group.Members(), outer, ours)
 	s.Page.ByHelper.HolderPID = int32(pid)
 	s.Page.ByHelper.Holder = found

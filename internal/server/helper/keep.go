@@ -107,7 +107,7 @@ func (k *keeping) look() (found bool) {
 func (s *Server) ownSessions() map[int]bool {
 	main := s.mainPID()
 	sessions := map[int]bool{main: true, int(s.Page.ByLauncher.Session): true}
-	for _, pid := range []int{main, s.Config.Launcher.PID, s.Config.Client.PID} {
+	for _, pid := range []int{main, s.Config.Facts.Launcher.PID, s.Config.Facts.Client.PID} {
 		if session, err := unix.Getsid(pid); err == nil && pid > 0 {
 			sessions[session] = true
 		}
@@ -133,7 +133,7 @@ func (k *keeping) isDaemon(st proc.Stat, members, sessions map[int]bool) bool {
 		return false
 	}
 	c := k.server.Config
-	hasParent := members[st.PPID] || c.StartedByClient && st.PPID == c.Client.PID
+	hasParent := members[st.PPID] || c.StartedByClient && st.PPID == c.Facts.Client.PID
 	if !hasParent {
 		return !k.hasClientPipes(st.PID)
 	}
@@ -211,8 +211,8 @@ func (k *keeping) keep(called string, pid int) bool {
 	now := time.Now()
 	of := protocol.Kept{
 		Version: protocol.ProtocolVersion, Name: name.Fit(called),
-		Server: s.Config.Name, From: s.Config.Group.ID,
-		Client: s.Config.Client, Origin: s.Config.Origin,
+		Server: s.Config.Facts.Name, From: s.Config.Group.ID,
+		Client: s.Config.Facts.Client, Origin: s.Config.Facts.Origin,
 		Since: now.UnixNano(),
 	}
 	if bound := s.Config.Keep.For; bound > 0 {

@@ -52,9 +52,9 @@ func configOn(p *page.Page) (*protocol.Config, error) {
 func (s *Server) completeConfig() {
 	c := s.Config
 	dir, _ := os.Getwd() // "", if it was removed
-	c.Origin = protocol.OriginOf(dir, s.Env)
-	if st, err := proc.ReadStat(c.Client.PID); err == nil && st.StartTime == c.Client.Start {
-		c.Client.Name = cmp.Or(protocol.ClientName(c.Client.PID), c.Client.Name)
+	c.Facts.Origin = protocol.OriginOf(dir, s.Env)
+	if st, err := proc.ReadStat(c.Facts.Client.PID); err == nil && st.StartTime == c.Facts.Client.Start {
+		c.Facts.Client.Name = cmp.Or(protocol.ClientName(c.Facts.Client.PID), c.Facts.Client.Name)
 	}
-	c.Client.Unit, _, _ = systemd.UnitOf(c.Position, os.Getuid()) // none, outside of any
+	c.Facts.Client.Unit, _, _ = systemd.UnitOf(c.Position, os.Getuid()) // none, outside of any
 }

@@ -37,7 +37,7 @@ func (l *looks) deadline() (due time.Time) {
 // begin begins the looks. isSaved: the page has what an earlier helper has seen.
 func (l *looks) begin(isSaved bool) {
 	saved := &l.server.Page.ByHelper.Looks
-	limits := l.server.Config.Policy
+	limits := l.server.Config.Facts.Policy
 	if limits.IdleTimeout > 0 {
 		l.timeout = &idle.Timeout{Due: time.Now().Add(limits.IdleTimeout)}
 		if isSaved {
@@ -49,7 +49,7 @@ func (l *looks) begin(isSaved bool) {
 	}
 	l.sleeper = l.newSleeper(limits.IdleFreeze, isSaved)
 	if !isSaved {
-		l.server.Group.Attributes().Note(l.server.Config.Notes)
+		l.server.Group.Attributes().Note(l.server.Config.Output.Notes)
 	}
 }
 
@@ -122,7 +122,7 @@ func (l *looks) noticeThaw() {
 // newSleeper returns nil, with a note, for a server that is never frozen.
 func (l *looks) newSleeper(after time.Duration, isSaved bool) *idle.Sleeper {
 	s := l.server
-	if s.Group.IsTree() || s.Config.Engine != "" {
+	if s.Group.IsTree() || s.Config.Facts.Engine != "" {
 		s.Note("never frozen when idle: it is not in a cgroup of its own")
 		return nil
 	}
@@ -166,7 +166,7 @@ func (l *looks) checkTimeout(now time.Time) {
 	s := l.server
 	cpu, err := s.Group.Members().CPU()
 	sample := idle.Sample{CPU: cpu, CPUKnown: err == nil, Traffic: l.traffic(), Unread: l.client.Unread()}
-	if l.timeout.IsOver(sample, s.Config.Policy.IdleTimeout, now) {
+	if l.timeout.IsOver(sample, s.Config.Facts.Policy.IdleTimeout, now) {
 		s.Page.ByHelper.IdleTooLong = true
 		s.Guard.Look()
 	}

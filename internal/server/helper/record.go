@@ -98,7 +98,7 @@ func (r *record) write(left []string) {
 	described := r.describe(left)
 	r.sentence = described.Sentence()
 	described.Log()
-	described.Write(r.server.Config.Report)
+	described.Write(r.server.Config.Output.Report)
 }
 
 // describe fills in a report. A server whose main process was waited for has a status.
@@ -137,7 +137,7 @@ func (r *record) describe(left []string) *report.Report {
 	described.Stuck = left
 	described.Kept = s.kept()
 	described.InUse = s.inUse()
-	described.Notes = s.Config.Notes
+	described.Notes = s.Config.Output.Notes
 	return described
 }
 

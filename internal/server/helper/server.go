@@ -98,11 +98,11 @@ func (s *Server) EndInLauncher() {
 // closeReport closes the file of the report: its reader waits for the end of a pipe, and this process may
 // sweep for some time. A watcher has the file for all its servers.
 func (s *Server) closeReport() {
-	if s.Config.StartedByClient || s.Config.Report < 0 {
+	if s.Config.StartedByClient || s.Config.Output.Report < 0 {
 		return
 	}
-	_ = unix.Close(s.Config.Report) // the report was written, or could not be
-	s.Config.Report = -1
+	_ = unix.Close(s.Config.Output.Report) // the report was written, or could not be
+	s.Config.Output.Report = -1
 }
 
 func (s *Server) logStart() {
@@ -112,12 +112,14 @@ func (s *Server) logStart() {
 }
 
 // isDescribed reports whether a report or a note describes the end.
-func (s *Server) isDescribed() bool { return report.Wanted(s.Config.Report) || s.Config.Verbose }
+func (s *Server) isDescribed() bool {
+	return report.Wanted(s.Config.Output.Report) || s.Config.Output.Verbose
+}
 
 // descendants returns the processes that descend from the launcher or carry the tag, without the guard. A
 // dead launcher does not count, also if a tracer keeps it from being reaped.
 func (s *Server) descendants(tag freeze.Tag) *freeze.Tree {
-	root := freeze.Root{PID: s.Config.Launcher.PID, PIDFD: int(s.Page.FD.Launcher)}
+	root := freeze.Root{PID: s.Config.Facts.Launcher.PID, PIDFD: int(s.Page.FD.Launcher)}
 	below := group.Below(root, tag, int(s.Page.ByGuard.GuardPID))
 	if s.Page.Order.Foreign {
 		group.SpareForeign(below, group.TagOf(s.Config.Group.ID), int(s.Page.ByLauncher.MainPID))
@@ -137,8 +139,8 @@ func (s *Server) isStopping() bool { return s.Page.ByGuard.Stop.State.Phase != d
 
 // Note adds a remark for people.
 func (s *Server) Note(text string) {
-	if c := s.Config; text != "" && !slices.Contains(c.Notes, text) {
-		c.Notes = append(c.Notes, text)
+	if c := s.Config; text != "" && !slices.Contains(c.Output.Notes, text) {
+		c.Output.Notes = append(c.Output.Notes, text)
 	}
 }
 

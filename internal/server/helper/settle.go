@@ -92,8 +92,9 @@ func (s *Server) replaceOlder() {
 	for _, l := range listed {
 		defer l.Close()
 		runs := l.State != fleet.Terminating && l.State != fleet.Orphaned && l.Kept == nil
-		ofSameClient := l.Client.PID == newer.Client.PID && l.Client.Start == newer.Client.Start
-		isRival := ofSameClient && l.Role() == newer.Role() && l.ID != newer.Group.ID
+		older := l.Facts.Client
+		ofSameClient := older.PID == newer.Facts.Client.PID && older.Start == newer.Facts.Client.Start
+		isRival := ofSameClient && l.Facts.Role() == newer.Facts.Role() && l.Placed.ID != newer.Group.ID
 		if !runs || !isRival {
 			continue
 		}
@@ -101,7 +102,7 @@ func (s *Server) replaceOlder() {
 		case 1:
 			l.LogStop("a newer one, " + newer.Group.ID + " (--replace)")
 			if err := l.RequestStop(); err != nil { // the note is not written beside the loop
-				s.Group.Attributes().AddNote("the older server " + l.ID + " stays: " + err.Error())
+				s.Group.Attributes().AddNote("the older server " + l.Placed.ID + " stays: " + err.Error())
 			}
 		case -1:
 			s.stopAsOlder()

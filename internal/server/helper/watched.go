@@ -149,7 +149,8 @@ func (w *Watched) handle(t loop.Token) {
 	case loop.TokenStdout:
 		w.happened(page.StdoutClosed)
 	case loop.TokenClient:
-		if w.Server.Config.Policy.OnClientDeath != policy.IgnoreClientDeath { // also of one without pipes
+		reaction := w.Server.Config.Facts.Policy.OnClientDeath
+		if reaction != policy.IgnoreClientDeath { // also of one without pipes
 			w.happened(page.ClientDied)
 		}
 	case loop.TokenInput:

@@ -90,7 +90,7 @@ func (w *watchedStop) findHolder() {
 	if clock() < w.askAt {
 		return
 	}
-	pid, found := w.client.FindHolder(s.Group.Members(), freeze.TagOn(s.Config.Launcher.PID), nil)
+	pid, found := w.client.FindHolder(s.Group.Members(), freeze.TagOn(s.Config.Facts.Launcher.PID), nil)
 	switch {
 	case found == page.NoHolder:
 		s.Page.ByHelper.Holder = found

@@ -66,7 +66,8 @@ type Subject struct {
 
 // SubjectOf is the server with that configuration.
 func SubjectOf(c *protocol.Config) Subject {
-	return Subject{ID: c.Group.ID, Name: c.Name, Client: c.Client, Backend: c.Group.Backend, Origin: c.Origin}
+	f := c.Facts
+	return Subject{ID: c.Group.ID, Name: f.Name, Client: f.Client, Backend: c.Group.Backend, Origin: f.Origin}
 }
 
 // OwnerField says whose server an event is about. The journal records the uid of the writer, and root writes

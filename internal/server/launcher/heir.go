@@ -98,7 +98,7 @@ func (h *Heir) load(p *page.Page, k page.Kept, waits *loop.Loop) (*TakenServer, 
 		return nil, err
 	}
 	t := newTaken(w)
-	clientPIDFD := h.ClientPIDFD(t.Config.Client)
+	clientPIDFD := h.ClientPIDFD(t.Config.Facts.Client)
 	p.FD.Client = int32(clientPIDFD)
 	t.client = &client.Side{
 		ClientSide: t.Config.Side,
@@ -118,13 +118,13 @@ func (h *Heir) watchAgain(t *TakenServer) error {
 	if err != nil {
 		return err
 	}
-	if t.Config.Policy.IdleFreeze > 0 {
+	if t.Config.Facts.Policy.IdleFreeze > 0 {
 		t.client.Rewatch()
 	}
 	if !t.IsProven() {
 		return nil
 	}
-	t.Config.Launcher, _ = group.Identify(os.Getpid()) // as far as it can be seen
+	t.Config.Facts.Launcher, _ = group.Identify(os.Getpid()) // as far as it can be seen
 	showLife(t.watched.Events)
 	t.GuardedBy(h.Guard)
 	return t.watched.TakeOver(t.client)

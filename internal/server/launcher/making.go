@@ -34,39 +34,39 @@ type making struct {
 	server    *helper.Server
 	wanted    *Server
 	client    *client.Side
-	unlimited []error // limits that could not be applied, with Server.LimitsMayFail
+	unlimited []error // limits that could not be applied, with OfGateway.LimitsMayFail
 }
 
 // newMaking fills in the configuration that a helper needs, but for the group.
 func newMaking(s *Server) *making {
 	c := protocol.NewConfig()
 	c.Group.ID = names.NewID()
-	c.Name = s.Name
+	c.Facts.Name = s.Name
 	c.Argv = s.Main.Argv
-	c.Policy = s.Policy
-	c.Started = time.Now().UnixNano()
-	c.Recipe = s.Recipe
-	c.Origin = s.Origin
-	c.Verbose = s.Messages.Verbose
+	c.Facts.Policy = s.Policy
+	c.Facts.Started = time.Now().UnixNano()
+	c.Facts.Recipe = s.Gateway.Recipe
+	c.Facts.Origin = s.Origin
+	c.Output.Verbose = s.Output.Messages.Verbose
 	c.Replace = s.Replace
 	c.Keep = s.Keep
-	c.Report = s.Report
-	c.Stderr = protocol.StderrInherit
-	c.Quiet = s.Messages.Quiet
-	c.Client = s.identifyClient()
+	c.Output.Report = s.Output.Report
+	c.Output.Stderr = protocol.StderrInherit
+	c.Output.Quiet = s.Output.Messages.Quiet
+	c.Facts.Client = s.identifyClient()
 	c.Path = s.Main.Path
-	c.Engine = protocol.EngineOf(s.Main.Argv)
-	c.Launcher, _ = group.Identify(os.Getpid()) // no backend works without /proc
-	if s.Guard > 0 {
-		c.Guard, _ = group.Identify(s.Guard) // as far as it can be seen
+	c.Facts.Engine = protocol.EngineOf(s.Main.Argv)
+	c.Facts.Launcher, _ = group.Identify(os.Getpid()) // no backend works without /proc
+	if s.Gateway.Guard > 0 {
+		c.Facts.Guard, _ = group.Identify(s.Gateway.Guard) // as far as it can be seen
 	}
 	return &making{server: &helper.Server{Config: c, Env: s.Env}, wanted: s}
 }
 
 // identifyClient describes the client. One that is not our parent may have ended, and its pid be another's.
 func (s *Server) identifyClient() protocol.ClientFacts {
-	if s.Client.PID != 0 {
-		return protocol.ClientFacts{PID: s.Client.PID, Start: s.Client.Start, Name: s.ClientName}
+	if of := s.Gateway.Client; of.PID != 0 {
+		return protocol.ClientFacts{PID: of.PID, Start: of.Start, Name: s.ClientName}
 	}
 	facts := protocol.ClientFacts{PID: os.Getppid()}
 	parent, _ := proc.ReadStat(facts.PID) // without a name, if it can't be read
@@ -95,10 +95,10 @@ func (m *making) openPage() error {
 	p.Plan.IsByMain = true
 	p.FD.Program = int32(program)
 	p.FD.Launcher = int32(self)
-	p.FD.Keep = int32(c.Report)
-	p.Order.EOFGrace = int64(c.Policy.EOFGrace)
-	p.Order.TermGrace = int64(c.Policy.TermGrace)
-	if c.Engine != "" {
+	p.FD.Keep = int32(c.Output.Report)
+	p.Order.EOFGrace = int64(c.Facts.Policy.EOFGrace)
+	p.Order.TermGrace = int64(c.Facts.Policy.TermGrace)
+	if c.Facts.Engine != "" {
 		p.Order.EndWithin = int64(protocol.EndWithin(c))
 	}
 	p.Order.Replaces = c.Replace
@@ -119,7 +119,7 @@ func (m *making) acquire() error {
 	c := m.server.Config
 	err := s.eachPlace(func(p backend.Place, missed []error) error {
 		m.noteFreeMemory(p)
-		c.Client.Unit, _, _ = systemd.UnitOf(p.Path, os.Getuid()) // none, outside of any
+		c.Facts.Client.Unit, _, _ = systemd.UnitOf(p.Path, os.Getuid()) // none, outside of any
 		if err := m.makeGroup(p); err != nil {
 			return err
 		}
@@ -134,20 +134,20 @@ func (m *making) acquire() error {
 	if c.Group.Backend == names.Tree {
 		m.server.Page.Order.Tag = uint64(group.TagOf(c.Group.ID))
 	}
-	if s.Unproven {
+	if s.Gateway.Unproven {
 		return m.server.Group.Attributes().Disarm() // a sweep leaves such a group alone
 	}
-	m.unlimited, err = limit(m.server, s.Limits, s.LimitsMayFail) // before there is a main process
+	m.unlimited, err = limit(m.server, s.Limits, s.Gateway.LimitsMayFail) // before there is a main process
 	return err
 }
 
 // notePlace adds notes on a place, for people who wonder about the backend.
 func (m *making) notePlace(missed []error) {
-	notes := slices.Clone(m.wanted.Notes)
+	notes := slices.Clone(m.wanted.Output.Notes)
 	for _, err := range missed {
 		notes = append(notes, "not available: "+text.JoinLines(err))
 	}
-	m.server.Config.Notes = append(notes, m.server.Config.Notes...)
+	m.server.Config.Output.Notes = append(notes, m.server.Config.Output.Notes...)
 }
 
 // noteKeep says that nothing is kept where that is so: out of a tree no process can be moved.

@@ -55,17 +55,17 @@ func (s *Server) eachPlaceIn(
 	findSession func(root *cgroup.Group, path string) *backend.Session,
 	try func(p backend.Place, missed []error) error,
 ) error {
-	if s.Require && s.Backend == names.Tree {
+	if s.Places.Require && s.Places.Backend == names.Tree {
 		return errors.New("the backend tree is weaker than --require " +
 			"(or MCPSCOPE_REQUIRE, or mcpscope.toml) allows")
 	}
 	if err := proc.Ours(); err != nil {
 		return err
 	}
-	root, path, err := group.Position(s.Beside)
+	root, path, err := group.Position(s.Gateway.Beside)
 	hasCgroup := err == nil
 	var missed []error
-	if !hasCgroup && s.Backend != names.Tree { // the only one that needs no cgroup
+	if !hasCgroup && s.Places.Backend != names.Tree { // the only one that needs no cgroup
 		goal := "find our cgroup"
 		if errors.Is(err, proc.ErrNoCgroup2) {
 			goal = "control groups"
@@ -79,7 +79,7 @@ func (s *Server) eachPlaceIn(
 	}
 	candidates := s.candidates(hasCgroup, session)
 	here := backend.Place{
-		Root: root, Path: path, Limits: s.Limits, LimitsMayFail: s.LimitsMayFail, Session: session,
+		Root: root, Path: path, Limits: s.Limits, LimitsMayFail: s.Gateway.LimitsMayFail, Session: session,
 		Early: len(candidates) > 1 && len(s.Limits.Files) == 0,
 	}
 	tried := 0
@@ -92,8 +92,8 @@ func (s *Server) eachPlaceIn(
 			missed = append(missed, &placeError{backend: c, err: err})
 		}
 		for _, p := range places {
-			if tried < len(s.Tried) {
-				err = s.Tried[tried]
+			if tried < len(s.Places.Tried) {
+				err = s.Places.Tried[tried]
 			} else {
 				err = try(p, missed)
 			}
@@ -122,15 +122,15 @@ func noPlace(missed []error) error {
 // candidates are the backends that the server may have, the best first. In a session it is that of the
 // session: a group of another one would be outside of the session's limits.
 func (s *Server) candidates(hasCgroup bool, session *backend.Session) []names.Backend {
-	candidates := []names.Backend{s.Backend}
+	candidates := []names.Backend{s.Places.Backend}
 	switch {
-	case s.Backend == names.Auto && session != nil:
+	case s.Places.Backend == names.Auto && session != nil:
 		candidates = []names.Backend{session.Backend, names.Tree}
-	case s.Backend == names.Auto:
+	case s.Places.Backend == names.Auto:
 		candidates = backend.Candidates()
 	}
 	return slices.DeleteFunc(candidates, func(c names.Backend) bool {
-		isTooWeak := s.Require && c == names.Tree
+		isTooWeak := s.Places.Require && c == names.Tree
 		isMissing := !hasCgroup && c != names.Tree
 		return isTooWeak || isMissing
 	})

@@ -16,7 +16,7 @@ import (
 // Without a cgroup there is no backend to be tried, and the error names what could not be found.
 func TestErrorWithoutACgroup(t *testing.T) {
 	const none = 1 << 30 // more than any pid
-	s := &Server{Places: Places{Backend: names.Cgroup}, OfGateway: OfGateway{Beside: none}}
+	s := &Server{Places: Places{Backend: names.Cgroup}, Gateway: OfGateway{Beside: none}}
 	err := s.eachPlace(func(backend.Place, []error) error {
 		t.Error("there is a place")
 		return nil

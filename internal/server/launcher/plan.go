@@ -73,13 +73,13 @@ func (m *planning) begin() error {
 		return err
 	}
 	on := m.server.Page
-	on.Started.Namespace = c.Launcher.Namespace
-	on.Started.Conveyed = side.Conveyed
-	on.Started.Socket = side.Socket
-	on.Started.Stdin = page.File(side.File)
-	on.Started.Stdout = page.File(side.Output)
-	on.Order.Verbose = s.Messages.Verbose
-	on.Order.ContainersFirst = container.EndsFirst(c.Engine)
+	on.Started.Namespace = c.Facts.Launcher.Namespace
+	on.Started.Side.Conveyed = side.Conveyed
+	on.Started.Side.Socket = side.Socket
+	on.Started.Side.Stdin = page.File(side.File)
+	on.Started.Side.Stdout = page.File(side.Output)
+	on.Order.Verbose = s.Output.Messages.Verbose
+	on.Order.ContainersFirst = container.EndsFirst(c.Facts.Engine)
 	plan := &on.Plan
 	copy(plan.ID[:], c.Group.ID)
 	plan.Vectors.Command = uint32(len(m.arguments) - len(s.Main.Argv))
@@ -92,12 +92,12 @@ func (m *planning) begin() error {
 	}
 	m.server.Note(container.Uncontained(s.Main.Argv))
 	m.openStderr()
-	m.notes = c.Notes
+	m.notes = c.Output.Notes
 	m.wait = admission.Wait{
 		MinFree:       s.MinFree,
 		OnClientDeath: s.Policy.OnClientDeath,
 		Client:        side,
-		Waits:         s.Messages.Waits,
+		Waits:         s.Output.Messages.Waits,
 	}
 	return nil
 }
@@ -105,17 +105,17 @@ func (m *planning) begin() error {
 // openStderr opens a stream of the journal, if that is wanted. The journal stores the command line of each
 // process that writes to it, and arguments may be secrets.
 func (m *planning) openStderr() {
-	if m.wanted.Stderr != protocol.StderrJournal {
+	if m.wanted.Output.Stderr != protocol.StderrJournal {
 		return
 	}
 	HideArguments(m.wanted.Main.Argv[1:])
 	c := m.server.Config
-	fd, err := systemd.JournalStream(names.DirectoryName(c.Name, c.Group.ID), systemd.Info)
+	fd, err := systemd.JournalStream(names.DirectoryName(c.Facts.Name, c.Group.ID), systemd.Info)
 	if err != nil {
 		m.server.Note("stderr is the client's: " + err.Error())
 		return
 	}
-	c.Stderr = protocol.StderrJournal
+	c.Output.Stderr = protocol.StderrJournal
 	plan := &m.server.Page.Plan
 	plan.Stderr = int32(fd)
 	plan.HidesArguments = true
@@ -124,12 +124,12 @@ func (m *planning) openStderr() {
 // performIn starts the server in a place. missed has the errors of better ones.
 func (m *planning) performIn(p backend.Place, missed []error) error {
 	c := m.server.Config
-	c.Notes = slices.Clone(m.notes)
+	c.Output.Notes = slices.Clone(m.notes)
 	if err := m.awaitMemory(p); err != nil {
 		return err
 	}
 	c.Position = p.Path
-	c.Client.Unit, _, _ = systemd.UnitOf(p.Path, os.Getuid()) // none, outside of any
+	c.Facts.Client.Unit, _, _ = systemd.UnitOf(p.Path, os.Getuid()) // none, outside of any
 	at, directories := backend.PlanIn(p, c)
 	c.Group = at
 	on := m.server.Page
@@ -228,8 +228,8 @@ func (m *planning) tellWeaker(missed []error) {
 		}
 	}
 	isTree := m.server.Config.Group.Backend == names.Tree
-	if isTree && len(broken) > 0 && m.wanted.Messages.Weaker != nil {
-		m.wanted.Messages.Weaker(errors.Join(broken...))
+	if isTree && len(broken) > 0 && m.wanted.Output.Messages.Weaker != nil {
+		m.wanted.Output.Messages.Weaker(errors.Join(broken...))
 	}
 }
 
@@ -237,7 +237,7 @@ func (m *planning) tellWeaker(missed []error) {
 func (m *planning) plainEnd() page.PlainEnd {
 	c := m.server.Config
 	switch {
-	case c.Engine != "", c.Report >= 0, c.Verbose:
+	case c.Facts.Engine != "", c.Output.Report >= 0, c.Output.Verbose:
 		return page.HelperEndsFirst
 	case systemd.JournalExists(), c.Group.Managed:
 		return page.HelperEndsLater
@@ -257,5 +257,5 @@ func (m *planning) encodeAttributes() {
 		encoded = protocol.Encode(&facts)
 	}
 	plan.Facts.Size = uint32(copy(plan.Facts.Text[:], encoded))
-	plan.Notes.Size = uint32(copy(plan.Notes.Text[:], group.NotesText(m.server.Config.Notes)))
+	plan.Notes.Size = uint32(copy(plan.Notes.Text[:], group.NotesText(m.server.Config.Output.Notes)))
 }

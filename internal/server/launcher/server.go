@@ -30,9 +30,9 @@ type Server struct {
 	Executable string // mcpscope itself, for later helpers
 	ClientName string // where its process has another one
 	Origin     protocol.Origin
-	Places
-	Output
-	OfGateway
+	Places     Places
+	Output     Output
+	Gateway    OfGateway
 }
 
 // Places are those that a server may get.

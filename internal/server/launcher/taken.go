@@ -53,7 +53,7 @@ func noGuard(p *page.Page) *page.Guard { return &page.Guard{Page: p, Sock: -1, P
 func (s *Server) Prepare(r client.Child) (*TakenServer, error) {
 	m := newMaking(s)
 	m.server.Config.StartedByClient = true
-	t := newTaken(helper.NewWatched(m.server, s.Hub.Loop()))
+	t := newTaken(helper.NewWatched(m.server, s.Gateway.Hub.Loop()))
 	t.wanted = s
 	err := m.prepareChild(r)
 	t.client = m.client
@@ -68,7 +68,7 @@ func (s *Server) Prepare(r client.Child) (*TakenServer, error) {
 // prepareChild makes page and group for a process.
 func (m *making) prepareChild(r client.Child) (err error) {
 	c := m.server.Config
-	r.Idle = c.Policy.IdleFreeze > 0
+	r.Idle = c.Facts.Policy.IdleFreeze > 0
 	m.client, err = client.WatchChild(r)
 	if err != nil {
 		return err
@@ -86,8 +86,8 @@ func (m *making) prepareChild(r client.Child) (err error) {
 	}
 	c.Side = m.client.ClientSide
 	p := m.server.Page
-	p.Started.Conveyed = c.Side.Conveyed
-	p.ByWatcher.Unproven = m.wanted.Unproven
+	p.Started.Side.Conveyed = c.Side.Conveyed
+	p.ByWatcher.Unproven = m.wanted.Gateway.Unproven
 	return p.SetConfig(protocol.Encode(c))
 }
 
@@ -127,7 +127,7 @@ func showLife(events int) {
 
 // GuardedBy records the client's guard.
 func (t *TakenServer) GuardedBy(pid int) {
-	t.Config.Guard, _ = group.Identify(pid) // as far as it can be seen
+	t.Config.Facts.Guard, _ = group.Identify(pid) // as far as it can be seen
 	if t.IsProven() {
 		_ = t.server.Group.Attributes().Register(t.Config) // it was removed
 	}
@@ -137,7 +137,7 @@ func (t *TakenServer) GuardedBy(pid int) {
 // already.
 func (t *TakenServer) TakeAlso(pid, pidfd int) error {
 	g := t.server.Group
-	err := g.Limits().PreferInSession(pid, pidfd, t.Config.Client.PID) // before it forks
+	err := g.Limits().PreferInSession(pid, pidfd, t.Config.Facts.Client.PID) // before it forks
 	if err != nil && !linux.Ended(pidfd) && !linux.Ended(t.client.PIDFD) {
 		t.server.Note("out of memory the kernel may kill its client first: " + text.JoinLines(err))
 	}
@@ -175,7 +175,7 @@ func placeOf(pid int) *cgroup.Group {
 	return dir
 }
 
-// Prove turns a program with Server.Unproven into a server: from then on it has these limits, and a sweep
+// Prove turns a program with OfGateway.Unproven into a server: from then on it has these limits, and a sweep
 // stops it if it is an orphan. Guide has to follow.
 func (t *TakenServer) Prove(limits cgroup.Limits, why string) error {
 	t.server.Note(why)
@@ -188,7 +188,7 @@ func (t *TakenServer) Prove(limits cgroup.Limits, why string) error {
 	return t.server.Group.Attributes().Register(t.Config)
 }
 
-// IsProven is false for a program with Server.Unproven, before Prove.
+// IsProven is false for a program with OfGateway.Unproven, before Prove.
 func (t *TakenServer) IsProven() bool { return !t.server.Page.ByWatcher.Unproven }
 
 // Main is a pidfd of the main process and its pid; the pidfd is -1 if that has ended.
@@ -209,7 +209,7 @@ func (t *TakenServer) Guide() error {
 	if err := g.Membership().Tag(); err != nil {
 		t.server.Note("a member that moves to another cgroup is not found: " + text.JoinLines(err))
 	}
-	g.Attributes().Note(t.Config.Notes)
+	g.Attributes().Note(t.Config.Output.Notes)
 	if err := t.client.Add(t.watched.Loop); err != nil {
 		return err
 	}
@@ -268,7 +268,7 @@ func reapGuard(of *page.Page) {
 func (t *TakenServer) ID() string { return t.Config.Group.ID }
 
 // Name is the name of the server.
-func (t *TakenServer) Name() string { return t.Config.Name }
+func (t *TakenServer) Name() string { return t.Config.Facts.Name }
 
 // Backend is where the group of the server comes from.
 func (t *TakenServer) Backend() names.Backend { return t.Config.Group.Backend }
@@ -358,6 +358,6 @@ func closeWatched(t *TakenServer) {
 // SetStderr records where the server's stderr goes, with a note or "". Call it before Guide; without a call
 // it is the client's.
 func (t *TakenServer) SetStderr(where protocol.Stderr, note string) {
-	t.Config.Stderr = where
+	t.Config.Output.Stderr = where
 	t.server.Note(note)
 }

@@ -59,7 +59,7 @@ func SeeksHolder(p *Page) bool {
 // IsAbandoned reports whether the client is dead, and nobody can write to stdin.
 func IsAbandoned(p *Page) bool {
 	happened := &p.ByGuard.Happened
-	isUnwritable := happened[StdinClosed] != 0 || !p.Started.Conveyed || p.ByHelper.Holder == NoHolder
+	isUnwritable := happened[StdinClosed] != 0 || !p.Started.Side.Conveyed || p.ByHelper.Holder == NoHolder
 	return happened[ClientDied] != 0 && isUnwritable
 }
 

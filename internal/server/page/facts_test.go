@@ -45,7 +45,7 @@ func TestSeeksHolder(t *testing.T) {
 		"in doubt":          {func(*Page) {}, true, false},
 		"a client lives":    {func(p *Page) { p.ByGuard.Happened[ClientDied] = 0 }, false, false},
 		"stdin has hung up": {func(p *Page) { p.ByGuard.Happened[StdinClosed] = 1 }, false, true},
-		"stdin is a file":   {func(p *Page) { p.Started.Conveyed = false }, false, true},
+		"stdin is a file":   {func(p *Page) { p.Started.Side.Conveyed = false }, false, true},
 		"nobody holds it":   {func(p *Page) { p.ByHelper.Holder = NoHolder }, false, true},
 		"in a grace":        {func(p *Page) { p.ByGuard.Stop.State.Phase = decide.Grace }, false, false},
 		"in an endless one": {func(p *Page) {
@@ -55,7 +55,7 @@ func TestSeeksHolder(t *testing.T) {
 	} {
 		p := &Page{}
 		p.ByGuard.Happened[ClientDied] = 1
-		p.Started.Conveyed = true
+		p.Started.Side.Conveyed = true
 		c.change(p)
 		if SeeksHolder(p) != c.seeks || IsAbandoned(p) != c.abandoned {
 			t.Errorf("%s: seeks %t, abandoned %t; want %t, %t", name, SeeksHolder(p), IsAbandoned(p), c.seeks, c.abandoned)

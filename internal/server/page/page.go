@@ -55,7 +55,7 @@ type Page struct {
 
 // LayoutNow is raised with each change of a page: after an upgrade, a command meets the pages of servers that
 // the program before has started. Launcher, guard and helpers of a server are always one program.
-const LayoutNow = 13
+const LayoutNow = 14
 
 // ErrLayout: the page is another version's.
 var ErrLayout = errors.New("another version of mcpscope has started this server: restart its client")

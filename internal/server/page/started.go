@@ -9,13 +9,13 @@ import "unsafe"
 // Started are the facts of a server that a raw launcher has started: it has no encoder. They are on the page,
 // and in the attribute of the group until a helper has settled the start and replaces them.
 type Started struct {
-	Mark      uint64 // StartedMark
-	At        int64  // Unix time in nanoseconds
-	Client    Process
-	Launcher  Process
-	Namespace uint64 // of the pids of both
-	StartedPolicy
-	StartedSide
+	Mark           uint64 // StartedMark
+	At             int64  // Unix time in nanoseconds
+	Client         Process
+	Launcher       Process
+	Namespace      uint64 // of the pids of both
+	Policy         StartedPolicy
+	Side           StartedSide
 	Replace        bool // retire older servers of this name and client
 	Quiet, Verbose bool
 	From           Origin

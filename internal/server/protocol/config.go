@@ -54,11 +54,11 @@ type Identity struct {
 // Config is the configuration of a server, for its helpers. The page has it behind the fixed part. A
 // helper inherits the environment of the server.
 type Config struct {
-	Facts
-	Group Placed
-	Argv  []string // any bytes
-	Path  string   // of the main process
-	Output
+	Facts  Facts
+	Group  Placed
+	Argv   []string // any bytes
+	Path   string   // of the main process
+	Output Output
 
 	Replace bool
 
@@ -264,9 +264,9 @@ func (w *wire) length(n int) int {
 // EndWithin is more than a stop takes after the grace. Then the guard replaces a helper that does not
 // respond.
 func EndWithin(c *Config) time.Duration {
-	within := 5*policy.KillWithin + max(c.Policy.TermGrace, 0)
-	if c.Engine != "" {
-		within += 2*policy.EngineWithin + max(c.Policy.TermGrace, 0)
+	within := 5*policy.KillWithin + max(c.Facts.Policy.TermGrace, 0)
+	if c.Facts.Engine != "" {
+		within += 2*policy.EngineWithin + max(c.Facts.Policy.TermGrace, 0)
 	}
 	return within
 }

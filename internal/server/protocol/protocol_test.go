@@ -14,8 +14,8 @@ import (
 func FuzzConfig(f *testing.F) {
 	c := NewConfig()
 	c.Argv = []string{"a", "\xff"}
-	c.Notes = []string{"n"}
-	c.Name = "ü"
+	c.Output.Notes = []string{"n"}
+	c.Facts.Name = "ü"
 	f.Add(Encode(c))
 	f.Add([]byte{0x80})
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -32,7 +32,7 @@ func FuzzConfig(f *testing.F) {
 func TestConfigComesBack(t *testing.T) {
 	full := &Config{}
 	fill(reflect.ValueOf(full).Elem())
-	full.Version = ProtocolVersion
+	full.Facts.Version = ProtocolVersion
 	var again Config
 	if err := Decode(Encode(full), &again); err != nil || !reflect.DeepEqual(*full, again) {
 		t.Errorf("%+v came back as %+v, %v", *full, again, err)

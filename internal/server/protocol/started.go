@@ -18,11 +18,11 @@ import (
 // directory. The facts have neither the client's unit nor the project: a helper adds them.
 func FactsOf(s *page.Started, dir string) Facts {
 	f := Facts{Version: ProtocolVersion, Policy: policy.Default(), Started: s.At}
-	f.Policy.EOFGrace = time.Duration(s.EOFGrace)
-	f.Policy.TermGrace = time.Duration(s.TermGrace)
-	f.Policy.OnClientDeath = clientDeathOf(s.OnClientDeath)
-	f.Policy.IdleFreeze = time.Duration(s.IdleFreeze)
-	f.Policy.IdleTimeout = time.Duration(s.IdleTimeout)
+	f.Policy.EOFGrace = time.Duration(s.Policy.EOFGrace)
+	f.Policy.TermGrace = time.Duration(s.Policy.TermGrace)
+	f.Policy.OnClientDeath = clientDeathOf(s.Policy.OnClientDeath)
+	f.Policy.IdleFreeze = time.Duration(s.Policy.IdleFreeze)
+	f.Policy.IdleTimeout = time.Duration(s.Policy.IdleTimeout)
 	f.Name = nameIn(dir)
 	f.Client = ClientFacts{PID: int(s.Client.PID), Start: s.Client.Start, Name: textOf(s.Client.Name[:])}
 	f.Launcher = Identity{PID: int(s.Launcher.PID), Start: s.Launcher.Start, Namespace: s.Namespace}
@@ -66,11 +66,14 @@ func ConfigOf(s *page.Started, dir string) *Config {
 		c.Group.Backend = names.SystemdUser
 	}
 	c.Position = textOf(s.Position[:])
-	c.Stderr = StderrInherit
+	c.Output.Stderr = StderrInherit
 	c.Replace = s.Replace
-	c.Quiet = s.Quiet
-	c.Verbose = s.Verbose
-	c.Side = ClientSide{File: File(s.Stdin), Output: File(s.Stdout), Conveyed: s.Conveyed, Socket: s.Socket}
+	c.Output.Quiet = s.Quiet
+	c.Output.Verbose = s.Verbose
+	c.Side = ClientSide{
+		File: File(s.Side.Stdin), Output: File(s.Side.Stdout),
+		Conveyed: s.Side.Conveyed, Socket: s.Side.Socket,
+	}
 	return c
 }
 

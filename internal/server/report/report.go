@@ -100,7 +100,7 @@ func (k Killed) String() string { return fmt.Sprintf("process %d (%s)", k.PID, k
 // New returns the report of a server that ends for that cause.
 func New(c *protocol.Config, why causes.Cause) *Report {
 	now := time.Now()
-	started := time.Unix(0, c.Started)
+	started := time.Unix(0, c.Facts.Started)
 	return &Report{
 		Version: protocol.ProtocolVersion, Subject: journal.SubjectOf(c), Cause: why,
 		Started: started.UTC(), Ended: now.UTC(), Seconds: now.Sub(started).Round(time.Millisecond).Seconds(),
@@ -142,8 +142,9 @@ func LogFailure(c *protocol.Config, text string) {
 
 // LogStart writes the start of a server to the journal.
 func LogStart(c *protocol.Config) {
-	text := fmt.Sprintf("started by %s[%d], %s", c.Client.Name, c.Client.PID, c.Group.Backend)
-	journal.SubjectOf(c).Log(journal.Started, systemd.Info, text, journal.Field("stderr", string(c.Stderr)))
+	text := fmt.Sprintf("started by %s[%d], %s", c.Facts.Client.Name, c.Facts.Client.PID, c.Group.Backend)
+	stderr := journal.Field("stderr", string(c.Output.Stderr))
+	journal.SubjectOf(c).Log(journal.Started, systemd.Info, text, stderr)
 }
 
 // logged are the keys of a report that its event has. Arguments, which may be secrets, are in none of them.

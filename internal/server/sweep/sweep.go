@@ -496,7 +496,7 @@ func (s *sweeper) sweepTrees(users group.Users) {
 			t.Close()
 			return
 		}
-		if !s.filter.DryRun && isAskedInVain(t.Config.Launcher, t.UID) {
+		if !s.filter.DryRun && isAskedInVain(t.Config.Facts.Launcher, t.UID) {
 			_ = t.RequestStop() // it has ended
 		}
 		abandoned := t.Abandoned() && s.filter.includes(&t.Config.Facts)
@@ -552,7 +552,7 @@ func (s *sweeper) endTree(t *backend.TreeGuard) {
 }
 
 func treeOf(t *backend.TreeGuard) Swept {
-	return Swept{Name: t.Config.Name, ID: t.Config.Group.ID, Dir: strconv.Itoa(t.PID)}
+	return Swept{Name: t.Config.Facts.Name, ID: t.Config.Group.ID, Dir: strconv.Itoa(t.PID)}
 }
 
 func (s *sweeper) add(one Swept) {

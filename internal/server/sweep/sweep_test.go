@@ -41,9 +41,9 @@ func newScope(t *testing.T, parent *cgroup.Group, name string, managed bool) *gr
 		t.Fatal(err)
 	}
 	facts := protocol.NewConfig()
-	facts.Name = name
-	facts.Policy = policy.Default()
-	facts.Launcher = self
+	facts.Facts.Name = name
+	facts.Facts.Policy = policy.Default()
+	facts.Facts.Launcher = self
 	g := group.New(names.NewID(), facts, names.Cgroup, managed)
 	if err := g.Make(parent, facts); err != nil {
 		t.Fatal(err)

@@ -83,11 +83,11 @@ func parsedByMain(words []string) (string, error) {
 	for _, l := range v.Limits.Files {
 		limits = append(limits, l.String())
 	}
-	others := v.MinFree != 0 || v.Report != "" || v.Stderr != "inherit"
+	others := v.MinFree != 0 || v.Output.Report != "" || v.Output.Stderr != "inherit"
 	if others {
 		return "", fmt.Errorf("flags that are read by main alone")
 	}
-	return fmt.Sprint(v.Name, " ", v.Backend, " ", v.Policy, " ", limits, v.Replace, v.Require, v.Quiet, v.Verbose, command), nil
+	return fmt.Sprint(v.Name, " ", v.Backend, " ", v.Policy, " ", limits, v.Replace, v.Require, v.Output.Quiet, v.Output.Verbose, command), nil
 }
 
 // compare fails the test if raw code reads a command line in another way than main.
