@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package host has the next step for a person whose host, or whose unit, offers no backend.
 package host
 
 import (

@@ -57,7 +57,7 @@ func (g *serverGuard) takeOver() {
 	g.stop.reach(g.page.ByGuard.Payload)
 	enterScope(g.page)
 	g.readRequest()
-	g.rouse()
+	g.wake()
 	g.thawIdle() // the helper before may have frozen them without a word about it
 	g.page.ByHelper.CallHelperAt = now()
 	g.stop.resume()
@@ -115,35 +115,12 @@ func (g *serverGuard) watch() {
 	}
 	if g.events.has(pollInput) {
 		g.page.ByGuard.Thaw.ForInput = true
-		g.rouse()
+		g.wake()
 	}
 	if g.events.has(pollHelper) {
 		g.receiveHelper()
 	}
 	g.react()
-}
-
-// happened writes the time of an event to the page.
-func (g *serverGuard) happened(event int) {
-	g.page.ByGuard.Happened[event&(page.EventsRoom-1)] = now()
-	g.rouse()
-}
-
-// rouse thaws members that are frozen since they are idle: they have to react to an event.
-func (g *serverGuard) rouse() {
-	if !g.page.ByHelper.Frozen {
-		return
-	}
-	g.thawIdle()
-	g.page.ByGuard.Thaw.IsNew = true
-	g.page.ByGuard.Thaw.At = now()
-	g.helper.announce()
-}
-
-// thawIdle undoes what a helper may have frozen.
-func (g *serverGuard) thawIdle() {
-	g.page.ByHelper.Frozen = false
-	g.stop.members.thawIdle()
 }
 
 // receiveLauncher reads a word of the launcher, and reports whether there was one.
@@ -157,7 +134,7 @@ func (g *serverGuard) receiveLauncher() bool {
 	case word == page.WordDone:
 		g.finish()
 	case word == page.WordLook:
-		g.rouse() // a signal may have come
+		g.wake() // a signal may have come
 	}
 	return word != 0
 }
@@ -232,7 +209,7 @@ func (g *serverGuard) react() {
 	// A helper may have frozen the members after an event that they have to react to.
 	isStopping := g.page.ByGuard.Stop.State.Phase != decide.Running
 	if g.page.ByHelper.Frozen && (isStopping || g.page.MissedSignal()) {
-		g.rouse()
+		g.wake()
 	}
 }
 

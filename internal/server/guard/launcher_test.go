@@ -299,7 +299,7 @@ func (c *config) idle(on *page.Page) {
 		}
 	default:
 		on.ByHelper.ForwardedRead = on.ByLauncher.Forwarded
-		c.log(on, "roused: %t", on.ByGuard.Thaw.IsNew)
+		c.log(on, "woken: %t", on.ByGuard.Thaw.IsNew)
 		on.ByGuard.Thaw.IsNew = false
 	}
 }
@@ -386,7 +386,7 @@ func TestSignalBeforeAHelperRests(t *testing.T) {
 	if err := r.Process.Signal(unix.SIGUSR1); err != nil {
 		t.Fatal(err)
 	}
-	r.wantLog("idle, roused: true")
+	r.wantLog("idle, woken: true")
 	r.stdin.Close()
 	r.status() // it exits, or a helper kills it
 	r.wantNothing()

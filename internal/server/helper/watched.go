@@ -154,7 +154,7 @@ func (w *Watched) handle(t loop.Token) {
 			w.happened(page.ClientDied)
 		}
 	case loop.TokenInput:
-		w.rouse(true)
+		w.wake(true)
 	case loop.TokenMain:
 		w.mainExited()
 	case loop.TokenEvents:
@@ -185,15 +185,6 @@ func (w *Watched) lookForRequest() {
 	}
 }
 
-// happened writes the time of an event to the page, and wakes an idle server, which has to react.
-func (w *Watched) happened(event int) {
-	at := &w.Server.Page.ByGuard.Happened[event]
-	if *at == 0 {
-		*at = clock()
-	}
-	w.rouse(false)
-}
-
 // mainExited writes the time to the page, where a launcher would. The kernel may have killed the whole group
 // for its memory: so it measures at once, before a manager has removed what is empty.
 func (w *Watched) mainExited() {
@@ -202,19 +193,7 @@ func (w *Watched) mainExited() {
 	if *at == 0 {
 		*at = clock()
 	}
-	w.rouse(false)
-}
-
-func (w *Watched) rouse(hasInput bool) {
-	p := w.Server.Page
-	if !p.ByHelper.Frozen {
-		return
-	}
-	p.ByHelper.Frozen = false
-	p.ByGuard.Thaw.At = clock()
-	if w.looks.sleeper != nil {
-		w.looks.sleeper.Wake(time.Now(), hasInput)
-	}
+	w.wake(false)
 }
 
 // seeIdle notes the event that a look brings.

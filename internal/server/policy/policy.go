@@ -27,16 +27,6 @@ type Keep struct {
 	For      time.Duration // how long, at most; 0 is no limit
 }
 
-// The graces of Default end the whole ladder (2.2 s) before the clients that close stdin and then kill lose
-// patience, at 3 s.
-const (
-	DefaultEOFGrace  = 1200 * time.Millisecond
-	DefaultTermGrace = time.Second
-	// TerminalTermGrace is the term grace of a program on a terminal: an agent saves its session when
-	// that closes, which took one 4.3 s.
-	TerminalTermGrace = 10 * time.Second
-)
-
 // Default is the policy without settings.
 func Default() Policy {
 	return Policy{EOFGrace: DefaultEOFGrace, TermGrace: DefaultTermGrace, OnClientDeath: AutoOnClientDeath}
@@ -53,14 +43,6 @@ func (p Policy) String() string {
 		text += " idle-freeze=" + p.IdleFreeze.String()
 	}
 	return text
-}
-
-// GraceText is the inverse of cli.ParseGrace.
-func GraceText(d time.Duration) string {
-	if d < 0 {
-		return "infinity"
-	}
-	return d.String()
 }
 
 // ClientDeath is the reaction to the client's death.
