@@ -60,8 +60,9 @@ they are in the order of their start.
 A template of --format has the fields of --json:
 
   ID Name UID Backend State Cause Group Unit Client.PID Client.Name ClientUnit
-  Project Session InSession Launcher Guard Started Ended Age Policy Processes
-  CPU Memory Peak IdleSince Wakes Before MemoryFrom Limits OOMKills PIDsRefused
+  Project Conversation InSession Launcher Guard Started Ended Age Policy Kept
+  Processes CPU Memory Peak IdleSince Wakes Before MemoryFrom Limits OOMKills
+  PIDsRefused
 
 {{size .Memory}} and {{duration .Age}} print a figure as in the table, and
 {{json .}} prints JSON.`,
@@ -113,8 +114,7 @@ func (f *lsFlags) note(t *proc.Table, servers []*fleet.Listed, stdio cli.Stdio) 
 
 // notePerson prints what takes a while to find. Scripts do not wait for it: they have mcpscope wrap --check
 // and mcpscope sweep.
-func (f *lsFlags) notePerson(t *proc.Table, isEmpty bool, stdio cli.Stdio) {
-	search := clientconfig.NewSearch()
+func (f *lsFlags) notePerson(t *proc.Table, search *clientconfig.Search, isEmpty bool, stdio cli.Stdio) {
 	isMissed := isEmpty && !f.servers.IsNarrow() // the servers that a person expects in the list may be bare
 	for _, line := range slices.Concat(mistakesInSettings(), uncovered(t, search, isMissed)) {
 		stdio.Note(line)
@@ -154,6 +154,11 @@ func uncovered(t *proc.Table, search *clientconfig.Search, inAnyCase bool) []str
 }
 
 func (f *lsFlags) run(stdio cli.Stdio) int {
+	isForPerson := cli.OnTerminal(stdio.Out)
+	search := clientconfig.NewSearch()
+	if isForPerson { // large files are read while servers are listed
+		go func() { _, _ = search.Everywhere() }()
+	}
 	found, err := f.servers.Find()
 	if err != nil {
 		return stdio.Cannot("list servers", err)
@@ -168,8 +173,8 @@ func (f *lsFlags) run(stdio cli.Stdio) int {
 	status := f.print(views, sessions, found.Unlisted, stdio)
 	t := proc.Take()
 	f.note(t, found.Servers, stdio)
-	if cli.OnTerminal(stdio.Out) {
-		f.notePerson(t, len(views) == 0, stdio)
+	if isForPerson {
+		f.notePerson(t, search, len(views) == 0, stdio)
 	}
 	return status
 }

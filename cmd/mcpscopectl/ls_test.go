@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/clientconfig"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/render"
@@ -25,6 +26,21 @@ func TestLsMistakes(t *testing.T) {
 		"ls --format {{.Nam}}": usage("ls", `--format "{{.Nam}}": there is no field "Nam"`),
 		"ls --format {{.X}":    usage("ls", `--format "{{.X}": template: format:1: bad character U+007D '}'`),
 	})
+}
+
+// The help names fields that a template can use.
+func TestFieldsOfFormat(t *testing.T) {
+	text := say("help", "ls").out
+	_, fields, _ := strings.Cut(text, "A template of --format has the fields of --json:")
+	fields, _, found := strings.Cut(fields, "{{size .Memory}}")
+	if !found {
+		t.Fatalf("the help names no fields: %q", text)
+	}
+	for _, field := range strings.Fields(fields) {
+		if s := say("ls", "--client", "no-such-client", "--format", "{{."+field+"}}"); s.status != cli.ExitOK {
+			t.Errorf("{{.%s}}: %+v", field, s)
+		}
+	}
 }
 
 // Without a server, scripts get no line, and an empty list in JSON. Notes may be on stderr.
@@ -118,7 +134,7 @@ func TestNotesOfLsReadEachFileOnce(t *testing.T) {
 	var f lsFlags
 	count := opened.Times(t, u.config, func() {
 		got := printed(func(stdio cli.Stdio) int {
-			f.notePerson(proc.Take(), true, stdio)
+			f.notePerson(proc.Take(), clientconfig.NewSearch(), true, stdio)
 			return cli.ExitOK
 		})
 		if !strings.Contains(got.err, "1 server is configured without mcpscope: time (cursor)") {

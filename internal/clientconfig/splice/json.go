@@ -3,8 +3,10 @@
 package splice
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/tailscale/hujson"
 )
@@ -32,7 +34,7 @@ func fromJSON(v *hujson.Value) *Node {
 			name, _ := m.Name.Value.(hujson.Literal) // a key is always one
 			start := m.Name.StartOffset
 			value := fromJSON(&m.Value)
-			n.Members = append(n.Members, Member{Name: name.String(), Start: start, Key: start, Value: value})
+			n.Members = append(n.Members, Member{Name: textOf(name), Start: start, Key: start, Value: value})
 		}
 	case *hujson.Array:
 		n.Kind = List
@@ -42,11 +44,21 @@ func fromJSON(v *hujson.Value) *Node {
 	case hujson.Literal:
 		if value.Kind() == '"' {
 			n.Kind = Text
-			n.Text = value.String()
+			n.Text = textOf(value)
 			break
 		}
 		n.Kind = Other
 		n.Text = string(value)
 	}
 	return n
+}
+
+// textOf is the text of a literal. Clients keep conversations in these files: most of 19 MB are texts without
+// an escape, which need no decoder.
+func textOf(of hujson.Literal) string {
+	inside := of[1 : len(of)-1]
+	if bytes.IndexByte(inside, '\\') < 0 && utf8.Valid(inside) {
+		return string(inside)
+	}
+	return of.String()
 }
