@@ -190,7 +190,7 @@ func (o override) file(unit string, programs Programs) File {
 		"@KILLMODE@", killModeLines,
 		"@SOURCE@", o.Source,
 	)
-	return File{Name: dropInOf(unit), Text: values.Replace(fill("gateway.conf", programs))}
+	return File{Name: dropInOf(unit), Text: values.Replace(fill("dropin.conf", programs))}
 }
 
 // parseOverride reads a drop-in that file has written.

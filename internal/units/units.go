@@ -19,7 +19,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/programs"
 )
 
-//go:embed system user common gateway.conf
+//go:embed system user common dropin.conf
 var files embed.FS
 
 // A File is a unit file.

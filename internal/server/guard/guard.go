@@ -17,8 +17,6 @@
 package guard
 
 import (
-	"syscall"
-
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/server/decide"
@@ -81,46 +79,6 @@ func (g *serverGuard) readRequest() {
 	if isStopRecorded(g.page.ByGuard.Payload) {
 		g.happened(page.StopRequested)
 	}
-}
-
-// watch waits for events, and reacts to them.
-func (g *serverGuard) watch() {
-	g.events.polls[pollHelper].Fd = g.helper.sock
-	g.events.polls[pollInput].Fd = -1
-	if g.page.ByHelper.Frozen {
-		g.events.polls[pollInput].Fd = g.page.FD.Input
-	}
-	e := g.events.wait(g.deadline())
-	if e == syscall.EINVAL { // RLIMIT_NOFILE is too low for it to see anything
-		exit(1) // the launcher forks another one, or a sweep stops the server
-	}
-	if e != 0 { // EINTR, after it was stopped
-		return
-	}
-	if g.events.has(pollLauncher) {
-		g.receiveLauncher()
-	}
-	if g.events.has(pollSignals) {
-		g.receiveSignals()
-	}
-	for event := page.StdinClosed; event <= page.ClientDied; event++ {
-		if g.events.takeEnd(pollStdin + event) {
-			g.happened(event)
-		}
-	}
-	main := g.events.polls[pollMain].Fd
-	if g.events.takeEnd(pollMain) {
-		closeFD(main)
-		g.events.mainEndedAt = now()
-	}
-	if g.events.has(pollInput) {
-		g.page.ByGuard.Thaw.ForInput = true
-		g.wake()
-	}
-	if g.events.has(pollHelper) {
-		g.receiveHelper()
-	}
-	g.react()
 }
 
 // receiveLauncher reads a word of the launcher, and reports whether there was one.

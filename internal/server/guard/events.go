@@ -101,3 +101,66 @@ func (v *guardEvents) takeEnd(event int) bool {
 	poll.Revents = 0
 	return true
 }
+
+// watch waits for events, and reacts to them.
+func (g *serverGuard) watch() {
+	g.events.polls[pollHelper].Fd = g.helper.sock
+	g.events.polls[pollInput].Fd = -1
+	if g.page.ByHelper.Frozen {
+		g.events.polls[pollInput].Fd = g.page.FD.Input
+	}
+	e := g.events.wait(g.deadline())
+	if e == syscall.EINVAL { // RLIMIT_NOFILE is too low for it to see anything
+		exit(1) // the launcher forks another one, or a sweep stops the server
+	}
+	if e != 0 { // EINTR, after it was stopped
+		return
+	}
+	if g.events.has(pollLauncher) {
+		g.receiveLauncher()
+	}
+	if g.events.has(pollSignals) {
+		g.receiveSignals()
+	}
+	for event := page.StdinClosed; event <= page.ClientDied; event++ {
+		if g.events.takeEnd(pollStdin + event) {
+			g.happened(event)
+		}
+	}
+	main := g.events.polls[pollMain].Fd
+	if g.events.takeEnd(pollMain) {
+		closeFD(main)
+		g.events.mainEndedAt = now()
+	}
+	if g.events.has(pollInput) {
+		g.page.ByGuard.Thaw.ForInput = true
+		g.wake()
+	}
+	if g.events.has(pollHelper) {
+		g.receiveHelper()
+	}
+	g.react()
+}
+
+// happened writes the time of an event to the page.
+func (g *serverGuard) happened(event int) {
+	g.page.ByGuard.Happened[event&(page.EventsRoom-1)] = now()
+	g.wake()
+}
+
+// wake thaws members that are frozen since they are idle: they have to react to an event.
+func (g *serverGuard) wake() {
+	if !g.page.ByHelper.Frozen {
+		return
+	}
+	g.thawIdle()
+	g.page.ByGuard.Thaw.IsNew = true
+	g.page.ByGuard.Thaw.At = now()
+	g.helper.announce()
+}
+
+// thawIdle undoes what a helper may have frozen.
+func (g *serverGuard) thawIdle() {
+	g.page.ByHelper.Frozen = false
+	g.stop.members.thawIdle()
+}
