@@ -50,15 +50,6 @@ type Wanted struct {
 // ErrNoBackend comes with the reason of each backend that was tried.
 var ErrNoBackend = errors.New("no backend works here")
 
-// Candidates lists what auto tries for the calling user, the best first.
-func Candidates() []names.Backend {
-	manager := names.SystemdUser
-	if os.Getuid() == 0 { // the nearer one
-		manager = names.SystemdSystem
-	}
-	return []names.Backend{manager, names.Delegated, names.Cgroup, names.Tree}
-}
-
 // On lists where a backend can get a group, the fastest first. It checks, as cheaply as it can, whether that
 // backend can be had.
 func (p Place) On(b names.Backend) (all []Place, err error) {
