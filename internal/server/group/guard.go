@@ -76,14 +76,17 @@ func (g Guard) PID() (pid int, hidden bool) {
 	return pid, hidden || inScope
 }
 
-// PIDInScope is the guard of a group that is a scope, if it is in the scope, or 0.
+// PIDInScope is the guard of a group that is a scope, if it is in the scope, or 0. It may be on its way: a
+// manager puts it above the leaf, where it goes on.
 func (g Guard) PIDInScope() (pid int, hidden bool) {
-	inLeaf, hidden := GuardsOf(g.of.Top(), names.GuardsName)
-	if pid := inLeaf[g.of.ID]; pid > 0 {
-		return pid, hidden
+	for _, where := range []string{names.GuardsName, ".", names.GuardsName} {
+		found, isHidden := GuardsOf(g.of.Top(), where)
+		hidden = hidden || isHidden && where == names.GuardsName
+		if found[g.of.ID] > 0 {
+			return found[g.of.ID], hidden
+		}
 	}
-	atTop, _ := GuardsOf(g.of.Top(), ".") // where a manager puts it before it has a leaf
-	return atTop[g.of.ID], hidden
+	return 0, hidden
 }
 
 // Open returns a pidfd of the guard, or -1.

@@ -63,6 +63,9 @@ func (m *members) populated() bool {
 	if m.payload < 0 {
 		return false
 	}
+	if m.events < 0 { // the group was removed before, or it could not be opened
+		return populated(m.payload, &m.buf)
+	}
 	addr := uintptr(unsafe.Pointer(&m.buf))
 	n, e := sys(unix.SYS_PREAD64, uintptr(m.events), addr, unsafe.Sizeof(m.buf), 0, 0)
 	if e == syscall.ENODEV {

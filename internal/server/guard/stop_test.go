@@ -9,6 +9,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/server/decide"
 	"github.com/mcpscope/mcpscope/internal/server/page"
+	"github.com/mcpscope/mcpscope/test/groups"
 )
 
 // A main process that has not got the client's signal gets that of the stop.
@@ -112,5 +113,30 @@ func TestNeededAt(t *testing.T) {
 		if got := call.neededAt(on); got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
 		}
+	}
+}
+
+// A manager may remove the group of a server that has ended before the next guard opens its files: nothing is left then.
+func TestGroupThatWasRemoved(t *testing.T) {
+	parent := groups.Directory(t)
+	dir, err := parent.Mkdir("payload", 0o755)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	payload := int32(dir.FD())
+	early := members{}
+	early.open(payload)
+	if early.populated() {
+		t.Error("an empty group has members")
+	}
+	if err := parent.Remove("payload"); err != nil {
+		t.Fatal(err)
+	}
+	late := members{}
+	late.open(payload)
+	if early.populated() || late.populated() {
+		t.Errorf("a group that was removed has members, for a guard from before: %t, and one from later: %t",
+			early.populated(), late.populated())
 	}
 }
