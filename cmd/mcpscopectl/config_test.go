@@ -159,3 +159,12 @@ func TestConfigNotesATableForNoServer(t *testing.T) {
 		t.Errorf("%q", s.err)
 	}
 }
+
+// A name that is mistyped would look as if its section did not count.
+func TestConfigOfNoServer(t *testing.T) {
+	u := newUser(t)
+	u.wants(0, []string{`mcpscope: note: no configured and no running server is called "tmie"; did you mean time?`}, "config", "tmie")
+	if s := say("config", "time"); strings.Contains(s.err, "is called") {
+		t.Errorf("a server that is configured: %q", s.err)
+	}
+}

@@ -26,8 +26,9 @@ in place of comments and all values but commands, so it contains no keys.
 A file that you haven't edited since 'mcpscope wrap' is restored byte for byte.
 If you edited one place of it, the rest is restored, and your edit stays. After
 edits in several places, only the commands change. The backup is removed, unless
-it has a server or a comment that the file doesn't have: then its path is
-printed, since it may contain keys. Restart running clients to use the change.
+it has a server that the file doesn't have or, after edits in several places,
+there may be comments. Then its path is printed, since it may contain keys.
+Restart running clients to use the change.
 
 The exit status is 1 if a server stays wrapped. Unreadable files are an error
 only if you named or wrapped them.`,

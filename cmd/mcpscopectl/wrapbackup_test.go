@@ -53,7 +53,8 @@ func TestUnwrapReportsTheBackupThatItKeeps(t *testing.T) {
 func TestUnwrapAfterTheClientHasWrittenItsFileAnew(t *testing.T) {
 	u := newUser(t)
 	u.wants(0, nil, "wrap", "--program", u.program, "--yes")
-	anew := func(text string) string {
+	anew := func(text string) string { // and somebody has added a server
+		text = strings.Replace(text, `"mcpServers": {`, `"mcpServers": {"later": {"command": "later-mcp"}, `, 1)
 		return "{\n\"numStartups\": 4,\n" + strings.TrimSuffix(text[1:], "}") + ",\n\"tips\": {}\n}\n"
 	}
 	u.write(u.config, anew(wrapped(u.program, "")))

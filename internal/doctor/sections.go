@@ -3,6 +3,8 @@
 package doctor
 
 import (
+	"slices"
+
 	"github.com/mcpscope/mcpscope/internal/clientconfig"
 	"github.com/mcpscope/mcpscope/internal/name"
 	"github.com/mcpscope/mcpscope/internal/selection"
@@ -26,6 +28,17 @@ func UnmatchedSections(files *settings.FileSettings, search *clientconfig.Search
 		}
 	}
 	return lines
+}
+
+// UnknownServer returns a line for a name that no configured and no running server has, with those that may
+// be meant, and "" for any other.
+func UnknownServer(named string, search *clientconfig.Search) string {
+	names := serverNames(search)
+	if slices.Contains(names, named) {
+		return ""
+	}
+	line, _ := settings.NoServer(named, names)
+	return line
 }
 
 // serverNames returns the names of configured and of running servers, and of agents: mcpscope run may be

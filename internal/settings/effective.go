@@ -94,13 +94,19 @@ func (s Section) Unmatched(names []string) string {
 	if slices.Contains(names, s.Name) {
 		return ""
 	}
-	once := slices.Compact(slices.Sorted(slices.Values(names)))
-	meant := similar.Among(s.Name, once)
-	if s.File == System() && len(meant) == 0 {
+	line, isMistyped := NoServer(s.Name, names)
+	if s.File == System() && !isMistyped {
 		return ""
 	}
-	const text = "%s:%d: no configured and no running server is called %q%s"
-	return fmt.Sprintf(text, s.File, s.Line, s.Name, similar.Meant(meant))
+	return fmt.Sprintf("%s:%d: %s", s.File, s.Line, line)
+}
+
+// NoServer says that a name is none of the names of servers. One of these may be meant.
+func NoServer(called string, names []string) (line string, isMistyped bool) {
+	once := slices.Compact(slices.Sorted(slices.Values(names)))
+	meant := similar.Among(called, once)
+	const text = "no configured and no running server is called %q%s"
+	return fmt.Sprintf(text, called, similar.Meant(meant)), len(meant) > 0
 }
 
 // OfServers returns the values in all tables [server."PATTERN"], and those for servers in [client.NAME], in

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/mcpscope/mcpscope/internal/clientconfig/splice"
 )
@@ -108,7 +107,7 @@ func (r Reader) Unwrap(d *splice.Document, backup []byte, wanted func(string) bo
 }
 
 // IsSpent reports whether a backup has nothing any more that a person could miss in the text now, which a
-// client writes anew again and again: in both each server has the same command and variables, without
+// client writes anew again and again: each of its servers has the same command and variables there, without
 // mcpscope, and neither has comments, which a client may have dropped. All else in the backup is only older.
 func (r Reader) IsSpent(format splice.Format, backup, now []byte) bool {
 	if format != splice.JSON || !json.Valid(backup) || !json.Valid(now) {
@@ -123,12 +122,10 @@ func (r Reader) IsSpent(format splice.Format, backup, now []byte) bool {
 		return false
 	}
 	servers := r.Servers(after)
-	return !AnyWrapped(servers) && slices.EqualFunc(byName(r.Servers(before)), byName(servers), isSameServer)
-}
-
-func byName(servers []Server) []Server {
-	slices.SortStableFunc(servers, func(a, b Server) int { return strings.Compare(a.Name, b.Name) })
-	return servers
+	isMissing := func(old Server) bool {
+		return !slices.ContainsFunc(servers, func(s Server) bool { return isSameServer(old, s) })
+	}
+	return !AnyWrapped(servers) && !slices.ContainsFunc(r.Servers(before), isMissing)
 }
 
 func isSameServer(a, b Server) bool {

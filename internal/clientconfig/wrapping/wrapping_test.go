@@ -339,7 +339,8 @@ func TestUnwrapKeepsWhatWasChangedSince(t *testing.T) {
 		{"written anew", bare, "{", `{"theirs": 1, `, false},
 		{"another command", bare, `"x"`, `"z"`, true},
 		{"another variable", bare, `"command"`, `"env": {"K": "v"}, "command"`, true},
-		{"another server", bare, `"a": {`, `"b": {"command": "y"}, "a": {`, true},
+		{"another server", bare, `"a": {`, `"b": {"command": "y"}, "a": {`, false},
+		{"a server that is lost", `{"mcpServers": {"a": {"command": "x"}, "b": {"url": "http://y"}}}`, `, "b": {"url": "http://y"}`, "", true},
 		{"a comment that is lost", "{ // mine\n" + bare[1:], "// mine", "", true},
 		{"a comment that is new", bare, "{", "{ // mine\n", true},
 	} {
