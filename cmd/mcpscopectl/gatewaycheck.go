@@ -128,14 +128,14 @@ func (c *gatewayCheck) readServers() {
 
 // report prints the check, and returns the exit status.
 func (c *gatewayCheck) report(stdio cli.Stdio) int {
-	isRefused := c.unread != nil && len(c.values.Gateway.Configs) > 0 // by the watcher
-	if isRefused && c.place.Usable {
+	isMistaken := c.unread != nil && len(c.values.Gateway.Configs) > 0
+	if isMistaken && c.values.Require && c.place.Usable { // the watcher refuses it
 		c.place = host.Backend{Reason: "cannot read configurations: " + c.unread.Error()}
 	}
 	c.out = stdio.Out
 	c.print()
 	isUncontained := !c.inside && !c.place.Usable
-	if isUncontained || c.noSession() != "" && c.values.Require {
+	if isUncontained || isMistaken || c.noSession() != "" && c.values.Require {
 		return cli.ExitFailure
 	}
 	return cli.ExitOK

@@ -110,7 +110,7 @@ configured servers, if it starts them with pipes:
 `, cli.ExitOK},
 		{"a file that was named, and cannot be read", gatewayCheck{
 			place: host.Backend{Usable: true, Name: "cgroup"}, unread: errors.New("/c: not valid JSON"),
-		}, "", "--config /c -- /bin/sh hermes", `servers cannot be contained here: cannot read configurations: /c: not valid JSON
+		}, "", "--config /c --require -- /bin/sh hermes", `servers cannot be contained here: cannot read configurations: /c: not valid JSON
 
 this command:
   hermes          /bin/sh is the client: its servers are not contained

@@ -222,7 +222,7 @@ func (w *watcher) settle() error {
 		return nil
 	}
 	err = fmt.Errorf("cannot read configurations: %w", err)
-	if len(w.config.Configs) > 0 && isFirst {
+	if w.config.Require && len(w.config.Configs) > 0 && isFirst {
 		return err
 	}
 	w.reporter.reportNote(err.Error())

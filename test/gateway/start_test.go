@@ -151,6 +151,33 @@ func TestNoteOfTheWatcher(t *testing.T) {
 	}
 }
 
+// A file of servers that can't be read costs nothing but the names in it: servers are known by their messages, and people are
+// told.
+func TestGatewayWithoutItsConfiguration(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	g := w.start([]string{binaries.mcpscope, "gateway", "--config", "/nonexistent/servers.json", "--", binaries.like})
+	s := g.Born("server", "a", binaries.Zoo, "plain")
+	isSeen := func() bool { // its client speaks until the watcher has seen a message
+		g.Tell("hello a")
+		g.Answers("a")
+		return strings.Contains(w.run("ls", "--json"), `"name": "like"`)
+	}
+	if !pace.Eventually(escape.Patience, isSeen) {
+		t.Fatal("no server of a gateway whose configuration can't be read is contained")
+	}
+	want := fmt.Sprintf("like[%d]: cannot read configurations: ", g.PID)
+	if notes := w.notes("ls"); !strings.Contains(notes, want) {
+		t.Errorf("ls notes %q, want %q", notes, want)
+	}
+	if out := w.doctor(); !strings.Contains(out, want) {
+		t.Errorf("doctor does not have %q: %s", want, out)
+	}
+	g.Own.Signal(unix.SIGKILL)
+	s.Gone(t)
+	w.clean()
+}
+
 // Killed at any moment of its start it leaves no process.
 func TestGatewayStartKilled(t *testing.T) {
 	t.Parallel()

@@ -217,6 +217,10 @@ func (w *world) startOrphan(k *target) {
 	if err := escape.KillTogether(k.guard, launcher); err != nil {
 		w.t.Fatal(err)
 	}
+	isOrphan := func() bool { return w.listed(k.name).State == "orphan" } // a helper on its way out may have the lock
+	if !pace.Eventually(escape.Patience, isOrphan) {
+		w.t.Fatalf("%s is no orphan", k.name)
+	}
 }
 
 func (w *world) startAndEnd(k *target) {
@@ -268,6 +272,7 @@ func (w *world) startLeak(k *target) {
 // view has the fields of ls --json that tests read.
 type view struct {
 	ID, Name string
+	State    string
 	Guard    int `json:"guard_pid"`
 	Launcher int `json:"launcher_pid"`
 }

@@ -282,11 +282,11 @@ func TestGatewayUnitThatDoesNotRun(t *testing.T) {
 		before := host.Must(t, exec.Command("cat", dropIn))
 		place(t, host.Root, g.file()+".d/closed.conf", "[Service]\nNoExecPaths=/\n")
 		control(t, host.Root, "daemon-reload")
-		said, status := g.units("--install", "--now")
+		said, status := g.units("--term-grace", "5s", "--install", "--now")
 		if status != 1 || strings.Contains(said, "runs as before") {
 			t.Errorf("status %d: %s", status, said)
 		}
-		want(t, said, "kept: --replace=true", "restored "+dropIn, "cannot run neither as before: neither.service does not run: ")
+		want(t, said, "dropped: --replace=true", "restored "+dropIn, "cannot run neither as before: neither.service does not run: ")
 		if after := host.Must(t, exec.Command("cat", dropIn)); after != before {
 			t.Errorf("the drop-in is %s", after)
 		}

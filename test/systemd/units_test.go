@@ -105,6 +105,7 @@ func TestSweepService(t *testing.T) {
 			var orphans []*contained
 			for _, of := range users {
 				c := launch(t, of, "swept", "setsid")
+				escape.AwaitSettled(c.guard) // the helper of a start would look after the server as well
 				c.unguard()
 				orphans = append(orphans, c)
 			}

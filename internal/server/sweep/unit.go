@@ -22,7 +22,7 @@ type unitStop struct {
 	unit  string
 	asks  time.Time // then servers get a request to stop
 	ends  time.Time // before systemd loses patience
-	kills bool      // all processes of the unit: a server without a request is killed
+	kills bool      // systemd kills all processes of the unit: a server without a request, too
 }
 
 // UnitStop is how a manager stops a service.
@@ -33,7 +33,7 @@ type UnitStop struct {
 
 const unitKillWithin = time.Minute // for a unit without a timeout, or with a long one
 
-// findUnitStop returns nil in a process that is not in the unit, or if the unit's processes outlive its stop.
+// findUnitStop returns nil in a process that is not in the unit.
 func (f SweepFilter) findUnitStop() *unitStop {
 	unit := f.Unit
 	root, path, err := group.Position(0)
@@ -50,10 +50,7 @@ func (f SweepFilter) findUnitStop() *unitStop {
 	if f.UnitStop != nil {
 		how = f.UnitStop(kind, unit)
 	}
-	if how.KillMode == "process" || how.KillMode == "none" {
-		return nil
-	}
-	s.kills = how.KillMode != ""
+	s.kills = how.KillMode == "control-group" || how.KillMode == "mixed"
 	timeout := unitKillWithin
 	if how.Timeout > 0 {
 		timeout = min(how.Timeout, unitKillWithin)
