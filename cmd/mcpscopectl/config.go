@@ -84,8 +84,8 @@ func showConfig(operands []string, json bool, stdio cli.Stdio) int {
 		view.Settings = append(view.Settings, viewsInClientFiles(name, search)...)
 	}
 	view.Notes = doctor.UnmatchedSections(files, search)
-	if unknown := doctor.UnknownServer(name, search); name != "" && unknown != "" {
-		view.Notes = append(view.Notes, unknown)
+	if name != "" {
+		view.Notes = append(view.Notes, doctor.UnknownServer(name, search)...)
 	}
 	for _, p := range files.Problems {
 		problems = append(problems, p)

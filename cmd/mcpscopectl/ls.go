@@ -181,7 +181,7 @@ func (f *lsFlags) run(stdio cli.Stdio) int {
 
 // print prints servers and sessions. unlisted is why others are missing.
 func (f *lsFlags) print(
-	servers []render.Server, sessions []render.Server, unlisted error, stdio cli.Stdio,
+	servers, sessions []render.Server, unlisted error, stdio cli.Stdio,
 ) int {
 	status := cli.ExitOK
 	switch {

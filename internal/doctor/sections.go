@@ -31,14 +31,14 @@ func UnmatchedSections(files *settings.FileSettings, search *clientconfig.Search
 }
 
 // UnknownServer returns a line for a name that no configured and no running server has, with those that may
-// be meant, and "" for any other.
-func UnknownServer(named string, search *clientconfig.Search) string {
+// be meant.
+func UnknownServer(named string, search *clientconfig.Search) (lines []string) {
 	names := serverNames(search)
 	if slices.Contains(names, named) {
-		return ""
+		return nil
 	}
 	line, _ := settings.NoServer(named, names)
-	return line
+	return []string{line}
 }
 
 // serverNames returns the names of configured and of running servers, and of agents: mcpscope run may be

@@ -69,7 +69,7 @@ func MeasureAll(servers []*fleet.Listed) []Server {
 
 // WriteServers prints a table of servers and their sessions, if there are any; with their users if these are
 // of interest. A line for each client with idle servers follows.
-func WriteServers(out io.Writer, servers []Server, sessions []Server, users bool) {
+func WriteServers(out io.Writer, servers, sessions []Server, users bool) {
 	if len(servers) == 0 && len(sessions) == 0 {
 		return
 	}

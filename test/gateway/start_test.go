@@ -99,6 +99,30 @@ func TestGatewayStartServers(t *testing.T) {
 	}
 }
 
+// speakUntilListed has the client speak to a server until the watcher has seen a message: then so many are listed.
+func (w *world) speakUntilListed(g *Gateway, name string, servers int) {
+	w.T.Helper()
+	areListed := func() bool {
+		g.Tell("hello %s", name)
+		g.Answers(name)
+		return strings.Count(w.run("ls", "--json"), `"name": "like"`) == servers
+	}
+	if !pace.Eventually(escape.Patience, areListed) {
+		w.T.Fatalf("%d servers are not listed: %s", servers, w.run("ls"))
+	}
+}
+
+// wantNote fails unless ls and doctor have a gateway's note.
+func (w *world) wantNote(want string) {
+	w.T.Helper()
+	if notes := w.notes("ls"); !strings.Contains(notes, want) {
+		w.T.Errorf("ls notes %q, want %q", notes, want)
+	}
+	if out := w.doctor(); !strings.Contains(out, want) {
+		w.T.Errorf("doctor does not have %q: %s", want, out)
+	}
+}
+
 func checkStartedServers(t *testing.T, line []string) {
 	w := newWorld(t)
 	g := w.start(append(line, binaries.like, "gateway", "run"))
@@ -112,11 +136,7 @@ func checkStartedServers(t *testing.T, line []string) {
 		s := g.Born("server", name, named.Zoo, "double-fork")
 		w.contained(s)
 		all = append(all, s)
-		// its client speaks until the watcher has seen a message
-		for strings.Count(w.run("ls", "--json"), `"name": "like"`) != len(all) {
-			g.Tell("hello %s", name)
-			g.Answers(name)
-		}
+		w.speakUntilListed(g, name, len(all))
 		stopWatcher(w, w.await(w.watchers))
 		w.kill(w.watchers)
 	}
@@ -139,13 +159,7 @@ func TestNoteOfTheWatcher(t *testing.T) {
 	g := w.start([]string{alone, "gateway", "--", binaries.like})
 	g.Tell("tool")
 	g.Expect("tool") // the first program waits until the watcher has read them
-	want := fmt.Sprintf("like[%d]: cannot read configurations: ", g.PID)
-	if notes := w.notes("ls"); !strings.Contains(notes, want) {
-		t.Errorf("ls notes %q, want %q", notes, want)
-	}
-	if out := w.doctor(); !strings.Contains(out, want) {
-		t.Errorf("doctor does not have %q: %s", want, out)
-	}
+	w.wantNote(fmt.Sprintf("like[%d]: cannot read configurations: ", g.PID))
 	if text := escape.Contents(g.Stderr); text != "" {
 		t.Errorf("stderr: %q", text)
 	}
@@ -158,21 +172,8 @@ func TestGatewayWithoutItsConfiguration(t *testing.T) {
 	w := newWorld(t)
 	g := w.start([]string{binaries.mcpscope, "gateway", "--config", "/nonexistent/servers.json", "--", binaries.like})
 	s := g.Born("server", "a", binaries.Zoo, "plain")
-	isSeen := func() bool { // its client speaks until the watcher has seen a message
-		g.Tell("hello a")
-		g.Answers("a")
-		return strings.Contains(w.run("ls", "--json"), `"name": "like"`)
-	}
-	if !pace.Eventually(escape.Patience, isSeen) {
-		t.Fatal("no server of a gateway whose configuration can't be read is contained")
-	}
-	want := fmt.Sprintf("like[%d]: cannot read configurations: ", g.PID)
-	if notes := w.notes("ls"); !strings.Contains(notes, want) {
-		t.Errorf("ls notes %q, want %q", notes, want)
-	}
-	if out := w.doctor(); !strings.Contains(out, want) {
-		t.Errorf("doctor does not have %q: %s", want, out)
-	}
+	w.speakUntilListed(g, "a", 1)
+	w.wantNote(fmt.Sprintf("like[%d]: cannot read configurations: ", g.PID))
 	g.Own.Signal(unix.SIGKILL)
 	s.Gone(t)
 	w.clean()

@@ -82,13 +82,7 @@ func TestDaemon(t *testing.T) {
 	w.replaceWatcher()
 	d.Answers("first")
 	second := w.serve(d, "second")
-	const want = "goes on without it"
-	if notes := w.notes("ls"); !strings.Contains(notes, want) {
-		t.Errorf("ls does not note %q: %s", want, notes)
-	}
-	if out := w.doctor(); !strings.Contains(out, want) {
-		t.Errorf("doctor does not have %q: %s", want, out)
-	}
+	w.wantNote("goes on without it")
 	d.Own.Signal(unix.SIGKILL)
 	first.Gone(t)
 	second.Gone(t)

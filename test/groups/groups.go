@@ -6,6 +6,7 @@
 package groups
 
 import (
+	"errors"
 	"os/exec"
 	"syscall"
 	"testing"
@@ -40,5 +41,26 @@ func Member(t *testing.T, g *cgroup.Group) int {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
+	return cmd.Process.Pid
+}
+
+// Guard starts a process with the name of a guard that is born in the group, until the test ends or it is asked to stop, and
+// returns its pid.
+func Guard(t *testing.T, g *cgroup.Group, called string) int {
+	t.Helper()
+	cmd := exec.Command("sh", "-c", `trap exit WINCH; printf "$1" >/proc/$$/comm; echo; read end`, "sh", called)
+	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: g.FD()}
+	in, inErr := cmd.StdinPipe()
+	out, outErr := cmd.StdoutPipe()
+	if err := errors.Join(inErr, outErr, cmd.Start()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = in.Close()
+		_ = cmd.Wait() // read's status
+	})
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
 	return cmd.Process.Pid
 }

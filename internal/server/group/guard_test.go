@@ -3,11 +3,8 @@
 package group
 
 import (
-	"os/exec"
-	"syscall"
 	"testing"
 
-	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/server/names"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/test/groups"
@@ -33,7 +30,7 @@ func TestGuardOnItsWay(t *testing.T) {
 		_ = payload.Close()
 		_ = top.Remove("payload")
 	})
-	pid := calledGuard(t, top, names.GuardPrefix+id)
+	pid := groups.Guard(t, top, names.GuardPrefix+id)
 	guard := (&ControlGroup{Placed: protocol.Placed{ID: id, Managed: true}, Payload: payload}).Guard()
 	for round := range 200 {
 		if err := top.Take(pid); err != nil {
@@ -50,30 +47,4 @@ func TestGuardOnItsWay(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-}
-
-// calledGuard is a process with that name, until the test ends.
-func calledGuard(t *testing.T, in *cgroup.Group, called string) int {
-	t.Helper()
-	cmd := exec.Command("sh", "-c", `printf "$1" >/proc/$$/comm; echo; read end`, "sh", called)
-	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: in.FD()}
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = stdin.Close()
-		_ = cmd.Wait() // read's status
-	})
-	if _, err := stdout.Read(make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
-	return cmd.Process.Pid
 }

@@ -87,23 +87,9 @@ func loneLauncher(t *testing.T, parent *cgroup.Group) func() bool {
 // The command ends with its stdin, and writes what it reads.
 func stoppedLauncherOf(t *testing.T, g *group.ControlGroup, cmd *exec.Cmd, pending ...unix.Signal) func() bool {
 	t.Helper()
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	stdin, stdout := piped(t, cmd)
 	pid := cmd.Process.Pid
-	t.Cleanup(func() {
-		_ = stdin.Close()
-		_ = unix.Kill(pid, unix.SIGCONT) // it is our child
-		_ = cmd.Wait()                   // a signal may have ended it
-	})
+	t.Cleanup(func() { _ = unix.Kill(pid, unix.SIGCONT) }) // it is our child, and ends with its stdin afterwards
 	if _, err := stdin.Write([]byte{'\n'}); err != nil {
 		t.Fatal(err)
 	}

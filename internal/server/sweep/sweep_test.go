@@ -5,10 +5,8 @@ package sweep
 import (
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"syscall"
 	"testing"
 	"time"
 
@@ -165,7 +163,7 @@ func guardedBy(t *testing.T, g *group.ControlGroup, pid int) {
 	facts.Set(t, g.Payload.Path(), func(f *protocol.Facts) { f.Guard = guard })
 }
 
-// calledGuard starts a process that is where guards are, is called like one, and ends when it is asked to.
+// calledGuard starts a process that is where guards are, and called like one.
 func calledGuard(t *testing.T, parent *cgroup.Group, called string) int {
 	t.Helper()
 	leaf, err := group.Leaf(parent)
@@ -173,21 +171,7 @@ func calledGuard(t *testing.T, parent *cgroup.Group, called string) int {
 		t.Fatal(err)
 	}
 	defer leaf.Close()
-	cmd := exec.Command("sh", "-c", `trap exit WINCH; printf "$1" >/proc/$$/comm; echo; read end`, "sh", called)
-	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: leaf.FD()}
-	in, inErr := cmd.StdinPipe()
-	out, outErr := cmd.StdoutPipe()
-	if err := errors.Join(inErr, outErr, cmd.Start()); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = in.Close()
-		_ = cmd.Wait() // read's status
-	})
-	if _, err := out.Read(make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
-	return cmd.Process.Pid
+	return groups.Guard(t, leaf, called)
 }
 
 // launcherGone has a group say that another process made it, which is no more.
