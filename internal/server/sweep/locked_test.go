@@ -4,10 +4,12 @@ package sweep
 
 import (
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -43,6 +45,41 @@ func TestSweepBesideTheLockOfAnotherUser(t *testing.T) {
 				t.Errorf("left: %q", left)
 			}
 		})
+	}
+}
+
+// A busy host takes and releases locks while they are read, and some are not read then.
+func TestLockOfAnotherUserBesideManyLocks(t *testing.T) {
+	parent := publicDirectory(t)
+	lockAs(t, stranger, parent.Path())
+	const many = 600 // some pages of /proc/locks
+	files := make([]*os.File, many)
+	for i := range files {
+		file, err := os.CreateTemp(t.TempDir(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		files[i] = file
+	}
+	var busy sync.WaitGroup
+	stop := make(chan struct{})
+	busy.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+				_ = unix.Flock(int(files[rand.IntN(many)].Fd()), []int{unix.LOCK_EX, unix.LOCK_UN}[i%2])
+			}
+		}
+	})
+	defer busy.Wait()
+	defer close(stop)
+	for range 300 {
+		if isLocked, err := group.LockUnlessForeign(parent, os.Getuid()); isLocked || err != nil {
+			t.Fatalf("locked: %v, error: %v; want neither", isLocked, err)
+		}
 	}
 }
 

@@ -151,9 +151,8 @@ func takeTurn(parent *cgroup.Group) (fd int, isOurs bool) {
 	if err != nil {
 		return -1, true // it was removed
 	}
-	err = unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
-	isForeign := errors.Is(err, unix.EWOULDBLOCK) && group.IsLockForeign(fd, os.Getuid())
-	return fd, err == nil || isForeign
+	_, err = group.LockFileUnlessForeign(fd, os.Getuid())
+	return fd, err == nil
 }
 
 // lockForSweep returns the directory of a start, and those of sessions, in which no other process of the user
