@@ -99,7 +99,7 @@ const (
 	unreadEach  = 100e6
 	killEach    = 5e6
 	keepMost    = 2e9 // a member that is not kept by then is asked as all others
-	seekMost    = 200e6
+	seekMost    = 1e9 // it takes some 20 ms, and more on a busy machine
 	killMost    = 4e9
 	// killMostBusy is for a kill without a reason to last: a killed process ends when a processor runs it.
 	killMostBusy = 60e9

@@ -116,7 +116,7 @@ func TestStep(t *testing.T) {
 func TestPrepareIsBounded(t *testing.T) {
 	const begin = int64(1e9)
 	for _, facts := range []Facts{{Requested: true, Keeps: true}, {Requested: true, SeeksUse: true}} {
-		most := int64(200e6)
+		most := int64(1e9)
 		if facts.Keeps {
 			most = 2e9
 		}
