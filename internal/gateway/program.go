@@ -173,7 +173,8 @@ func (p *program) hasClientAbove() bool {
 	above := p.pid
 	for range ancestorsMost {
 		st, err := proc.ReadStat(above)
-		if err != nil || st.PPID <= 1 || above == p.client.PID {
+		isOver := st.PPID <= 1 && st.PPID != p.client.PID // a gateway can be the first process of a container
+		if err != nil || isOver || above == p.client.PID {
 			return false
 		}
 		above = st.PPID
