@@ -9,7 +9,7 @@
 // is decided. A guard starts the watcher, and the next one if that is killed. Calls wait for the first
 // watcher for 10 s, and for a later one for a second. Then the guard continues them.
 //
-// The package never keeps a program from being executed: a server that can't be contained runs as it would
-// have. With --require it does not execute the gateway if no server can be contained, and calls wait until
-// there is a watcher.
+// The package keeps no program from being executed: a server that can't be contained runs as it would have.
+// With --require it does not execute the gateway if no server can be contained, and calls wait until there is
+// a watcher. Only without guard and watcher the kernel fails each execve (ENOSYS).
 package gateway

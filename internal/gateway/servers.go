@@ -190,17 +190,17 @@ type guarding struct {
 // replaceGuard replaces a guard that was killed, and returns when the new one has started a watcher in our
 // place. mu is locked, and stays locked: no process is put into a group any more that the next watcher does
 // not know.
-func (s *servers) replaceGuard() error {
-	for {
-		err := s.forkNextGuard()
-		if !errors.Is(err, unix.ESRCH) {
-			return err
-		}
-		time.Sleep(time.Millisecond) // it is killed again and again
+//
+// It tries until that succeeds. The host may have no process or no descriptor for a guard, and if the watcher
+// ended, nobody would have the listener: each execve below the gateway would fail, for ever.
+func (s *servers) replaceGuard() {
+	const pauseMost = 100 * time.Millisecond
+	for pause := time.Millisecond; s.forkNextGuard() != nil; pause = min(2*pause, pauseMost) {
+		time.Sleep(pause)
 	}
 }
 
-// forkNextGuard fails with ESRCH if the new guard was killed, too.
+// forkNextGuard fails also if the new guard was killed.
 func (s *servers) forkNextGuard() error {
 	if err := s.page.ForgetServers(); err != nil {
 		return err

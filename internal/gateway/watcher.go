@@ -72,7 +72,7 @@ func Watch(args []string, by Watching) int {
 	}
 	if err := w.settle(); err != nil {
 		if linux.Ended(w.servers.guard.PIDFD) {
-			_ = w.replaceGuard() // the servers that the next guard gets are all that can be had
+			w.replaceGuard()
 		} else {
 			w.refuse(err)
 		}
@@ -187,7 +187,8 @@ func (w *watcher) takeOver(guardSocket int) error {
 	}
 	w.servers.guard, err = page.Attach(w.page, guardSocket)
 	if err != nil { // it was killed
-		return errors.Join(err, w.servers.replaceGuard())
+		w.servers.replaceGuard()
+		return err
 	}
 	for _, number := range found.ended {
 		w.servers.drop(number)
@@ -197,9 +198,9 @@ func (w *watcher) takeOver(guardSocket int) error {
 }
 
 // replaceGuard locks the servers, and replaces a guard that was killed. They stay locked: this watcher exits.
-func (w *watcher) replaceGuard() error {
+func (w *watcher) replaceGuard() {
 	w.servers.mu.Lock()
-	return w.servers.replaceGuard()
+	w.servers.replaceGuard()
 }
 
 // settle moves guard and watcher out of the gateway's way, and reads what servers there are.
@@ -306,11 +307,13 @@ func (w *watcher) watch() error {
 		select {
 		case <-noServers: // a server may have ended with it whose group is still to be removed
 		case <-guardDied:
-			return w.replaceGuard()
+			w.replaceGuard()
+			return nil
 		}
 	case <-noServers: // a tool that is left has the filter, too: the guard lets that execute what it wants
 	case <-guardDied:
-		return w.replaceGuard()
+		w.replaceGuard()
+		return nil
 	}
 	w.reporter.removeNotices()
 	w.leaveSession()

@@ -97,6 +97,40 @@ func TestWatcherWithoutDescriptors(t *testing.T) {
 	w.clean()
 }
 
+// A guard that is killed while none can be forked is replaced later: until then programs are executed.
+func TestGuardThatCannotBeReplaced(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	g := w.gateway("--match", "zoo")
+	s := g.Server(binaries.Programs, "one", "double-fork")
+	watcher := w.await(w.watchers)
+	limit := unix.Rlimit{}
+	if err := unix.Prlimit(watcher.PID, unix.RLIMIT_NOFILE, nil, &limit); err != nil {
+		t.Fatal(err)
+	}
+	few := unix.Rlimit{Cur: 8, Max: limit.Max} // it has these; poll(2) takes no more
+	if err := unix.Prlimit(watcher.PID, unix.RLIMIT_NOFILE, &few, nil); err != nil {
+		t.Fatal(err)
+	}
+	w.kill(w.guards)
+	g.Tell("times 100 /bin/true")
+	if failed := g.Expect("times"); failed != "0 <nil>" {
+		t.Errorf("%s of 100 programs could not be executed", failed)
+	}
+	if n := len(w.guards()); n > 0 {
+		t.Errorf("%d guards were forked without descriptors", n)
+	}
+	if err := unix.Prlimit(watcher.PID, unix.RLIMIT_NOFILE, &limit, nil); err != nil {
+		t.Fatal(err)
+	}
+	w.await(w.guards)
+	two := g.Server(binaries.Programs, "two", "double-fork")
+	g.Own.Signal(unix.SIGKILL)
+	s.Gone(t)
+	two.Gone(t)
+	w.clean()
+}
+
 // A sweep outside of a container spares the servers of a gateway in it, also when its watcher was killed.
 func TestSweepOutside(t *testing.T) {
 	t.Parallel()

@@ -18,7 +18,7 @@ type abi struct {
 	execves [4]call
 	// begins are calls that almost every program makes once, before main, and its threads do not.
 	begins [4]call
-	// watcher is the call by which a process calls the watcher: see Call.
+	// watcher is the call by which a process calls the watcher: see CallWatcher.
 	watcher call
 }
 
