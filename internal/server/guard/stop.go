@@ -23,6 +23,7 @@ type stop struct {
 	wantsPrepared   bool // the members are asked when a helper has looked for those that are kept, or in use
 	searchDueAt     int64
 	sleepsSince     int64 // the member that search.sleeper has found
+	sleeps          bool  // for long, at the last look
 }
 
 func (s *stop) begin(tag uint64, launcher int32) {
@@ -179,6 +180,7 @@ func (s *stop) facts(failed page.Tasks) decide.Facts {
 	if state.KillingFor(f.Now) >= decide.LooksAfter && s.maySearch(f.Now) {
 		s.lookWhy(&f)
 	}
+	f.Sleeps = s.sleeps
 	return f
 }
 
@@ -191,7 +193,7 @@ func (s *stop) lookWhy(f *decide.Facts) {
 	if s.search.sleeper.pid != before {
 		s.sleepsSince = f.Now
 	}
-	f.Sleeps = s.search.sleeper.pid != 0 && f.Now-s.sleepsSince >= isStuckAfter
+	s.sleeps = s.search.sleeper.pid != 0 && f.Now-s.sleepsSince >= isStuckAfter
 	isEmpty := !s.members.populated() && !s.search.exists()
 	f.Empty = f.Empty || isEmpty
 	f.MainEnded = f.MainEnded || isEmpty

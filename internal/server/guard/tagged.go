@@ -364,10 +364,12 @@ func (s *tagSearch) add(to *page.Members, pid int32) {
 	m := &to.List[n&(page.MembersMost-1)]
 	m.PID = pid
 	s.readProcess(pid, "/comm")
+	isOver := false // a guard that was killed may have left a longer name
 	for i := range len(m.Name) - 1 {
 		c := s.text[i]
-		if c == '\n' || c == 0 {
-			break
+		isOver = isOver || c == '\n' || c == 0
+		if isOver {
+			c = 0
 		}
 		m.Name[i] = c
 	}

@@ -72,8 +72,11 @@ func (e *ending) sweepNested() {
 		return
 	}
 	e.swept = sweep.BeginSweep(e.server.Group.Beside())
-	e.swept.AwaitDeaths()
+	e.swept.AwaitDeaths(nestedWithin)
 }
+
+// nestedWithin and statusWithin together are less than the guard gives a helper.
+const nestedWithin = 2 * time.Second
 
 func (e *ending) awaitSwept() {
 	if e.swept != nil {
@@ -103,7 +106,7 @@ func (e *ending) awaitStatus() {
 
 const (
 	statusEvery  = time.Millisecond
-	statusWithin = 2 * time.Second // less than the guard gives a helper
+	statusWithin = 2 * time.Second
 )
 
 // stopContainers stops the containers that an engine runs for the server. A server that its client has

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sweep finds orphans and stops them. It never touches a group that is in use.
+// Package sweep finds orphans and stops them. It never kills in a group that has a guard: it may have that
+// guard stop its server, whose launcher was asked in vain.
 package sweep
 
 import (
@@ -94,22 +95,23 @@ func Sweep(f SweepFilter) ([]Swept, error) {
 	return s.done, errors.Join(s.errs...)
 }
 
-// Begun is a sweep that goes on. Neither wait takes longer than sweepFinish.
+// Begun is a sweep that goes on.
 type Begun struct {
 	dead    chan struct{} // no orphan has a process any more
 	removed chan struct{} // nor a directory
 }
 
-// AwaitDeaths waits until no process is left of any orphan.
-func (b *Begun) AwaitDeaths() { b.await(b.dead) }
+// AwaitDeaths waits until no process is left of any orphan, but no longer than that.
+func (b *Begun) AwaitDeaths(within time.Duration) { await(b.dead, within) }
 
-// Await waits until nothing is left of any orphan. A manager may take seconds to remove an empty scope.
-func (b *Begun) Await() { b.await(b.removed) }
+// Await waits until nothing is left of any orphan, but no longer than sweepFinish. A manager may take seconds
+// to remove an empty scope.
+func (b *Begun) Await() { await(b.removed, sweepFinish) }
 
-func (b *Begun) await(event chan struct{}) {
+func await(event chan struct{}, within time.Duration) {
 	select {
 	case <-event:
-	case <-time.After(sweepFinish):
+	case <-time.After(within):
 	}
 }
 
