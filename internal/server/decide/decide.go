@@ -22,8 +22,8 @@
 // 2) A repeat of the same signal: kill.
 //
 // Where containers have to go first, each kill waits for that. Where members may be kept, an ask waits until
-// they are out of the group, but for two seconds at most. It waits for a fifth of a second at most where
-// somebody looks whether others use a member. No kill waits for either.
+// they are out of the group, but for two seconds at most. It waits for a second at most where somebody looks
+// whether others use a member. The phase lasts meanwhile. No kill that is due waits for either.
 package decide
 
 // Phase is how far the end of a server has come.

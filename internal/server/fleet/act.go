@@ -87,8 +87,8 @@ func (s *Listed) sweep(why sweep.Reason, grace time.Duration) error {
 }
 
 // RequestStop requests a stop with the server's own term grace. It continues a guard that a member has
-// stopped. A guard may be killed before it reacts. So first the request is recorded, where the helper of the
-// next guard reads it, and then the present guard gets it.
+// stopped. A guard may be killed before it reacts. So first the request is recorded, where the next guard
+// reads it, and then the present guard gets it.
 func (s *Listed) RequestStop() error {
 	switch {
 	case s.Handle.isTree():

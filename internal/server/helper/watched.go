@@ -25,7 +25,7 @@ type Watched struct {
 	stdinDue   time.Time     // of the next look whether the client has closed stdin, where no event says so
 }
 
-// NewWatched has its client's side still missing: Attend.
+// NewWatched returns a server without a group: see Begin.
 func NewWatched(s *Server, l *loop.Loop) *Watched {
 	return &Watched{
 		Server: s, Loop: l, Events: -1,

@@ -147,7 +147,7 @@ const SignalsMost = 16
 // HasOthers reports whether the launcher may have children that are not the server's.
 func (p *Page) HasOthers() bool { return p.Order.Foreign || p.ByHelper.Daemons.HasKept }
 
-// Seen are the guard's fields. Of a gateway's server the watcher has Stop.
+// Seen are the guard's fields. Of a gateway's server they are the watcher's.
 type Seen struct {
 	GuardPID   int32
 	Payload    int32  // directory of the group, in guard and helpers; the lock on it is the guard's too
@@ -313,7 +313,7 @@ type Daemons struct {
 
 // Watched are the fields of the watcher of a gateway, for one of its servers.
 type Watched struct {
-	Unproven bool // see launcher.Server.Unproven
+	Unproven bool // see launcher.Server
 	Released bool // the watcher has left the process alone: the next one does not go on with it
 }
 
