@@ -40,7 +40,7 @@ func gatewayCommand(args []string, io cli.Stdio) int {
 	}
 	if g.values.Gateway.Check { // by the larger program, which reads clients' files
 		runtime.LockOSThread()
-		own.Signals.Client.GiveBack()
+		own.Signals.Client.Restore()
 		dispatch(append([]string{gateway.CheckCommand}, args...), io)
 		return cli.ExitOwnFailure
 	}

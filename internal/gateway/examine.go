@@ -245,7 +245,7 @@ func (x *examiner) dismiss(c *candidate) (dismissed bool) {
 		return true
 	}
 	if !c.program.client.exits() {
-		c.group.GiveBack(c.program.client.PID)
+		c.group.MoveToClient(c.program.client.PID)
 	}
 	x.servers.release(c.group)
 	return true

@@ -286,7 +286,7 @@ func (g *Gateway) exec() error {
 		return fmt.Errorf("restore RLIMIT_NOFILE: %w", err)
 	}
 	runtime.LockOSThread() // a mask of signals is a thread's
-	c.Signals.GiveBack()
+	c.Signals.Restore()
 	err := notify.Exec(c.Path, c.Argv, c.Env)
 	if errors.Is(err, unix.ENOEXEC) {
 		err = notify.Exec("/bin/sh", append([]string{"/bin/sh", c.Path}, c.Argv[1:]...), c.Env)

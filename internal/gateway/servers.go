@@ -55,7 +55,7 @@ func (n *numbers) reserve() int {
 	return number
 }
 
-func (n *numbers) giveBack(number int) { n.free = append(n.free, number) }
+func (n *numbers) release(number int) { n.free = append(n.free, number) }
 
 // reservedFiles is how many descriptors are left for later: for the start of a guard, a stop, the next
 // watcher.
@@ -102,7 +102,7 @@ func (s *servers) keep(t *launcher.TakenServer) error {
 func (s *servers) drop(number int) {
 	delete(s.byNumber, number)
 	if s.guard.Drop(number) == nil { // or it was killed
-		s.numbers.giveBack(number)
+		s.numbers.release(number)
 	}
 }
 
@@ -155,7 +155,7 @@ func (s *servers) retake() (found retaken, err error) {
 	var failed []error
 	for number, descriptors := range kept {
 		if descriptors.Memory == 0 {
-			s.numbers.giveBack(number)
+			s.numbers.release(number)
 			continue
 		}
 		t, err := heir.Retake(descriptors)
@@ -241,7 +241,7 @@ func (s *servers) giveServers(next *page.Guard) error {
 			return err
 		}
 		if err != nil {
-			s.abandon(t, err)
+			s.loseUnkept(t, err)
 			continue
 		}
 		number++
@@ -255,9 +255,10 @@ func (s *servers) giveServers(next *page.Guard) error {
 	return nil
 }
 
-// abandon leaves a server that the next watcher can't have, and reports it: it must not pass for an orphan.
-func (s *servers) abandon(t *launcher.TakenServer, why error) {
-	t.Leave()
+// loseUnkept leaves a server that the next watcher cannot have, and reports it. No sweep takes it for an
+// orphan.
+func (s *servers) loseUnkept(t *launcher.TakenServer, why error) {
+	t.Disarm()
 	pid := t.Config.Main.PID
 	s.reporter.reportOutside(pid, t.Config.Argv, s.starters.clientOf(pid).name(), why)
 }

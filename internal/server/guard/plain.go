@@ -52,7 +52,7 @@ func (p *Plain) Run(l *Launcher) bool {
 		if p.Start.page.ByLauncher.FailedStep == page.StepNone { // otherwise main tries again, and reports
 			l.leaveClient()
 			own := uintptr(unsafe.Pointer(p))
-			giveBack(own, own+unsafe.Sizeof(*p))
+			freePages(own, own+unsafe.Sizeof(*p))
 			l.live()
 			return true
 		}
@@ -66,7 +66,7 @@ func (p *Plain) Run(l *Launcher) bool {
 		closeFD(p.Start.page.Memory)
 	}
 	sys(unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, dumpable, 0, 0, 0)
-	l.Signals.giveBack()
+	l.Signals.restore()
 	return false
 }
 

@@ -69,7 +69,7 @@ func (p *Start) Execute(l *Launcher, memory int32, args, env []uintptr) bool {
 		p.undo(l)
 		l.Failed = p.page
 		sys(unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 1, 0, 0, 0)
-		l.Signals.Client.GiveBack()
+		l.Signals.Client.Restore()
 		return false
 	}
 	if p.page.Plan.HidesArguments {
@@ -77,7 +77,7 @@ func (p *Start) Execute(l *Launcher, memory int32, args, env []uintptr) bool {
 	}
 	l.leaveClient()
 	own := uintptr(unsafe.Pointer(p))
-	giveBack(own, own+unsafe.Sizeof(*p))
+	freePages(own, own+unsafe.Sizeof(*p))
 	l.live()
 	return true
 }

@@ -282,7 +282,7 @@ func (p *process) begin() {
 		enter(p.child.cgroup)
 	}
 	clearTag()
-	giveBack(p.variables[0], p.variables[1])
+	freePages(p.variables[0], p.variables[1])
 	p.rename()
 	if !p.replaces { // there is no server yet that could trace it
 		lowerOwnScore()

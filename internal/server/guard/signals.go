@@ -100,9 +100,9 @@ func (s *Signals) Release(over bool) {
 	}
 }
 
-// GiveBack prepares the calling thread of a Go runtime for the execve of another program, which gets the
+// Restore prepares the calling thread of a Go runtime for the execve of another program, which gets the
 // signals as the client has set them: execve(2) resets handlers, and keeps what is ignored or blocked.
-func (c ClientSignals) GiveBack() {
+func (c ClientSignals) Restore() {
 	for sig := uintptr(1); sig <= 64; sig++ {
 		bit := uint64(1) << (sig - 1)
 		action := [4]uint64{} // SIG_DFL
@@ -164,8 +164,8 @@ func (s *Signals) take() {
 	setMask(&now, nil)
 }
 
-// giveBack undoes block and take.
-func (s *Signals) giveBack() {
+// restore undoes block and take.
+func (s *Signals) restore() {
 	action := [4]uint64{ignored}
 	if s.Client.Ignored&(1<<(unix.SIGCHLD-1)) != 0 {
 		sys(unix.SYS_RT_SIGACTION, uintptr(unix.SIGCHLD), uintptr(unsafe.Pointer(&action)), 0, 8, 0)

@@ -32,9 +32,9 @@ func writable() uintptr
 // zeroed is where the variables begin and end that are zero when a program starts.
 func zeroed() (addr, end uintptr)
 
-// giveBack gives back the memory of some of these variables, as far as it is whole pages. They are zero
+// freePages gives back the memory of some of these variables, as far as it is whole pages. They are zero
 // afterwards.
-func giveBack(addr, end uintptr) {
+func freePages(addr, end uintptr) {
 	const size = 4096 // where pages are larger the kernel may refuse
 	addr = (addr + size - 1) &^ (size - 1)
 	end &^= size - 1

@@ -280,7 +280,7 @@ func (t *TakenServer) Release() {
 		s.Page.ByWatcher.Released = true
 	}
 	if s.Group != nil {
-		t.Leave()
+		t.Disarm()
 		if s.Guard != nil {
 			dismissGuard(s.Guard)
 			s.Guard = nil
@@ -290,9 +290,10 @@ func (t *TakenServer) Release() {
 	t.Close()
 }
 
-// GiveBack moves what is in the group to where its client is, so that the end of the client's unit reaches it
-// as it would have. What can't be moved stays: a user may not move a process into a login session.
-func (t *TakenServer) GiveBack(client int) {
+// MoveToClient moves what is in the group to where its client is, so that the end of the client's unit
+// reaches it as it would have. What can't be moved stays: a user may not move a process into a login
+// session.
+func (t *TakenServer) MoveToClient(client int) {
 	if t.server.Group.IsTree() { // its members are where they were
 		return
 	}
@@ -301,7 +302,7 @@ func (t *TakenServer) GiveBack(client int) {
 		return
 	}
 	defer theirs.Close()
-	for range giveBackTries {
+	for range moveTries {
 		pids, _ := t.server.Group.Payload.Members() // a partial list is better than none
 		if len(pids) == 0 {
 			return
@@ -314,11 +315,11 @@ func (t *TakenServer) GiveBack(client int) {
 	}
 }
 
-// giveBackTries is how often GiveBack looks for members that were born while others were moved.
-const giveBackTries = 20
+// moveTries is how often MoveToClient looks for members that were born while others were moved.
+const moveTries = 20
 
-// Leave has no sweep end the group.
-func (t *TakenServer) Leave() {
+// Disarm has no sweep end the group.
+func (t *TakenServer) Disarm() {
 	_ = t.server.Group.Attributes().Disarm() // it was removed
 	group.Untag(t.server.Group.Members(), group.TagOf(t.server.Group.ID))
 }
