@@ -136,6 +136,118 @@ func TestPodMetrics(t *testing.T) {
 	}
 }
 
+// A server that takes more memory than its pod has is killed, alone or with its container as most clusters have it, and
+// nothing of it is left. Until then its memory counts as the pod's.
+func TestPodMemory(t *testing.T) {
+	if !strings.HasSuffix(suite, "+containers") {
+		return // there is no engine
+	}
+	e := engine{t: t, argv: podman, user: host.Root}
+	buildPodImages(e)
+	for name, isGroup := range map[string]bool{"one process": false, "container": true} {
+		t.Run(name, func(t *testing.T) {
+			e.t = t
+			p := startPod(e, podKind{file: "gateway.yaml", container: "my-gateway-pod-gateway", changes: []string{
+				"limits: {memory: 2Gi} # of", "limits: {memory: 300Mi} # of",
+				"[mcpscope, gateway, --, my-gateway]",
+				`[sh, -c, "mkfifo /tmp/go; exec mcpscope gateway -- hungry agent one <>/tmp/go"]`,
+			}})
+			p.awaitLine("up ")
+			dir := p.limitedGroup()
+			most, err := bed.ReadInts(filepath.Join(dir, "memory.max"))
+			if err != nil || most[0] != 300<<20 {
+				t.Errorf("memory.max is %v, want 300 MiB: %v", most, err)
+			}
+			if isGroup { // as the kubelet does
+				writeFile(t, filepath.Join(dir, "memory.oom.group"), "1", 0)
+			}
+			p.tell("one 150")
+			p.awaitLine("one has 150")
+			used, err := bed.ReadInts(filepath.Join(dir, "memory.current"))
+			if err != nil || used[0] < 150<<20 {
+				t.Errorf("the pod uses %v bytes, and its server 150 MB: %v", used, err)
+			}
+			agent := p.wantOne("hungry agent one")
+			server := p.wantOne("hungry-one")
+			p.tell("one 600")
+			escape.WantEnded(t, server)
+			if isGroup {
+				escape.WantEnded(t, agent)
+				p.awaitAgain()
+				return
+			}
+			p.awaitLine("one died")
+			if agent.Ended(0) {
+				t.Error("the agent has ended with its server")
+			}
+			if left := processes("hungry-one"); len(left) > 0 {
+				t.Errorf("left: %v", left)
+			}
+		})
+	}
+}
+
+// tell writes a line to the agent of a pod.
+func (p *pod) tell(line string) {
+	p.t.Helper()
+	p.well("exec", p.kind.container, "sh", "-c", "echo '"+line+"' >/tmp/go")
+}
+
+// awaitLine waits until the agent has printed a line that begins so.
+func (p *pod) awaitLine(prefix string) {
+	p.t.Helper()
+	log := ""
+	if !pace.Eventually(clusterPatience, func() bool {
+		out, _ := p.command("logs", p.kind.container).CombinedOutput() // it may not run yet
+		log = string(out)
+		return strings.Contains("\n"+log, "\n"+prefix)
+	}) {
+		p.t.Fatalf("no line %q; the log: %s", prefix, log)
+	}
+}
+
+// limitedGroup is the cgroup that has the memory limit of the container.
+func (p *pod) limitedGroup() string {
+	p.t.Helper()
+	path, err := bed.ProcessPath(p.first(p.kind.container))
+	for ; err == nil && path != "/"; path = filepath.Dir(path) {
+		dir := filepath.Join(bed.Root(p.t), path)
+		text, readErr := os.ReadFile(filepath.Join(dir, "memory.max"))
+		if readErr == nil && string(text) != "max\n" {
+			return dir
+		}
+	}
+	p.t.Fatalf("no cgroup above the container has a limit: %v", err)
+	return ""
+}
+
+// wantOne opens the only process whose command line begins so.
+func (p *pod) wantOne(text string) *escape.Process {
+	p.t.Helper()
+	found := processes(text)
+	if len(found) != 1 {
+		p.t.Fatalf("want one process, found %v", found)
+	}
+	for pid := range found {
+		process, err := escape.OpenProcess(pid)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		p.t.Cleanup(process.Close)
+		return process
+	}
+	return nil
+}
+
+// awaitAgain waits until the engine has restarted the container, with one server.
+func (p *pod) awaitAgain() {
+	p.t.Helper()
+	isUp := func() bool { return len(processes("hungry-one")) == 1 && len(processes("hungry agent one")) == 1 }
+	if !pace.Eventually(clusterPatience, isUp) {
+		p.t.Errorf("after a restart: %v, %v", processes("hungry-one"), processes("hungry agent one"))
+	}
+}
+
 // buildPodImages builds the images of the manifests, by the shipped Containerfile and as the guide says.
 func buildPodImages(e engine) {
 	e.t.Helper()
