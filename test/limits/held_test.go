@@ -5,6 +5,7 @@ package limits
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -135,6 +136,56 @@ func TestOutOfMemory(t *testing.T) {
 		}
 		if r.MemoryPeak < 15<<20 || r.MemoryPeak > 30<<20 { // a process that is being killed may go beyond the limit
 			t.Fatalf("%+v", r)
+		}
+	}, "memory")
+}
+
+// A limit of all that a user runs holds for the user's servers. The kernel kills the one that takes too much, and all of
+// it is gone. The user's other servers go on, and so do root's.
+func TestUserSliceOutOfMemory(t *testing.T) {
+	onEach(t, func(t *testing.T, b backend) {
+		if b.user.UID == 0 {
+			return // there is one such backend at least, as the guide needs a manager of the user
+		}
+		slice := fmt.Sprintf("user-%d.slice", b.user.UID)
+		limit := func(most string) {
+			t.Helper()
+			set := []string{"systemctl", "set-property", "--runtime", slice, "MemoryMax=" + most, "MemorySwapMax=0"}
+			if out, err := host.Current(t).Command(host.Root, set...).CombinedOutput(); err != nil {
+				t.Fatalf("%q: %v: %s", set, err, out)
+			}
+		}
+		limit("150M")
+		defer limit("infinity")
+		const calm = `echo up; read -r line; echo still here`
+		same := b.start(t, "calm", nil, calm)
+		same.Line()
+		roots := backend{name: "systemd-system", user: host.Root}.start(t, "calm", nil, calm)
+		roots.Line()
+		greedy := b.start(t, "greedy", nil, `setsid sleep infinity & echo $!; read -r line; tail /dev/zero; echo left`)
+		pid, err := strconv.Atoi(greedy.Line())
+		if err != nil {
+			t.Fatal(err)
+		}
+		member, err := escape.OpenProcess(pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer member.Close()
+		greedy.Tell("eat")
+		greedy.wait()
+		if !member.Ended(0) {
+			t.Error("the other member is left")
+		}
+		if r := greedy.told(); r.OOMKills < 1 {
+			t.Errorf("the report does not tell of the kill: %+v", r)
+		}
+		for _, s := range []*server{same, roots} {
+			s.Tell("go on")
+			if line := s.Line(); line != "still here" {
+				t.Errorf("a server beside it says %q", line)
+			}
+			s.end()
 		}
 	}, "memory")
 }
