@@ -154,15 +154,17 @@ func (w *world) begin(k *target, cmd *exec.Cmd) {
 		w.t.Fatalf("the %s says %q; stderr: %s", k.kind, line, k.talk.Said())
 	}
 
-	k.main = w.open(k, pid)
+	k.main = w.open(k, "main process", pid)
 }
 
 // open takes hold of a process of a target that lives.
-func (w *world) open(k *target, pid int) *escape.Process {
+func (w *world) open(k *target, what string, pid int) *escape.Process {
 	w.t.Helper()
 	p, err := escape.OpenProcess(pid)
 	if err != nil {
-		w.t.Fatalf("process %d of the %s %s: %v; logs:\n%s", pid, k.kind, k.id, err, w.run([]string{"logs", "--all-users"}))
+		const format = "%s %d of the %s %s: %v; listed:\n%s\nlogs:\n%s"
+		listed := w.run([]string{"ls", "--all-users", "--json"})
+		w.t.Fatalf(format, what, pid, k.kind, k.id, err, listed, w.run([]string{"logs", "--all-users"}))
 	}
 	w.t.Cleanup(p.Close)
 	return p
@@ -182,7 +184,7 @@ func (w *world) startProgram(k *target, u host.User, program string) {
 	w.begin(k, cmd)
 	v := w.listed(k.name)
 	k.id = v.ID
-	k.guard = w.open(k, v.Guard)
+	k.guard = w.open(k, "guard", v.Guard)
 	escape.AwaitSettled(k.guard)
 }
 
@@ -213,7 +215,7 @@ func (w *world) startOrphan(k *target) {
 	w.t.Helper()
 	w.awaitNoHelper()
 	w.startProgram(k, host.Root, "sleep infinity & echo ready $!; exec cat >/dev/null") // whose main process dies
-	launcher := w.open(k, w.listed(k.name).Launcher)
+	launcher := w.open(k, "launcher", w.listed(k.name).Launcher)
 	if err := escape.KillTogether(k.guard, launcher); err != nil {
 		w.t.Fatal(err)
 	}
@@ -266,7 +268,7 @@ func (w *world) startLeak(k *target) {
 	if _, scanErr := fmt.Sscan(string(out), &pid); err != nil || scanErr != nil {
 		w.t.Fatalf("%v: %q", err, out)
 	}
-	k.main = w.open(k, pid)
+	k.main = w.open(k, "main process", pid)
 }
 
 // view has the fields of ls --json that tests read.
