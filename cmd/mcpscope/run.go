@@ -51,10 +51,10 @@ var own guard.Launcher
 // invocation is one `run`, before anything is done.
 type invocation struct {
 	cli.Printer
-	values   *settings.Values
-	operands []string // the server's command
-	server   *launcher.Server
-	notes    []string // on the configuration
+	values  *settings.Values
+	command int // where the server's begins in our arguments
+	server  *launcher.Server
+	notes   []string // on the configuration
 }
 
 func runCommand(args []string, io cli.Stdio) int {
@@ -75,6 +75,12 @@ func runCommand(args []string, io cli.Stdio) int {
 	if len(operands) == 0 {
 		return v.Fail(cli.ExitOwnFailure, "run: no command given", "mcpscope run -- COMMAND [ARG…]")
 	}
+	v.command = len(os.Args) - len(operands)
+	if own.Failed != nil {
+		if operands, err = launcher.CommandOn(own.Failed); err != nil {
+			return v.failRun(err, true)
+		}
+	}
 	if v.values.Name == "" {
 		v.values.Name = name.Derive(operands)
 	}
@@ -88,7 +94,6 @@ func runCommand(args []string, io cli.Stdio) int {
 // prepare fills in the server; the status is cli.ExitOK if nothing is in its way.
 func (v *invocation) prepare(operands []string) int {
 	f := v.values
-	v.operands = operands
 	if f.IsDefault("term-grace") && cli.OnTerminal(os.Stdin) {
 		f.Policy.TermGrace = policy.TerminalTermGrace
 	}
@@ -119,7 +124,7 @@ func (v *invocation) prepare(operands []string) int {
 		Name: f.Name, Env: env, Settings: variables,
 		Policy: f.Policy, Limits: f.Limits, MinFree: f.MinFree,
 		Main: launcher.MainProcess{
-			Path: file, Argv: operands, NoFile: limit, Signals: own.Signals.Client,
+			Path: file, Argv: operands, At: v.command, NoFile: limit, Signals: own.Signals.Client,
 		},
 		Replace: f.Replace, Keep: f.Keep,
 		Places: launcher.Places{Backend: f.Backend, Require: f.Require, Tried: tried},
@@ -173,7 +178,7 @@ func printEnd(p *cli.Printer, c *protocol.Config, o helper.Outcome, err error) i
 		return p.Fail(cli.ExitOwnFailure, text, "")
 	}
 	if o.Status.Signaled() {
-		return endBySignal(o.Status.Signal())
+		guard.ExitBy(uintptr(o.Status.Signal()))
 	}
 	return o.Status.ExitStatus()
 }
@@ -193,7 +198,7 @@ func (v *invocation) failRun(err error, reported bool) int {
 // logFailure is before there is a server.
 func logFailure(v *invocation, text string) {
 	// the journal stores the command line of a process that writes to it: arguments may be secrets
-	launcher.HideArguments(v.operands[1:])
+	launcher.HideArguments(v.command + 1)
 	c := protocol.NewConfig()
 	c.Group.ID = names.NewID()
 	c.Facts.Name = v.values.Name

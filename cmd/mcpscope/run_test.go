@@ -116,10 +116,10 @@ func aRun(t *testing.T, errs *bytes.Buffer) (v *invocation, report string) {
 	values := settings.Defaults()
 	values.Name = "git"
 	v = &invocation{
-		Printer:  cli.Printer{Stdio: cli.Stdio{Err: errs}, Verbose: true},
-		values:   values,
-		operands: []string{"git"},
-		server:   &launcher.Server{Name: "git", Output: launcher.Output{Report: fd}},
+		Printer: cli.Printer{Stdio: cli.Stdio{Err: errs}, Verbose: true},
+		values:  values,
+		command: len(os.Args), // ours has none
+		server:  &launcher.Server{Name: "git", Output: launcher.Output{Report: fd}},
 	}
 	return v, report
 }

@@ -4,6 +4,7 @@ package cli
 
 // Exit statuses; docs/reference/exit-statuses.md has the same table. `run` and `gateway` return the status of
 // their command, which may be 2. So a mistake in their own arguments is 125, as with env(1) and docker run.
+// As PID 1, run returns 128 and the signal that ended the server: guard.ExitBy.
 const (
 	ExitOK          = 0
 	ExitFailure     = 1   // a command failed; doctor, gateway --check: no group is available
@@ -11,5 +12,4 @@ const (
 	ExitOwnFailure  = 125 // run, gateway, doctor: mcpscope failed; run, gateway: also a mistake
 	ExitNotRunnable = 126 // run, gateway: the command cannot be executed
 	ExitNotFound    = 127 // run, gateway: the command was not found
-	ExitSignalBase  = 128 // run as PID 1: plus the signal that ended the server
 )

@@ -44,6 +44,9 @@ func Fix(b names.Backend, err error) string {
 		return limit.Step
 	case is(unix.EMFILE):
 		return "raise the limit of open files (ulimit -n)"
+	case is(group.ErrNoSignals):
+		return "give the container a cgroup (podman: --systemd=always), or no profile of AppArmor (docker, " +
+			"podman: --security-opt apparmor=unconfined; Kubernetes: appArmorProfile: {type: Unconfined})"
 	case is(proc.ErrForeign):
 		return "mount -t proc proc /proc (bwrap: --proc /proc, unshare: --mount-proc)"
 	case is(backend.ErrElsewhere, backend.ErrInJob):

@@ -92,6 +92,12 @@ var (
 	NoExecveat        = refusing("execveat", unix.SYS_EXECVEAT, unix.EPERM)
 )
 
+// NoSignals is a container with no_new_privs under AppArmor 4, as Debian 13 has it: see TestNoSignals in test/vm/guest.
+var NoSignals = Kind{
+	Name: "no signals", flags: unix.CLONE_NEWCGROUP,
+	plan: poorPlan{Cgroupfs: "read-only", Refuse: refuse(unix.EACCES, unix.SYS_KILL, unix.SYS_TGKILL)},
+}
+
 // Files limits RLIMIT_NOFILE.
 func Files(n uint64) Kind {
 	return Kind{Name: fmt.Sprintf("%d files", n), plan: poorPlan{Files: n}}
@@ -170,7 +176,7 @@ func Kinds() []Kind {
 		Hidepid, NoProc, PID1, NoReaper,
 		NoNewPrivs, ReadOnlyRoot, Files(8), Processes(20),
 		NoClone3, Clone3Denied, NoPidfdOpen, PidfdOpenDenied,
-		NoPidfdSignal, PidfdSignalDenied, NoCloseRange, CloseRangeDenied, NoExecveat,
+		NoPidfdSignal, PidfdSignalDenied, NoSignals, NoCloseRange, CloseRangeDenied, NoExecveat,
 		CodexFilter, ClaudeFilter, DockerFilter,
 	}
 }

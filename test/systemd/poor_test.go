@@ -50,6 +50,7 @@ var verdicts = map[string]verdict{
 	"pidfd_open EPERM":         {"", "open pidfd: operation not permitted", ""},
 	"pidfd_send_signal ENOSYS": {"cgroup", "", ""},
 	"pidfd_send_signal EPERM":  {"cgroup", "", ""},
+	"no signals":               {"", "may not signal each other", "tree: apparmor=unconfined"},
 	"close_range ENOSYS":       {"cgroup", "", ""},
 	"close_range EPERM":        {"cgroup", "", ""},
 	"execveat EPERM":           {"cgroup", "", ""},

@@ -38,14 +38,6 @@ func Ended(pidfd int) bool { return AwaitWithin(pidfd, unix.POLLIN, 0) }
 // Ending are the signals by which a client ends a server.
 var Ending = []unix.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT}
 
-// OnTerminal reports whether descriptor 0 is our controlling terminal: then job
-// control is the terminal's business.
-func OnTerminal() bool {
-	sid, err := unix.IoctlGetInt(0, unix.TIOCGSID)
-	own, _ := unix.Getsid(0) // it can't fail
-	return err == nil && own == sid
-}
-
 // Action is the kernel's struct sigaction; zero is SIG_DFL.
 type Action struct{ Handler, Flags, Restorer, Mask uintptr }
 

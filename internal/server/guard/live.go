@@ -171,14 +171,17 @@ func exitAs(on *page.Page) {
 	if sig == 0 {
 		exit(uintptr(status >> 8 & 0xff))
 	}
-	exitBy(sig)
+	ExitBy(sig)
 }
 
-// exitBy ends the process by a signal.
-func exitBy(sig uintptr) {
+// ExitBy ends this process by the signal that has ended the server, so that the client gets the same wait
+// status. It does not return. Only the server dumps its core: with a pipe in core_pattern (core(5)) a limit
+// alone does not prevent that.
+func ExitBy(sig uintptr) {
 	none := unix.Rlimit{}
-	action := [4]uint64{} // SIG_DFL
+	action := [4]uint64{} // SIG_DFL: signal.Reset would put back handlers of the Go runtime
 	mask := ^uint64(1 << (sig - 1))
+	sys(unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 	sys(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_CORE, uintptr(unsafe.Pointer(&none)), 0, 0)
 	sys(unix.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&action)), 0, 8, 0)
 	sys(unix.SYS_KILL, uintptr(unix.Getpid()), sig, 0, 0, 0)

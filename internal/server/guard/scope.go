@@ -50,7 +50,7 @@ func (p *Start) awaitScope(l *Launcher) bool {
 	sys(unix.SYS_WAIT4, uintptr(pid), uintptr(unsafe.Pointer(&status)), 0, 0, 0)
 	if sig != 0 {
 		p.undo(l)
-		exitBy(uintptr(sig))
+		ExitBy(uintptr(sig))
 	}
 	if status != 0 {
 		return p.fails(page.StepScope, syscall.ECHILD)

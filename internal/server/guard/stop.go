@@ -58,7 +58,6 @@ func (s *stop) step(failed page.Tasks) (isOver bool) {
 	if s.launcherEnds() {
 		return false
 	}
-	s.wantsContainers = false
 	for {
 		facts := s.facts(failed)
 		switch decide.Step(state, &facts, &times) {

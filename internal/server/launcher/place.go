@@ -45,7 +45,14 @@ func (e *placeError) Unwrap() error { return e.err }
 // can be started. missed has the errors of the places before. The server of a client in a session is in that,
 // too.
 func (s *Server) eachPlace(try func(p backend.Place, missed []error) error) error {
-	return s.eachPlaceIn(backend.FindSession, try)
+	return s.eachPlaceIn(backend.FindSession, func(p backend.Place, missed []error) error {
+		if p.IsTree() {
+			if err := group.CanSignal(); err != nil {
+				return err
+			}
+		}
+		return try(p, missed)
+	})
 }
 
 // noSession finds no session: the group is made outside of the session of its client.

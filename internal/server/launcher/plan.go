@@ -29,7 +29,7 @@ import (
 // planning is the start of a server as a child of this process.
 type planning struct {
 	making
-	arguments []string // of this process
+	arguments []string // of the process that performs the plan
 	wait      admission.Wait
 	notes     []string // on the start, whatever its place is
 }
@@ -39,7 +39,8 @@ type planning struct {
 // in Tried. Run returns only an error: mcpscope itself failed, and nothing was started.
 func (s *Server) Run() error {
 	m := &planning{making: *newMaking(s)}
-	for _, argument := range os.Args { // JournalStream needs them hidden
+	command := container.Labelled(s.Main.Argv, m.server.Config.Group.ID, s.Limits)
+	for _, argument := range slices.Concat(os.Args[:s.Main.At], command) { // JournalStream needs them hidden
 		m.arguments = append(m.arguments, strings.Clone(argument))
 	}
 	defer m.abandon()
@@ -82,7 +83,7 @@ func (m *planning) begin() error {
 	on.Order.ContainersFirst = container.EndsFirst(c.Facts.Engine)
 	plan := &on.Plan
 	copy(plan.ID[:], c.Group.ID)
-	plan.Vectors.Command = uint32(len(m.arguments) - len(s.Main.Argv))
+	plan.Vectors.Command = uint32(s.Main.At)
 	plan.Vectors.Variables = uint32(len(s.Settings) + 1)
 	plan.NoFile = s.Main.NoFile
 	for _, l := range s.Limits.Files {
@@ -108,7 +109,7 @@ func (m *planning) openStderr() {
 	if m.wanted.Output.Stderr != protocol.StderrJournal {
 		return
 	}
-	HideArguments(m.wanted.Main.Argv[1:])
+	HideArguments(m.wanted.Main.At + 1)
 	c := m.server.Config
 	fd, err := systemd.JournalStream(names.DirectoryName(c.Facts.Name, c.Group.ID), systemd.Info)
 	if err != nil {

@@ -70,6 +70,7 @@ type OfGateway struct {
 type MainProcess struct {
 	Path    string   // the file to execute, from Lookup
 	Argv    []string // as the client gave it
+	At      int      // where it, or what a plan that failed has made of it, begins in our own arguments
 	NoFile  unix.Rlimit
 	Signals guard.ClientSignals
 }

@@ -19,7 +19,7 @@ import (
 // and how it ended.
 func Report(e *guard.Ended) (*protocol.Config, helper.Outcome, error) {
 	if systemd.JournalExists() { // it stores the command line of each process that writes to it
-		HideArguments(os.Args[min(2, len(os.Args)):])
+		HideArguments(2)
 	}
 	isPlan := func(v string) bool { return strings.HasPrefix(v, guard.PlanVariable) }
 	env := slices.DeleteFunc(os.Environ(), isPlan)
@@ -37,14 +37,10 @@ func Report(e *guard.Ended) (*protocol.Config, helper.Outcome, error) {
 	return s.Config, o, err
 }
 
-// HideArguments overwrites args, the last ones of this process's command line: the strings of os.Args are
-// that memory. It does nothing if they are hidden already.
-func HideArguments(args []string) {
-	first := len(os.Args) - len(args)
-	if first <= 0 || !slices.Equal(os.Args[first:], args) {
-		return
-	}
-	for _, text := range os.Args[first:] {
+// HideArguments overwrites the command line of this process from that argument on: the strings of os.Args are
+// that memory.
+func HideArguments(first int) {
+	for _, text := range os.Args[min(first, len(os.Args)):] {
 		clear(unsafe.Slice(unsafe.StringData(text), len(text)))
 	}
 }

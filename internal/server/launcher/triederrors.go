@@ -101,6 +101,16 @@ func Tried(on *page.Page) (all []error, err error) {
 	return append(all, failureOn(on)), nil
 }
 
+// CommandOn is the server's command on the page of a plan that has failed. That of this process has a label
+// for the place that was tried: see container.Labelled.
+func CommandOn(on *page.Page) ([]string, error) {
+	c, err := protocol.ConfigOn(on)
+	if err != nil {
+		return nil, fmt.Errorf("read the plan: %w", err)
+	}
+	return c.Argv, nil
+}
+
 // failureOn is why raw code could not perform a plan.
 func failureOn(on *page.Page) error {
 	failed := &on.Plan.Failed

@@ -15,6 +15,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/escape"
+	"github.com/mcpscope/mcpscope/test/host"
 	"github.com/mcpscope/mcpscope/test/pace"
 )
 
@@ -97,11 +98,12 @@ func (e engine) start(c container) (id, dir string) {
 	return id, filepath.Join(bed.Root(e.t), path)
 }
 
-// fiveServers is a gateway that ends without its servers. Each of them ignores the end of its stdin and
-// SIGTERM, and leaves a process in a session of its own. sleep 300 is a tool that holds their pipes.
+// fiveServers is a gateway that ends without its servers, whose stdin is held by tools that end with it. Each server
+// ignores the end of its stdin and SIGTERM, and leaves a process in a session of its own. sleep 300 is a tool that stays.
 const fiveServers = `
 for i in 1 2 3 4 5; do
-	sleep 300 | sh -c 'trap "" TERM HUP; setsid sleep 1000 & exec sleep 1001' demo-server | sleep 300 &
+	while kill -0 $$ 2>/dev/null; do sleep 0.1; done |
+		sh -c 'trap "" TERM HUP; setsid sleep 1000 & exec sleep 1001' demo-server | sleep 300 &
 done
 servers=0
 until [ "$servers" = 5 ]; do
@@ -137,11 +139,33 @@ func belowGateway(e engine, c container) {
 		return len(servers) <= len(own)
 	})
 	if len(own) == 0 || len(servers) != len(own) || len(tools) == 0 {
-		t.Errorf("the container's own: %q; left with the servers: %q; of the tools: %q", own, servers, tools)
+		said, _ := e.command("exec", id, "mcpscope", "ls").CombinedOutput() // which may say why
+		t.Errorf("the container's own: %q; left with the servers: %q; of the tools: %q; %s", own, servers, tools, said)
 	}
 	table := fmt.Sprintf("\nbelow a gateway, %s, backend %s\n5 servers, %d processes left\n", t.Name(), c.backend, len(servers)-len(own))
 	if err := escape.AppendTable(table); err != nil {
 		t.Error(err)
+	}
+}
+
+// The container is one with no_new_privs, and the engine has a profile of AppArmor of its own: no process of it may signal
+// another one. Nothing would stop a server there, so mcpscope starts none, and says why. A gateway runs, and says so, too.
+func TestNoSignals(t *testing.T) {
+	if !strings.HasSuffix(suite, "+containers") {
+		return // there is no engine
+	}
+	e := engine{t: t, argv: podman, user: host.Root}
+	e.load(rootFS(t))
+	for command, status := range map[string]int{"run": 125, "gateway": 0} {
+		line := []string{"run", "--rm", "--network=none", "--security-opt=no-new-privileges", image, "mcpscope", command, "--", "sh", "-c", "echo up"}
+		cmd := e.command(line...)
+		var said bytes.Buffer
+		cmd.Stderr = &said
+		out, _ := cmd.Output() // the status is compared
+		isRun := string(out) == "up\n"
+		if got := cmd.ProcessState.ExitCode(); got != status || isRun != (status == 0) || !strings.Contains(said.String(), "AppArmor") {
+			t.Errorf("%s: status %d, stdout %q, stderr: %s", command, got, out, &said)
+		}
 	}
 }
 
