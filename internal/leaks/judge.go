@@ -4,11 +4,14 @@ package leaks
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"os"
 	"path"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/name"
@@ -18,7 +21,7 @@ import (
 // judge compares an abandoned process with what its user has configured, and sets the doubt where it is not
 // proven a leak. It returns false for one that has nothing of a server, and for one that no configuration
 // names unless that is wanted.
-func (l *Leak) judge(known Configurations, wantsUnknown bool) bool {
+func (l *Leak) judge(known Configurations, wantsUnknown bool, sockets listeners) bool {
 	l.Argv = arguments(l.PID)
 	l.Dir, _ = os.Readlink(fmt.Sprintf("/proc/%d/cwd", l.PID)) // "", if it has ended
 	server, isPlaced := known.find(asStarted(l.Argv), l.Dir)
@@ -27,7 +30,7 @@ func (l *Leak) judge(known Configurations, wantsUnknown bool) bool {
 	}
 	l.Below, _ = l.tree().Members() // as far as they can be read
 	if server == nil {
-		return l.judgeUnknown()
+		return l.judgeUnknown(sockets)
 	}
 	l.Name = cmp.Or(server.Name, name.Derive(server.Argv))
 	l.File = server.File
@@ -38,7 +41,7 @@ func (l *Leak) judge(known Configurations, wantsUnknown bool) bool {
 	if !isPlaced {
 		doubts = append(doubts, "its directory is not that of the configuration")
 	}
-	if server.Listens || slices.ContainsFunc(l.processes(), listens) { // npx does not listen itself
+	if server.Listens || l.listens(sockets) {
 		doubts = append(doubts, "it listens on a socket, so it can have other clients")
 	}
 	l.Doubt = strings.Join(doubts, ", and ")
@@ -47,11 +50,11 @@ func (l *Leak) judge(known Configurations, wantsUnknown bool) bool {
 
 // judgeUnknown is judge for a process that no configuration names. Its client had it on pipes, so it may be a
 // server that a gateway started by itself, or that a configuration had named before.
-func (l *Leak) judgeUnknown() bool {
+func (l *Leak) judgeUnknown(sockets listeners) bool {
 	if len(l.Argv) == 0 || client.OtherEndOf(l.PID, 1) != client.DeadEnd {
 		return false
 	}
-	if slices.ContainsFunc(l.processes(), listens) {
+	if l.listens(sockets) {
 		return false
 	}
 	title := name.Derive(asStarted(l.Argv))
@@ -204,14 +207,22 @@ func isRelative(word string) bool {
 	return ending != "" && len(ending) <= 4 && !strings.ContainsFunc(ending, isLetter)
 }
 
-// listens reports whether a process has a socket to which others connect, or may have one. One that has ended
-// has none.
-func listens(pid int) bool {
-	sockets := map[string]bool{}
+// listens reports whether it listens, or a process below it: npx does not listen itself.
+func (l *Leak) listens(sockets listeners) bool {
+	return slices.ContainsFunc(l.processes(), sockets.has)
+}
+
+// listeners are the sockets to which others connect, by network namespace. The kernel takes some 40 ms for
+// the tables of a large host, so they are read once.
+type listeners map[string]map[uint64]bool
+
+// has reports whether a process has such a socket, or may have one. One that has ended has none.
+func (of listeners) has(pid int) bool {
+	var sockets []uint64
 	err := proc.EachDescriptor(pid, func(_ int, link string) bool {
-		target, _ := os.Readlink(link) // "", if it was closed
-		if strings.HasPrefix(target, "socket:") {
-			sockets[target] = true
+		f, kind := client.Identify(unix.AT_FDCWD, link)
+		if kind == unix.S_IFSOCK {
+			sockets = append(sockets, f.Ino)
 		}
 		return true
 	})
@@ -219,25 +230,42 @@ func listens(pid int) bool {
 		return !hasEnded(pid)
 	}
 	if len(sockets) == 0 {
-		return false // most have pipes alone, and the tables of a host with many users are long
+		return false
+	}
+	listening, err := of.seenBy(pid)
+	if err != nil {
+		return !hasEnded(pid)
+	}
+	return slices.ContainsFunc(sockets, func(inode uint64) bool { return listening[inode] })
+}
+
+// seenBy returns the inode numbers of those in the network namespace of a process.
+func (of listeners) seenBy(pid int) (map[uint64]bool, error) {
+	namespace, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", pid))
+	if err != nil {
+		return nil, err
+	}
+	if known := of[namespace]; known != nil {
+		return known, nil
 	}
 	tcp, errTCP := proc.TCPSockets(pid)
 	local, errLocal := proc.UnixSockets(pid)
-	if errTCP != nil || errLocal != nil {
-		return !hasEnded(pid)
+	if err := errors.Join(errTCP, errLocal); err != nil {
+		return nil, err
 	}
-	has := func(inode uint64) bool { return sockets[fmt.Sprintf("socket:[%d]", inode)] }
+	found := map[uint64]bool{}
 	for _, s := range tcp {
-		if s.State == proc.TCPListens && has(s.Inode) {
-			return true
+		if s.State == proc.TCPListens {
+			found[s.Inode] = true
 		}
 	}
 	for _, s := range local {
-		if s.Listens && has(s.Inode) {
-			return true
+		if s.Listens {
+			found[s.Inode] = true
 		}
 	}
-	return false
+	of[namespace] = found
+	return found, nil
 }
 
 // hasEnded also counts a process that is not reaped yet.

@@ -142,7 +142,7 @@ func TestFindPrefersTheDirectory(t *testing.T) {
 }
 
 func TestListens(t *testing.T) {
-	if listens(os.Getpid()) {
+	if (listeners{}).has(os.Getpid()) {
 		t.Error("this process listens before it does")
 	}
 	for network, address := range map[string]string{"tcp": "127.0.0.1:0", "unix": filepath.Join(t.TempDir(), "s")} {
@@ -150,12 +150,12 @@ func TestListens(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !listens(os.Getpid()) {
+		if !(listeners{}).has(os.Getpid()) {
 			t.Errorf("%s: not seen", network)
 		}
 		_ = l.Close() // nothing is connected
 	}
-	if listens(1 << 30) {
+	if (listeners{}).has(1 << 30) {
 		t.Error("who is not there listens")
 	}
 	child := exec.Command("true")
@@ -166,7 +166,7 @@ func TestListens(t *testing.T) {
 	if err := unix.Waitid(unix.P_PID, child.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
 		t.Fatal(err)
 	}
-	if listens(child.Process.Pid) {
+	if (listeners{}).has(child.Process.Pid) {
 		t.Error("who has ended, and was not reaped, listens")
 	}
 }

@@ -26,6 +26,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -34,6 +35,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/clientconfig"
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
+	"github.com/mcpscope/mcpscope/internal/parallel"
 	"github.com/mcpscope/mcpscope/internal/selection"
 	"github.com/mcpscope/mcpscope/internal/server/client"
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
@@ -81,38 +83,47 @@ func closeAll(leaks []*Leak) {
 
 // Find finds leaks that started longer ago than olderThan. With an error there are no leaks to close.
 func Find(users group.Users, olderThan time.Duration) (List, error) {
-	return find(users, olderThan, clientconfig.NewSearch(), true)
+	of := finder{users: users, olderThan: olderThan, search: clientconfig.NewSearch(), wantsUnknown: true}
+	return of.find()
 }
 
-// find finds those that no configuration names only if that is wanted: for each it looks at all sockets.
-func find(users group.Users, olderThan time.Duration, search *clientconfig.Search, wantsUnknown bool) (
-	List, error,
-) {
-	if err := users.CheckVisible(); err != nil {
+// finder says which leaks are looked for.
+type finder struct {
+	users        group.Users
+	olderThan    time.Duration
+	search       *clientconfig.Search
+	wantsUnknown bool       // also those that no configuration names: for each, all sockets are read
+	contained    *Contained // nil if it is not known yet
+}
+
+func (f finder) find() (List, error) {
+	if err := f.users.CheckVisible(); err != nil {
 		return List{}, err
 	}
-	abandoned, err := findAbandoned(users, olderThan)
+	abandoned, err := findAbandoned(f.users, f.olderThan)
 	if err != nil || len(abandoned) == 0 {
 		closeAll(abandoned)
 		return List{}, err
 	}
-	servers, err := fleet.List(users)
-	defer selection.Close(servers)
+	var known map[int]Configurations
+	var reading sync.WaitGroup // of other users by processes, which the list of servers need not wait for
+	reading.Go(func() { known = readConfigurations(abandoned, f.search) })
+	inside, err := f.inside()
+	reading.Wait()
 	if err != nil { // an abandoned process may be in a server that was not listed
 		closeAll(abandoned)
 		return List{}, err
 	}
-	inside := grouped(servers)
 	var list List
-	known := readConfigurations(abandoned, search)
 	for _, c := range known {
 		list.Unread = append(list.Unread, c.Unread...)
 		list.Searched = append(list.Searched, c.Searched...)
 	}
 	slices.Sort(list.Searched)
 	list.Searched = slices.Compact(list.Searched)
+	sockets := listeners{}
 	for _, l := range abandoned {
-		isLeak := l.judge(known[l.UID], wantsUnknown) && !l.isInside(inside) && l.isSame()
+		isLeak := l.judge(known[l.UID], f.wantsUnknown, sockets) && !l.isInside(inside) && l.isSame()
 		switch {
 		case !isLeak:
 			l.Close()
@@ -125,17 +136,49 @@ func find(users group.Users, olderThan time.Duration, search *clientconfig.Searc
 	return list, nil
 }
 
-// Count returns the number of leaks of these users, as Find finds them at LeastAge.
-func Count(users group.Users) (int, error) { return CountBy(users, clientconfig.NewSearch()) }
+// CountBeside returns the number of leaks of these users, as Find finds them at LeastAge, for a command that
+// has all their servers.
+func CountBeside(users group.Users, contained Contained) (int, error) {
+	// A process that is contained since then may be as young as the list is old.
+	age := max(LeastAge, time.Since(contained.listed))
+	return finder{
+		users: users, olderThan: age, search: clientconfig.NewSearch(), contained: &contained,
+	}.count()
+}
 
-// CountBy is Count for a command that reads configurations for other reasons, too.
+// CountBy is CountBeside for a command that reads configurations for other reasons, and has no list.
 func CountBy(users group.Users, search *clientconfig.Search) (int, error) {
-	leaks, err := find(users, LeastAge, search, false)
+	return finder{users: users, olderThan: LeastAge, search: search}.count()
+}
+
+func (f finder) count() (int, error) {
+	leaks, err := f.find()
 	if err != nil {
 		return 0, err
 	}
 	defer leaks.Close()
 	return len(leaks.Found), nil
+}
+
+// Contained are the processes of all servers of a choice of users, which are no leaks.
+type Contained struct {
+	pids   []int
+	listed time.Time
+}
+
+// ContainedIn has the processes of servers that were listed at that time or later.
+func ContainedIn(servers []*fleet.Listed, listed time.Time) Contained {
+	return Contained{pids: grouped(servers), listed: listed}
+}
+
+// inside lists the processes that are no leaks because they are contained, and our own.
+func (f finder) inside() ([]int, error) {
+	if f.contained != nil {
+		return f.contained.pids, nil
+	}
+	servers, err := fleet.List(f.users)
+	defer selection.Close(servers)
+	return grouped(servers), err
 }
 
 // grouped are the processes of the servers, and our own.
@@ -153,22 +196,30 @@ func grouped(servers []*fleet.Listed) []int {
 func findAbandoned(users group.Users, olderThan time.Duration) (found []*Leak, err error) {
 	var sinceBoot unix.Timespec                            // the start of a process is counted from there
 	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &sinceBoot) // cannot fail
+	var pids []int
 	err = proc.Each(func(pid int) bool {
-		st, err := proc.ReadStat(pid)
-		if err != nil || st.State == 'Z' || !adopts(st.PPID) {
-			return true
+		pids = append(pids, pid)
+		return true
+	})
+	stats := make([]proc.Stat, len(pids))
+	parallel.Each(len(pids), func(i int) { stats[i], _ = proc.ReadStat(pids[i]) }) // zero, if it has ended
+	managers := adopters(stats)
+	all := make([]*Leak, len(pids))
+	parallel.Each(len(pids), func(i int) {
+		if stats[i].State == 'Z' || !managers[stats[i].PPID] {
+			return
 		}
-		l := open(st, time.Duration(sinceBoot.Nano()))
+		l := open(stats[i], time.Duration(sinceBoot.Nano()))
 		if l == nil {
-			return true
+			return
 		}
 		if users.Include(l.UID) && l.Age >= olderThan && l.isAbandoned() && l.isSame() {
-			found = append(found, l)
+			all[i] = l
 		} else {
 			l.Close()
 		}
-		return true
 	})
+	found = slices.DeleteFunc(all, func(l *Leak) bool { return l == nil })
 	slices.SortFunc(found, func(a, b *Leak) int { return cmp.Compare(b.Age, a.Age) })
 	return found, err
 }
@@ -191,18 +242,20 @@ func open(st proc.Stat, sinceBoot time.Duration) *Leak {
 	return &Leak{PID: st.PID, UID: u[0], Parent: st.PPID, Age: age, pidfd: pidfd, start: st.StartTime}
 }
 
-// adopts reports whether a parent is init or a user's manager. The manager adopts the processes that are left
-// in its sessions and units.
-func adopts(parent int) bool {
-	if parent == 1 {
-		return true
+// adopters are init and the managers of users. A manager adopts the processes that are left in its sessions
+// and units.
+func adopters(stats []proc.Stat) map[int]bool {
+	adopt := map[int]bool{1: true}
+	for _, st := range stats {
+		if st.Comm != "systemd" { // which any program may call itself
+			continue
+		}
+		where, err := proc.ReadCgroup(st.PID)
+		if err == nil && strings.HasSuffix(where, "/init.scope") {
+			adopt[st.PID] = true
+		}
 	}
-	comm, _ := proc.Comm(parent) // "" if it has ended
-	if comm != "systemd" {
-		return false
-	}
-	where, err := proc.ReadCgroup(parent)
-	return err == nil && strings.HasSuffix(where, "/init.scope")
+	return adopt
 }
 
 // isAbandoned reports whether its stdin has lost its other end, and nobody reads its stdout: a client that

@@ -56,7 +56,7 @@ func TestStopSparesOthersOfItsStdin(t *testing.T) {
 		}
 		l := open(st, 0)
 		server := Server{Configured: gw.Configured{Name: "time", Argv: configured}}
-		if l != nil && l.isAbandoned() && l.judge(Configurations{Servers: []Server{server}}, true) && l.Doubt == "" {
+		if l != nil && l.isAbandoned() && l.judge(Configurations{Servers: []Server{server}}, true, listeners{}) && l.Doubt == "" {
 			return l
 		}
 		return nil

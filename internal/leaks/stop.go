@@ -26,7 +26,7 @@ func (l *Leak) Stop(grace time.Duration) error {
 	if l.Doubt != "" {
 		return errors.New(l.Doubt)
 	}
-	if !l.isSame() || !l.isAbandoned() {
+	if !l.isSame() || !l.isAbandoned() || l.listens(listeners{}) {
 		return errors.New("it has changed since it was examined")
 	}
 	if err := l.stopBelow(unix.SIGTERM, grace); err != nil {

@@ -3,6 +3,7 @@
 package leaks
 
 import (
+	"maps"
 	"os"
 	"testing"
 
@@ -60,15 +61,17 @@ func TestIsInside(t *testing.T) {
 }
 
 // Init adopts, and a program that only has the name of systemd does not: nor does the parent of a test.
-func TestAdopts(t *testing.T) {
-	if !adopts(1) {
-		t.Error("init does not adopt")
+func TestAdopters(t *testing.T) {
+	own, err := proc.ReadStat(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
 	}
-	if adopts(os.Getpid()) {
-		t.Error("a test adopts")
-	}
-	if adopts(0) {
-		t.Error("a process that has ended adopts")
+	named := own
+	named.Comm = "systemd"
+	for _, st := range []proc.Stat{own, named, {}} { // the last has ended
+		if got := adopters([]proc.Stat{st}); !maps.Equal(got, map[int]bool{1: true}) {
+			t.Errorf("%+v: %v", st, got)
+		}
 	}
 }
 

@@ -26,7 +26,8 @@ func (c collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect sends all figures. Without any server that can be read, it sends the error instead.
 func (c collector) Collect(sink chan<- prometheus.Metric) {
-	servers, err := c.figures.Servers()
+	measured, err := c.figures.Servers()
+	servers := measured.Servers
 	if selection.IsFailed(servers, err) {
 		sink <- prometheus.NewInvalidMetric(byState, err)
 		return
@@ -35,7 +36,7 @@ func (c collector) Collect(sink chan<- prometheus.Metric) {
 	sendServers(sink, servers)
 	sendClients(sink, servers)
 	sendGauge(sink, surplus, float64(duplicates(servers)))
-	if count, err := c.figures.Leaks(); err == nil { // an unknown number is no sample
+	if count, err := c.figures.Leaks(measured); err == nil { // an unknown number is no sample
 		sendGauge(sink, leaked, float64(count))
 	}
 	sendGauge(sink, outside, float64(c.figures.Uncontained()))

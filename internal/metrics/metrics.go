@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
@@ -29,18 +30,25 @@ import (
 
 // Source is where figures come from: functions that a scrape calls, also at the same time as another one.
 type Source struct {
-	Servers     func() ([]render.Server, error) // an error beside servers: there are others
-	Leaks       func() (int, error)
+	Servers     func() (Measured, error) // an error beside servers: there are others
+	Leaks       func(Measured) (int, error)
 	Uncontained func() int
 	Gateways    func() int // whose servers are not contained
 	Ends        func() (map[causes.Cause]int, error)
 }
 
+// Measured are the servers of one scrape.
+type Measured struct {
+	Servers   []render.Server
+	contained leaks.Contained
+	unlisted  error // why others may be missing
+}
+
 func sourceOf(s *selection.Selection) Source {
 	users := s.Users()
 	return Source{
-		Servers:     func() ([]render.Server, error) { return measure(s) },
-		Leaks:       func() (int, error) { return leaks.Count(users) },
+		Servers:     func() (Measured, error) { return measure(s) },
+		Leaks:       func(m Measured) (int, error) { return m.countLeaks(users) },
 		Uncontained: func() int { return containment.CountUncontained(proc.Take(), users) },
 		Gateways:    func() int { return len(units.UncontainedGateways()) },
 		Ends:        countEnds(users),
@@ -48,13 +56,26 @@ func sourceOf(s *selection.Selection) Source {
 }
 
 // measure returns servers and an error if only some servers could be listed.
-func measure(s *selection.Selection) ([]render.Server, error) {
+func measure(s *selection.Selection) (Measured, error) {
+	began := time.Now()
 	found, err := s.FindServers()
 	if err != nil {
-		return nil, err
+		return Measured{}, err
 	}
 	defer found.Close()
-	return render.MeasureAll(found.Servers), found.Unlisted
+	return Measured{
+		Servers:   render.MeasureAll(found.Servers),
+		contained: leaks.ContainedIn(found.Servers, began),
+		unlisted:  found.Unlisted,
+	}, found.Unlisted
+}
+
+// countLeaks fails without all servers: what seems to be a leak may be in another one.
+func (m Measured) countLeaks(users group.Users) (int, error) {
+	if m.unlisted != nil {
+		return 0, m.unlisted
+	}
+	return leaks.CountBeside(users, m.contained)
 }
 
 // countEnds returns a function that scrapes can call at the same time.
@@ -73,11 +94,11 @@ func countEnds(users group.Users) func() (map[causes.Cause]int, error) {
 func Text(s *selection.Selection) ([]byte, error) { return textOf(sourceOf(s)) }
 
 func textOf(figures Source) ([]byte, error) {
-	servers, err := figures.Servers() // the library puts its own words around an error
-	if selection.IsFailed(servers, err) {
+	measured, err := figures.Servers() // the library puts its own words around an error
+	if selection.IsFailed(measured.Servers, err) {
 		return nil, err
 	}
-	figures.Servers = func() ([]render.Server, error) { return servers, err }
+	figures.Servers = func() (Measured, error) { return measured, err }
 	families, err := registry(figures).Gather()
 	if err != nil {
 		return nil, err

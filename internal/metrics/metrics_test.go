@@ -48,12 +48,12 @@ func someViews() []render.Server {
 }
 
 func TestMetrics(t *testing.T) {
-	some := func() ([]render.Server, error) { // one of them twice, and another one can't be read
-		return append(someViews(), someViews()[0]), errors.New("unreadable")
+	some := func() (Measured, error) { // one of them twice, and another one can't be read
+		return Measured{Servers: append(someViews(), someViews()[0])}, errors.New("unreadable")
 	}
 	text, err := textOf(Source{
 		Servers:     some,
-		Leaks:       func() (int, error) { return 3, nil },
+		Leaks:       func(Measured) (int, error) { return 3, nil },
 		Uncontained: func() int { return 2 },
 		Gateways:    func() int { return 1 },
 		Ends: func() (map[causes.Cause]int, error) {
@@ -91,7 +91,7 @@ func TestMetrics(t *testing.T) {
 // Without any server that can be read there is an error, and no text that could be taken for no servers.
 func TestMetricsOfNoReadableServer(t *testing.T) {
 	unreadable := errors.New("unreadable")
-	text, err := textOf(Source{Servers: func() ([]render.Server, error) { return nil, unreadable }})
+	text, err := textOf(Source{Servers: func() (Measured, error) { return Measured{}, unreadable }})
 	if err != unreadable || text != nil {
 		t.Errorf("%q (%v)", text, err)
 	}
@@ -109,8 +109,8 @@ func TestClientsAreBounded(t *testing.T) {
 	}
 	servers = append(servers, someViews()...)
 	text, err := textOf(Source{
-		Servers:     func() ([]render.Server, error) { return servers, nil },
-		Leaks:       func() (int, error) { return 0, nil },
+		Servers:     func() (Measured, error) { return Measured{Servers: servers}, nil },
+		Leaks:       func(Measured) (int, error) { return 0, nil },
 		Uncontained: func() int { return 0 },
 		Gateways:    func() int { return 0 },
 		Ends:        func() (map[causes.Cause]int, error) { return nil, nil },
@@ -151,8 +151,8 @@ func TestMetricsServer(t *testing.T) {
 	}
 	none := func() int { return 0 }
 	server := NewServer(Source{
-		Servers:     func() ([]render.Server, error) { return someViews()[:1], nil },
-		Leaks:       func() (int, error) { return 0, errors.New("unknown") },
+		Servers:     func() (Measured, error) { return Measured{Servers: someViews()[:1]}, nil },
+		Leaks:       func(Measured) (int, error) { return 0, errors.New("unknown") },
 		Uncontained: none,
 		Gateways:    none,
 		Ends:        func() (map[causes.Cause]int, error) { return nil, errors.New("no journal") },

@@ -59,7 +59,7 @@ func startHost(tb testing.TB, number, servers int) *simulatedHost {
 	h.address = listener.Addr().String()
 	h.server = metrics.NewServer(metrics.Source{
 		Servers:     h.measure,
-		Leaks:       func() (int, error) { return h.read(&h.leaks), nil },
+		Leaks:       func(metrics.Measured) (int, error) { return h.read(&h.leaks), nil },
 		Uncontained: func() int { return 0 },
 		Gateways:    func() int { return h.read(&h.gateways) },
 		Ends:        h.readEnds,
@@ -115,7 +115,7 @@ func (h *simulatedHost) newServer(position int) render.Server {
 }
 
 // measure has the servers do something between two scrapes.
-func (h *simulatedHost) measure() ([]render.Server, error) {
+func (h *simulatedHost) measure() (metrics.Measured, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i := range h.servers {
@@ -129,7 +129,7 @@ func (h *simulatedHost) measure() ([]render.Server, error) {
 			s.Memory = &memory
 		}
 	}
-	return append([]render.Server(nil), h.servers...), nil
+	return metrics.Measured{Servers: append([]render.Server(nil), h.servers...)}, nil
 }
 
 // replaceServers ends so many servers and starts others in their places, as clients do.
