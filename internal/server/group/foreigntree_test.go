@@ -93,11 +93,12 @@ func makeGroups(t *testing.T, parent *cgroup.Group, number, inEach int) {
 // visited counts the groups by the directory below dir that they are in or below.
 func visited(dir *cgroup.Group, users Users) (map[string]int, error) {
 	found := map[string]int{}
-	err := InParents(users, func(_ string, parent *cgroup.Group, dirs []string) error {
+	visit := Visit{Users: users}
+	visit.Groups = func(_ string, parent *cgroup.Group, dirs []string) error {
 		below, err := filepath.Rel(dir.Path(), parent.Path())
 		top, _, _ := strings.Cut(below, "/")
 		found[top] += len(dirs)
 		return err
-	})
-	return found, err
+	}
+	return found, visit.All()
 }

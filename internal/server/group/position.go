@@ -72,15 +72,9 @@ func openRoot() (*cgroup.Group, error) {
 // parentsDeepest bounds the descent into what any user may have nested.
 const parentsDeepest = 64
 
-// InParents calls the function for each directory with groups of a choice of users: slices, sessions, and
-// whatever was delegated to a client. Where there can be none it does nothing.
-func InParents(users Users, do func(path string, parent *cgroup.Group, dirs []string) error) error {
-	v := Visit{Users: users, Groups: do}
-	return v.All()
-}
-
-// Visit is a walk through the whole hierarchy: there is no list of groups. A directory without others in it
-// costs an open and a stat. Of the directories of other users root reads a bounded number: see foreignMost.
+// Visit is a walk through the whole hierarchy, since there is no list of groups: they are in slices, in
+// sessions, and in whatever was delegated to a client. A directory without others in it costs an open and a
+// stat. Of the directories of other users root reads a bounded number: see foreignMost.
 type Visit struct {
 	Users Users // whose groups count
 	// Groups is called for each directory with groups, after those in it.

@@ -141,9 +141,9 @@ func continueGuard(g *group.ControlGroup) {
 	_ = unix.Close(guard)
 }
 
-// mayBeOrphan is a first look. The census may be out of date, and an unclear group may become clear: only
-// sweepSuspects decides.
-func (s *sweeper) mayBeOrphan(parent *cgroup.Group, dir string, seen *orphan.Census) (bool, error) {
+// tend has a first look at a group, and tends it (classifyAndTend). It reports whether that looks like an
+// orphan. The census may be out of date, and an unclear group may become clear: stopSuspects decides.
+func (s *sweeper) tend(parent *cgroup.Group, dir string, seen *orphan.Census) (bool, error) {
 	g, found, err := s.judge(parent, dir, seen)
 	if g != nil {
 		g.Close()
@@ -151,8 +151,8 @@ func (s *sweeper) mayBeOrphan(parent *cgroup.Group, dir string, seen *orphan.Cen
 	return found.isSuspect(), err
 }
 
-// judge opens a group, and locks it if it is an orphan and has no lock. The caller closes it. The group is
-// nil if it was removed.
+// judge opens a group, tends it, and locks it if it is an orphan and has no lock. The caller closes it. The
+// group is nil if it was removed.
 func (s *sweeper) judge(
 	parent *cgroup.Group, dir string, seen *orphan.Census,
 ) (*group.ControlGroup, condition, error) {

@@ -194,7 +194,7 @@ func beginSweep(locked []*cgroup.Group, except string) *Begun {
 		alive.Add(len(orphans.dirs))
 		left.Go(func() {
 			defer orphans.parent.Close()
-			(&sweeper{}).sweep(orphans.parent, orphans.dirs, alive.Done)
+			(&sweeper{}).stopSuspects(orphans.parent, orphans.dirs, alive.Done)
 			sweepKept(orphans.kept)
 		})
 	}
@@ -226,7 +226,7 @@ func suspectsIn(parent *cgroup.Group, except string) suspects {
 		if dir == except {
 			continue
 		}
-		if isSuspect, _ := s.mayBeOrphan(parent, dir, seen); isSuspect { // false, if it can't be opened
+		if isSuspect, _ := s.tend(parent, dir, seen); isSuspect { // false, if it can't be opened
 			found.dirs = append(found.dirs, dir)
 		}
 	}
@@ -292,7 +292,11 @@ func (s *sweeper) lockAlone(parent *cgroup.Group) {
 // sweep returns when none of these groups is an orphan any more. It calls dead for each that has no process
 // left.
 func (s *sweeper) sweep(parent *cgroup.Group, dirs []string, dead func()) {
-	suspects := s.findSuspects(parent, dirs, dead)
+	s.stopSuspects(parent, s.findSuspects(parent, dirs, dead), dead)
+}
+
+// stopSuspects is sweep for groups that look like orphans.
+func (s *sweeper) stopSuspects(parent *cgroup.Group, suspects []string, dead func()) {
 	for begun := false; len(suspects) > 0; begun = true {
 		if begun && s.foreign.isSpent() { // after some of them, so that the next sweep finds fewer
 			for range suspects {
@@ -302,7 +306,7 @@ func (s *sweeper) sweep(parent *cgroup.Group, dirs []string, dead func()) {
 		}
 		some := suspects[:min(len(suspects), sweepParallel)]
 		suspects = suspects[len(some):]
-		s.sweepSuspects(parent, some, dead)
+		s.stopSome(parent, some, dead)
 	}
 }
 
@@ -320,7 +324,7 @@ func (s *sweeper) findSuspects(parent *cgroup.Group, dirs []string, dead func())
 				dead()
 				return
 			}
-			isSuspect, err := s.mayBeOrphan(parent, dir, seen)
+			isSuspect, err := s.tend(parent, dir, seen)
 			if !isSuspect {
 				s.spare(parent, dir, err)
 				dead()
@@ -335,10 +339,10 @@ func (s *sweeper) findSuspects(parent *cgroup.Group, dirs []string, dead func())
 	return suspects
 }
 
-// sweepSuspects judges groups by a census of just now, and stops those that are orphans. Only if it has to,
+// stopSome judges groups by a census of just now, and stops those that are orphans. Only if it has to,
 // it reads the locks of the host, once for all of them. It looks again while groups are unclear. One that
 // stays so for the time of doubt is an orphan.
-func (s *sweeper) sweepSuspects(parent *cgroup.Group, dirs []string, dead func()) {
+func (s *sweeper) stopSome(parent *cgroup.Group, dirs []string, dead func()) {
 	var stops sync.WaitGroup
 	defer stops.Wait()
 	until := time.Now().Add(policy.DoubtMost)

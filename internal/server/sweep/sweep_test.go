@@ -60,7 +60,7 @@ func unlock(g *group.ControlGroup) {
 func finds(t *testing.T, parent *cgroup.Group, dir string) bool {
 	t.Helper()
 	seen := orphan.TakeCensus(parent, orphan.NewLocks())
-	isOrphan, err := (&sweeper{}).mayBeOrphan(parent, dir, seen) // no group is unclear only for some time
+	isOrphan, err := (&sweeper{}).tend(parent, dir, seen) // no group is unclear only for some time
 	if err != nil {
 		t.Errorf("%s: %v", dir, err)
 	}

@@ -67,7 +67,7 @@ func (u *unitStop) await(s *sweeper, users group.Users) error {
 	visit.Groups = func(_ string, parent *cgroup.Group, dirs []string) error {
 		seen := orphan.TakeCensus(parent, orphan.NewLocks())
 		for _, dir := range dirs {
-			isSuspect, err := s.mayBeOrphan(parent, dir, seen)
+			isSuspect, err := s.tend(parent, dir, seen)
 			if isSuspect || err != nil { // the sweep stops it, or has the error, too
 				continue
 			}
