@@ -50,7 +50,7 @@ func sweepCommandOf(f *sweepFlags, stdio cli.Stdio) *cobra.Command {
 `,
 		long: `Stop orphans: servers whose mcpscope processes were all killed. Servers that are
 in use or starting are never touched. Each start of a server does the same for
-its user, once that server has run for 0.25 s.
+its user, once that server has run for 1 s.
 
 Then list leaks, and ask before stopping them. A leak is a server that an agent
 without mcpscope has left behind: its parent is init or a user manager, nothing

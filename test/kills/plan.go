@@ -28,9 +28,9 @@ const (
 	anyMoment   = 20 * time.Millisecond  // of a state that lasts
 	pairWithin  = 10 * time.Millisecond  // the second kill of a pair comes that soon
 	grace       = 300 * time.Millisecond // each grace period, unless the start is a plain one
-	// helperWithin is how long a kill of the helper waits for there to be one. A guard starts it 250 ms after the
+	// helperWithin is how long a kill of the helper waits for there to be one. A guard starts it 1 s after the
 	// start. A kill without a helper counts as missed, and is judged like the others.
-	helperWithin = 500 * time.Millisecond
+	helperWithin = 1250 * time.Millisecond
 )
 
 var moments = []string{starting, running, eofGrace, termGrace, takingOver, frozenIdle}

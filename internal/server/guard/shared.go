@@ -26,7 +26,7 @@ const (
 	attrLimits    = "user.mcpscope.limits\x00"         // group.AttrLimits
 	attrEnding    = "user.mcpscope.ending\x00"         // group.AttrEnding
 	attrHeld      = "user.mcpscope.held\x00"           // idle.AttrHeld
-	settleAfter   = 250e6                              // policy.SettleAfter, in nanoseconds
+	settleAfter   = 1e9                                // policy.SettleAfter, in nanoseconds
 	tagBits       = 42                                 // freeze.TagBits
 	tagMagic      = uint64(0x6d63)                     // of freeze.NewTag
 	idLetters     = "abcdefghjkmnpqrstuvwxyz023456789" // names.IDLetters, of which there are 32

@@ -15,7 +15,7 @@ const (
 	RepeatAfter     = 50 * time.Millisecond  // systemd may send SIGTERM twice
 	DoubtMost       = 5 * time.Second        // until an unclear group is an orphan
 	ReactWithin     = 5 * time.Second        // for a guard that was asked for a stop, and for the status
-	SettleAfter     = 250 * time.Millisecond // from a start to its tasks for later: others start, too
+	SettleAfter     = time.Second            // from a start to its tasks for later: others start, too
 	EndsWithin      = 5 * time.Millisecond   // for a server that ends before a scope is worth asking for
 	UnarmedAge      = 10 * time.Second       // before an unarmed group or an unclaimed session may go
 	KeepEach        = 3 * time.Second        // between two looks for members that are kept
