@@ -3,6 +3,8 @@
 package e2e
 
 import (
+	"encoding/json"
+	"sync"
 	"testing"
 
 	"github.com/mcpscope/mcpscope/test/escape"
@@ -31,5 +33,48 @@ func TestChurn(t *testing.T) {
 		t.Run(backend.Name, func(t *testing.T) {
 			operate.Churn(t, operate.Subject{Backend: backend, Program: binaries.mcpscope, Probe: binaries.probe})
 		})
+	}
+}
+
+// A guard has its name from birth: a list finds it although it has not run yet, as on a busy machine.
+func TestListedBeforeItsGuardRuns(t *testing.T) {
+	t.Parallel()
+	first := startProbe(t, nil)
+	escape.AwaitSettled(first.guard)
+	freeze := freezeGroupOf(t, first.guard) // the leaf in which each guard is born
+	defer freeze("0")
+	var freezing sync.WaitGroup
+	defer freezing.Wait()
+	done := make(chan struct{})
+	defer close(done)
+	freezing.Go(func() { // a start thaws the leaf before it forks the guard
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				freeze("1")
+			}
+		}
+	})
+	const starts = 3
+	for range starts {
+		second := launchServer(first.world, []string{"--group"}, nil, binaries.probe)
+		if err := second.members.UntilReady(escape.Patience); err != nil {
+			t.Error(err)
+		}
+	}
+	var list struct{ Servers []operate.Shown }
+	o := first.world.run(first.world.mcpscope("ls", "--json"))
+	if err := json.Unmarshal([]byte(o.Stdout), &list); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range list.Servers {
+		if s.Guard == 0 || s.Launcher == 0 {
+			t.Errorf("%+v", s)
+		}
+	}
+	if len(list.Servers) != 1+starts {
+		t.Errorf("listed: %s", o.Stdout)
 	}
 }

@@ -189,8 +189,8 @@ func FindServer(dir, id string) (group string, guard *Process, err error) {
 	if group == "" {
 		return "", nil, fmt.Errorf("no group with the id %q in %s", id, dir)
 	}
-	// A guard gets its name when it first runs; a gateway's server does not wait for that. A scope's guard
-	// changes the leaf when the manager has the scope.
+	// A scope's guard changes the leaf when the manager has the scope. One that is a child of its launcher gets
+	// its name when it first runs.
 	pace.Eventually(Patience, func() bool {
 		guard, err = guardOf(group, id)
 		return err == nil

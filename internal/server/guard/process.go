@@ -205,6 +205,11 @@ func (l *lasting) newProcess(on *page.Page, gate *Gate, sock int32) (*process, s
 	p.page = on
 	p.lasting = *l
 	p.child.cgroup = on.FD.Leaf
+	// Not that of a gateway: a watcher forks the next one in the leaf of guards, where the process between would
+	// be a second one for a moment.
+	if kind == roleGuard {
+		p.child.name = uintptr(unsafe.Pointer(&p.lasting.name))
+	}
 	limitWithoutTag(&p.child.locks)
 	if !l.copies {
 		p.variables[0], p.variables[1] = zeroed()
@@ -293,7 +298,7 @@ func (p *process) begin() {
 	p.leaveClient()
 }
 
-// rename gives the guard a name and a command line without the server's.
+// rename gives the guard a command line without the server's and, if its launcher has forked it, a name.
 func (p *process) rename() {
 	sys(unix.SYS_PRCTL, unix.PR_SET_NAME, uintptr(unsafe.Pointer(&p.lasting.name)), 0, 0, 0)
 	i := 0
