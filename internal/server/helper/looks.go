@@ -193,8 +193,8 @@ func (l *looks) traffic() (sum idle.Traffic) {
 func (l *looks) look(now time.Time) {
 	s := l.server
 	on := s.Page
-	on.ByHelper.ForwardedRead = on.ByLauncher.Forwarded // the guard thaws it for a later signal
-	act := l.sleeper.Policy.Look(l.sleeper, now)
+	on.SeeSignals() // the guard thaws it for a later one
+	act := l.sleeper.Policy.Look(l.sleeper)
 	if l.sleeper.HasReclaimed {
 		on.ByHelper.Looks.Reclaimed = true
 	}

@@ -53,6 +53,7 @@ type Marks struct {
 
 // Server is a server as a Policy measures, freezes and thaws it. Sleeper is one.
 type Server interface {
+	Now() time.Time
 	Usage() (Usage, error)
 	// Pending is input or output that keeps it from being frozen, and Obstacle any other reason; "" for no
 	// reason.
@@ -149,7 +150,8 @@ func New(after time.Duration, now time.Time) *Policy {
 }
 
 // Look decides about the server for the time until the next Due.
-func (p *Policy) Look(s Server, now time.Time) Act {
+func (p *Policy) Look(s Server) Act {
+	now := s.Now()
 	if p.frozen {
 		return p.lookAtFrozen(s)
 	}
@@ -163,12 +165,13 @@ func (p *Policy) Look(s Server, now time.Time) Act {
 	interval := now.Sub(p.lastAt)
 	isGone := p.thaw.wasForInput && s.Pending() == "" // before its use is measured: see noteVanishedInput
 	usage, err := s.Usage()
+	seen := s.Now() // this process may have waited for a processor meanwhile
 	if err == nil {
 		p.noteVanishedInput(isGone, usage)
-		p.noteUse(usage, now)
+		p.noteUse(usage, interval, seen)
 	}
 	switch {
-	case p.IsAgent && p.agentIsInUse(s, err, now):
+	case p.IsAgent && p.agentIsInUse(s, err, seen):
 		return None
 	case err != nil:
 		p.refuse(unexamined)
@@ -188,7 +191,7 @@ func (p *Policy) Look(s Server, now time.Time) Act {
 		return None
 	}
 	p.refusal.times = 0
-	return p.tryFreeze(s, now)
+	return p.tryFreeze(s)
 }
 
 // agentIsInUse reports whether there is a reason against a freeze of an agent, and then begins the idle time
@@ -242,9 +245,9 @@ func (p *Policy) noteVanishedInput(isGone bool, usage Usage) {
 	p.thaw.wasForInput = false
 }
 
-// noteUse records the use since the last look, in which the server may have begun to be idle.
-func (p *Policy) noteUse(usage Usage, now time.Time) {
-	interval := now.Sub(p.lastAt)
+// noteUse records the use in the interval since the last look, in which the server may have begun to be idle.
+// seen is when it has been measured, or later.
+func (p *Policy) noteUse(usage Usage, interval time.Duration, seen time.Time) {
 	used := Usage{
 		CPU:     usage.CPU - p.last.CPU,
 		Read:    usage.Read - p.last.Read,
@@ -254,20 +257,20 @@ func (p *Policy) noteUse(usage Usage, now time.Time) {
 		Active: usage.Active || p.last.Active,
 	}
 	if usage.Marks != p.last.Marks {
-		p.lastMarkedAt = now
-		p.lastWorkedAt = now
+		p.lastMarkedAt = seen
+		p.lastWorkedAt = seen
 		p.Used = true
 	}
 	p.last = usage
-	p.lastAt = now
+	p.lastAt = seen
 	hasWorked := !p.thaw.probation.isQuiet(used, interval) || used.Active || used.Read > ping
 	agentHasWorked := used.Own >= most(interval, ownRate, ownLeast)
 	if hasWorked || agentHasWorked {
-		p.lastWorkedAt = now
+		p.lastWorkedAt = seen
 		p.Used = true
 	}
 	if p.mayHaveOpenCall(used) {
-		p.lastReadAt = now
+		p.lastReadAt = seen
 	}
 	p.thaw.probation = noProbation
 }
@@ -299,12 +302,13 @@ func (p *Policy) reasonAgainst(s Server) string {
 
 // tryFreeze looks once more when all members are frozen: a message that came meanwhile, or was read and not
 // answered, would wait until the next breath, and so would a process that waits for a lock.
-func (p *Policy) tryFreeze(s Server, now time.Time) Act {
+func (p *Policy) tryFreeze(s Server) Act {
 	if s.Freeze() {
 		usage, err := s.Usage()
 		isSame := err == nil && usage.Read == p.last.Read && usage.Marks == p.last.Marks
 		if isSame && usage.Tied == "" && s.Pending() == "" && s.Obstacle(usage) == "" {
 			p.last = usage
+			now := s.Now()
 			p.lastAt = now
 			p.frozen = true
 			p.refusal = refusal{}
@@ -316,7 +320,7 @@ func (p *Policy) tryFreeze(s Server, now time.Time) Act {
 			return Frozen
 		}
 	}
-	p.lastReadAt = now
+	p.lastReadAt = s.Now()
 	s.Thaw()
 	return None
 }

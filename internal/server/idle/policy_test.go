@@ -47,6 +47,7 @@ func (s *server) Usage() (Usage, error) {
 	}(s.measured)
 	return s.used, s.err
 }
+func (s *server) Now() time.Time        { return s.now }
 func (s *server) Pending() string       { return s.pending }
 func (s *server) Obstacle(Usage) string { return s.obstacle }
 func (s *server) Thaw()                 { s.undone++ }
@@ -76,7 +77,7 @@ func (s *server) until(end time.Duration, each func()) {
 		if each != nil {
 			each()
 		}
-		switch s.Look(s, s.now) {
+		switch s.Look(s) {
 		case Frozen:
 			s.freezes = append(s.freezes, s.at())
 		case Wake:
@@ -167,11 +168,27 @@ func TestPingInABreath(t *testing.T) {
 func TestLateLook(t *testing.T) {
 	s := start(40 * time.Millisecond)
 	s.uses(Usage{Read: 13, Active: true})
-	s.Look(s, s.t0.Add(20*time.Millisecond))
+	s.lookAt(20 * time.Millisecond)
 	s.uses(Usage{})
-	if s.Look(s, s.t0.Add(120*time.Millisecond)) != None || s.Look(s, s.t0.Add(200*time.Millisecond)) != Frozen {
+	if s.lookAt(120*time.Millisecond) != None || s.lookAt(200*time.Millisecond) != Frozen {
 		t.Error("frozen too early or too late")
 	}
+}
+
+// A look can wait for a processor, too: what it has seen may be as new as its end.
+func TestSlowLook(t *testing.T) {
+	s := start(40 * time.Millisecond)
+	s.uses(Usage{Read: 13})
+	s.measured = func() { s.now = s.t0.Add(100 * time.Millisecond) }
+	s.lookAt(20 * time.Millisecond)
+	if s.lookAt(110*time.Millisecond) != None || s.lookAt(150*time.Millisecond) != Frozen {
+		t.Error("frozen too early or too late")
+	}
+}
+
+func (s *server) lookAt(at time.Duration) Act {
+	s.now = s.t0.Add(at)
+	return s.Look(s)
 }
 
 func TestShortTimes(t *testing.T) {

@@ -57,6 +57,9 @@ func NewSleeper(p *Policy, g *group.ControlGroup, c *client.Side) *Sleeper {
 	return &Sleeper{Policy: p, Group: g, Client: c, note: ReadNote(g.Payload)}
 }
 
+// Now is the time.
+func (s *Sleeper) Now() time.Time { return time.Now() }
+
 // Freeze freezes all members, and reports whether it has.
 func (s *Sleeper) Freeze() bool {
 	s.mappings = nil

@@ -62,3 +62,25 @@ func TestSeeksHolder(t *testing.T) {
 		}
 	}
 }
+
+// A signal that comes after a freeze wakes the server, whatever looks there are before the guard reads of it.
+func TestMissedSignal(t *testing.T) {
+	p := &Page{}
+	p.ByLauncher.Forwarded++
+	p.SeeSignals()
+	p.ByHelper.Frozen = true
+	if p.MissedSignal() {
+		t.Error("the server has got it before the freeze")
+	}
+	p.ByLauncher.Forwarded++
+	p.SeeSignals()
+	if !p.MissedSignal() {
+		t.Error("a frozen server has got it")
+	}
+	p.ByHelper.Frozen = false // by the guard
+	p.SeeSignals()
+	p.ByHelper.Frozen = true
+	if p.MissedSignal() {
+		t.Error("the server has got it after the thaw")
+	}
+}

@@ -621,6 +621,14 @@ func (p *Page) IsRepeated() bool {
 	return false
 }
 
+// SeeSignals has the signals so far count as ones that a running server has got. One that is frozen reacts to
+// none before a thaw.
+func (p *Page) SeeSignals() {
+	if !p.ByHelper.Frozen {
+		p.ByHelper.ForwardedRead = p.ByLauncher.Forwarded
+	}
+}
+
 // MissedSignal reports whether an idle server has got a signal that no helper has seen. Its members have to
 // run to react to that.
 func (p *Page) MissedSignal() bool {
