@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -334,7 +335,8 @@ func onKinds(t *testing.T, test func(t *testing.T, kind string)) {
 func (s *server) readLine(from *bufio.Reader, of *os.File) string {
 	s.world.T.Helper()
 	if from.Buffered() == 0 && !escape.PollFor(answered, unix.PollFd{Fd: int32(of.Fd()), Events: unix.POLLIN}) {
-		s.world.T.Fatal("no answer: a message was lost")
+		s.world.T.Fatalf("no answer: a message was lost; frozen %v, %v; the guard: %s", s.frozenNow(),
+			escape.AwaitIdle(s.group, math.MaxInt, 0), escape.Describe(s.guard.PID))
 	}
 	line, err := from.ReadString('\n')
 	if err != nil {

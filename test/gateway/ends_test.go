@@ -359,7 +359,9 @@ func TestBlindGateway(t *testing.T) {
 	if answer := g.Expect("answer two"); !strings.Contains(answer, "broken pipe") {
 		t.Errorf("a server that has ended: %q", answer)
 	}
+	three := g.Server(binaries.Programs, "three", "ignore-both")
 	g.Tell("exit 0")
+	three.Gone(t)
 	w.clean()
 }
 

@@ -21,7 +21,7 @@ const (
 	guard    = "guard"
 	helper   = "helper"
 	member   = "member" // of the server's group
-	unborn   = "unborn"
+	unborn   = "unborn" // none of these yet, or no longer
 )
 
 // A process is one that belongs to a kill.
@@ -45,24 +45,29 @@ func (k *kill) look() []process {
 		if pid == k.client.Own.PID || own && pid == k.site.Root.Cmd.Process.Pid {
 			continue
 		}
-		environment, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)) // empty if it has exited
-		path, _ := bed.ProcessPath(pid)                                     // the same
+		path, _ := bed.ProcessPath(pid) // empty if it has exited
+		kind := k.kindOf(pid, path)
+		// after the kind: what has a mark here had its command line there
+		environment, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 		marked := bytes.Contains(environment, []byte(k.mark()+"\x00"))
 		state, err := escape.StatField(pid, 3)
 		if err != nil || state == "Z" || state == "X" {
 			continue
 		}
 		if marked || own && k.inside(k.site.Dir+"/", path) || k.isMembers(path) {
-			found = append(found, process{pid, parent, k.kindOf(pid, path), marked})
+			found = append(found, process{pid, parent, kind, marked})
 		}
 	}
 	return found
 }
 
-// kindOf has no kind for a process that becomes a guard, a helper or the main process, and is not called so yet.
+// kindOf has no kind for a process that becomes a guard, a helper or the main process, and is not called so yet, nor
+// for one that exits or executes a program.
 func (k *kill) kindOf(pid int, path string) string {
 	line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // empty if it has exited
 	switch {
+	case len(line) == 0:
+		return unborn
 	case pid == k.client.Server.PID && !k.client.Server.Ended(0):
 		return launcher
 	case bytes.HasPrefix(line, []byte("helper-")):

@@ -28,8 +28,8 @@ type outfit struct {
 func outfits() []outfit {
 	return []outfit{
 		{name: "as most clients"},
-		{name: "every attribute", wear: strings.Fields(attributes)},
-		{name: "root's attributes", on: []string{"cgroup", "delegated", "tree", "systemd-system"}, wear: strings.Fields(rootsAttributes)},
+		{name: "every attribute", wear: append(strings.Fields(attributes), "nice", niceness())},
+		{name: "root's attributes", on: []string{"cgroup", "delegated", "tree", "systemd-system"}, wear: append(strings.Fields(rootsAttributes), "nice", niceness())},
 		{name: "another user with capabilities", on: []string{"cgroup", "tree"}, wear: strings.Fields("directory / user 12345 ambient 1 ambient 10 ambient 12")},
 		{name: "low limits", wear: limits(), unmarked: true},
 		{name: "no new privileges", wear: []string{"nnp", "1"}},
@@ -42,10 +42,20 @@ func outfits() []outfit {
 }
 
 const (
-	attributes = "directory /usr umask 027 nice 5 ioprio 2 6 scheduler 3 slack 70000 personality 0040000 pages 1 " +
+	attributes = "directory /usr umask 027 ioprio 2 6 scheduler 3 slack 70000 personality 0040000 pages 1 " +
 		"oom 900 dump 0x7b keyring mcpscope-test cpu 0"
-	rootsAttributes = "securebits 1 bound 25 bound 21 group 4242 ioprio 3 0 nice 5" // with 19 it can starve for half a minute beside fork bombs
+	rootsAttributes = "securebits 1 bound 25 bound 21 group 4242 ioprio 3 0"
 )
+
+// niceness is that of this process, which a user may not lower, and at least 5: with 19 a server can starve for half a
+// minute beside fork bombs.
+func niceness() string {
+	inverse, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
+	if err != nil {
+		panic(err)
+	}
+	return fmt.Sprint(max(5, 20-inverse)) // getpriority(2), C library/kernel differences
+}
 
 // limits are below any that a client could have got itself, and above what a Go program needs.
 func limits() []string {

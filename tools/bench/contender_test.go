@@ -83,7 +83,13 @@ func contenders(b *testing.B) []contender {
 	limits.lacks = lackedControllers(b, "memory", "pids")
 	settings := run("run, settings that set something", host.Root)
 	settings.env = settingsEnv(b, "sets", "[defaults]\nterm-grace = \"4s\"\n")
-	for _, c := range []*contender{&comments, &limits, &settings} {
+	session := run("run (login session)", host.Tester)
+	login := host.Current(b).Login(b, host.Tester)
+	session.env = append(login.Command(session.wrap...).Env, "PATH="+os.Getenv("PATH"))
+	session.in, err = os.Open(login.Group)
+	must(b, err)
+	b.Cleanup(func() { _ = session.in.Close() })
+	for _, c := range []*contender{&comments, &limits, &settings, &session} {
 		c.startsOnly = true
 	}
 	for _, c := range []*contender{&system, &user, &comments, &limits, &settings} { // in a unit of that manager, as most people have it
@@ -94,7 +100,7 @@ func contenders(b *testing.B) []contender {
 		must(b, err)
 		b.Cleanup(func() { _ = c.in.Close() })
 	}
-	return append(all, cgroup, system, user, tree, comments, limits, settings)
+	return append(all, cgroup, system, user, session, tree, comments, limits, settings)
 }
 
 // example is the file of settings that a package has.
