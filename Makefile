@@ -32,6 +32,9 @@ KILLS ?= 3000
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.1.4
 GOTESTSUM := gotest.tools/gotestsum@v1.13.0
+DEADCODE := golang.org/x/tools/cmd/deadcode@v0.52.0
+# what raw code calls, which an assembler function of the runtime's start enters
+ENTERED := cmd/mcpscope/early|internal/(server/(guard|page|decide)|settings/raw)/
 ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 NFPM := github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.4
 LEAKS_GO := github.com/grafana/mcp-grafana/cmd/mcp-grafana@v1.6.3 github.com/mark3labs/mcp-go/examples/everything@v1.2.1
@@ -174,10 +177,12 @@ dashboard: deps ## draw the dashboard of docs/reference/metrics.md by a Promethe
 ablation: deps ## build mcpscope without each mechanism in turn, and write what goes red to tools/ablation/README.md: about an hour; ONLY=REGEXP
 	@TESTS_ABLATION='$(CURDIR)/tools/ablation/README.md' TESTS_ABLATION_ONLY='$(ONLY)' $(GO) test -count=1 -timeout 180m -v -run 'TestAblation$$' ./tools/ablation
 
-lint: deps cross ## gofmt, vet, staticcheck, actionlint; manifests for Kubernetes; links, length, commands and picture of documents
+lint: deps cross ## gofmt, vet, staticcheck, deadcode, actionlint; manifests for Kubernetes; links, length, commands and picture of documents
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo 'make lint: these files need gofmt'; exit 1; }
 	$(GO) vet ./...
 	$(GO) run $(STATICCHECK) ./...
+	$(GO) run $(DEADCODE) ./cmd/... >.cache/unreached
+	@! grep -Ev '^($(ENTERED))' .cache/unreached || { echo 'make lint: no program calls these: was a call lost?'; exit 1; }
 	$(GO) run $(ACTIONLINT)
 	cd tools/manifests && $(GO) run . ../../packaging/kubernetes/*.yaml
 	$(GO) test ./demo ./test/documents/pages
