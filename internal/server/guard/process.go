@@ -205,8 +205,8 @@ func (l *lasting) newProcess(on *page.Page, gate *Gate, sock int32) (*process, s
 	p.page = on
 	p.lasting = *l
 	p.child.cgroup = on.FD.Leaf
-	// Not that of a gateway: a watcher forks the next one in the leaf of guards, where the process between would
-	// be a second one for a moment.
+	// Not that of a gateway: a watcher forks the next one in the leaf of guards, where the process between
+	// would be a second one for a moment.
 	if kind == roleGuard {
 		p.child.name = uintptr(unsafe.Pointer(&p.lasting.name))
 	}
