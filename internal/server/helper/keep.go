@@ -154,15 +154,37 @@ func (k *keeping) hasClientPipes(pid int) bool {
 
 // program is what the kernel knows of a process. A process chooses all of it but the file.
 type program struct {
-	file string // that it executes; "" of another user's
-	comm string
-	argv []string
+	file  string // that it executes; "" of another user's
+	comm  string
+	argv  []string
+	title []string // the words that it has written in the place of argv, as npm does
 }
 
 func readProgram(st proc.Stat) program {
 	file, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", st.PID)) // "", of another user's
 	file = strings.TrimSuffix(file, " (deleted)")
-	return program{file: file, comm: st.Comm, argv: proc.Arguments(st.PID, protocol.CommandMost)}
+	return newProgram(file, st.Comm, proc.Arguments(st.PID, protocol.CommandMost))
+}
+
+func newProgram(file, comm string, argv []string) program {
+	if title := titleIn(argv); title != nil {
+		return program{file: file, comm: comm, title: title}
+	}
+	return program{file: file, comm: comm, argv: argv}
+}
+
+// titleIn returns the words of a title, and nil for arguments. A title is one text that begins with a name,
+// and zeros up to where the last argument ended.
+func titleIn(argv []string) []string {
+	if len(argv) == 0 || strings.Join(argv[1:], "") != "" {
+		return nil
+	}
+	words := strings.Fields(argv[0])
+	isOneWord := len(argv) == 1 && len(words) < 2 // a program without arguments
+	if len(words) == 0 || isOneWord || strings.Contains(words[0], "/") {
+		return nil
+	}
+	return words
 }
 
 // line is the command line with the file in front.
@@ -173,11 +195,14 @@ func (p *program) line() []string {
 	return append([]string{p.file}, p.argv[1:]...)
 }
 
-// name is what a person calls it: the file, or the script of an interpreter.
+// name is what a person calls it: the file, or of an interpreter the script, or the title.
 func (p *program) name() string {
 	kind := name.KindOf(p.file)
+	isInterpreter := kind == name.Interpreter || kind == name.Shell
 	switch {
-	case kind == name.Interpreter || kind == name.Shell:
+	case isInterpreter && p.title != nil:
+		return p.title[0]
+	case isInterpreter:
 		return name.Derive(p.line())
 	case p.file != "":
 		return path.Base(p.file)
@@ -186,7 +211,7 @@ func (p *program) name() string {
 }
 
 // matched is the name by which a pattern matches it, and "" if none does. The patterns are compared with the
-// file, the script, the name of the process, and the command line.
+// file, the script, the name of the process, and the command line or the title.
 func (p *program) matched(patterns []string) string {
 	called := p.name()
 	for _, one := range []string{called, p.comm} {
@@ -196,7 +221,7 @@ func (p *program) matched(patterns []string) string {
 	}
 	line := p.line()
 	files := [][]string{{p.file}, {name.Script(line)}} // with and without directories
-	for _, words := range append(files, line, p.argv) {
+	for _, words := range append(files, line, p.argv, p.title) {
 		isKnown := len(words) > 0 && words[0] != ""
 		if isKnown && glob.Find(patterns, words) != "" {
 			return called

@@ -6,11 +6,14 @@ import "testing"
 
 // A person names a daemon by its file, its script, its process or its command line.
 func TestKeepMatches(t *testing.T) {
-	tmux := program{"/usr/bin/tmux", "tmux: server", []string{"tmux", "new", "-d"}}
-	vite := program{"/usr/bin/node", "node", []string{"node", "/home/a/shop/node_modules/.bin/vite", "--port", "1"}}
-	script := program{"/usr/bin/dash", "sh", []string{"sh", "/home/a/devserver.sh", "x"}}
-	text := program{"/usr/bin/bash", "bash", []string{"bash", "-c", "sleep 1", "devserver.sh"}}
-	hidden := program{"", "epmd", nil} // another user's
+	of := func(file, comm string, argv ...string) program { return newProgram(file, comm, argv) }
+	tmux := of("/usr/bin/tmux", "tmux: server", "tmux", "new", "-d")
+	vite := of("/usr/bin/node", "node", "node", "/home/a/shop/node_modules/.bin/vite", "--port", "1")
+	script := of("/usr/bin/dash", "sh", "sh", "/home/a/devserver.sh", "x")
+	text := of("/usr/bin/bash", "bash", "bash", "-c", "sleep 1", "devserver.sh")
+	npm := of("/usr/bin/node", "npm run dev", "npm run dev", "", "", "")
+	spaced := of("/opt/my app/run", "run", "/opt/my app/run")
+	hidden := of("", "epmd") // another user's
 	for _, c := range []struct {
 		pattern string
 		of      program
@@ -30,6 +33,13 @@ func TestKeepMatches(t *testing.T) {
 		{"dev*", script, "devserver"},
 		{"x", script, ""},
 		{"devserver.sh", text, ""},
+		{"npm", npm, "npm"},
+		{"npm run dev", npm, "npm run dev"},
+		{"npm run *", npm, "npm run dev"},
+		{"node", npm, "npm"},
+		{"run", npm, ""},
+		{"run", spaced, "run"},
+		{"my", spaced, ""},
 		{"epmd", hidden, "epmd"},
 		{"?", hidden, ""},
 	} {
