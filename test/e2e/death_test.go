@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -206,52 +205,29 @@ func TestKilledBySystemdOOMD(t *testing.T) {
 	}
 }
 
-// A member may freeze the leaf of the guards.
+// A member may freeze the leaf of the guards. The next start of the user thaws it, and a sweep ends the server whose
+// launcher is dead, too.
 func TestFrozenGuards(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	s := startServer(w, []string{"--group"}, []string{"--eof-grace", soon, "--term-grace", soon}, binaries.Zoo, "ignore-both")
-	escape.AwaitSettled(s.guard)
-	guards := filepath.Join(rootsSlice(w.Site), "guards")
-	if err := bed.Write(guards+"/cgroup.freeze", "1"); err != nil {
-		t.Fatal(err)
-	}
-	s.Tell("close")
-	thawed := func(events string) bool { return strings.Contains(events, "frozen 0") }
-	err := escape.AwaitText(guards+"/cgroup.events", escape.Patience, thawed)
-	if err == nil {
-		err = bed.Write(guards+"/cgroup.freeze", "1")
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.dead()
-}
-
-// It may do so at any moment of a stop, as often as it likes.
-func TestFrozenGuardsInAStop(t *testing.T) {
-	t.Parallel()
-	for _, cause := range []string{"close", fmt.Sprintf("signal %d", unix.SIGTERM)} {
-		t.Run(cause, func(t *testing.T) {
+	for name, end := range map[string]func(*server){
+		"start": func(s *server) {
+			s.Tell("close")
+			s.world.run(s.world.mcpscope("run", "--", "true"))
+		},
+		"sweep": func(s *server) {
+			s.Server.Signal(unix.SIGKILL)
+			s.Server.Ended(escape.Patience)
+			s.world.run(s.world.mcpscope("sweep"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			s := startServer(w, []string{"--group"}, []string{"--eof-grace", soon, "--term-grace", soon}, binaries.Zoo, "ignore-both")
 			escape.AwaitSettled(s.guard)
-			s.Tell(cause)
-			ended := make(chan struct{})
-			go func() {
-				defer close(ended)
-				s.dead()
-			}()
-			freeze := filepath.Join(rootsSlice(w.Site), "guards", "cgroup.freeze")
-			for {
-				select {
-				case <-ended:
-					return
-				case <-time.After(20 * time.Millisecond):
-					_ = bed.Write(freeze, "1") // it may be removed
-				}
-			}
+			freezeGroupOf(t, s.guard)
+			end(s)
+			s.dead()
 		})
 	}
 }

@@ -165,23 +165,20 @@ func TestRemovedGuards(t *testing.T) {
 	})
 }
 
-// A member may freeze the leaf of guards in its scope. The launcher thaws it when it returns, and a sweep, when the
-// launcher is dead.
+// A member may freeze the leaf of guards in its scope: a sweep ends that server when the launcher is gone.
 func TestFrozenGuardsOfAScope(t *testing.T) {
 	host.BothAtOnce(t, func(t *testing.T, u host.User) {
-		for _, end := range []string{"TERM", "kill"} {
-			c := launch(t, u, "frozen-"+strings.ToLower(end), "plain", "--eof-grace", "1m")
+		for end, sig := range map[string]unix.Signal{"term": unix.SIGTERM, "kill": unix.SIGKILL} {
+			c := launch(t, u, "frozen-"+end, "plain", "--eof-grace", "1m")
 			escape.AwaitSettled(c.guard)
 			if err := os.WriteFile(filepath.Join(c.scope, "guards", "cgroup.freeze"), []byte("1"), 0); err != nil {
 				t.Fatal(err)
 			}
-			if end == "TERM" {
-				c.client.Server.Signal(unix.SIGTERM)
-			} else {
-				c.client.Server.Signal(unix.SIGKILL)
-				c.client.Server.Ended(patience)
-				host.Must(t, host.Current(t).Command(u, mcpscope, "sweep", "--quiet"))
+			c.client.Server.Signal(sig)
+			if !c.client.Server.Ended(patience) {
+				t.Errorf("%s: the launcher lives", end)
 			}
+			host.Must(t, host.Current(t).Command(u, mcpscope, "sweep", "--quiet"))
 			c.wantGone(end)
 		}
 	})

@@ -253,6 +253,7 @@ func (s *sweeper) sweepAll(users group.Users) {
 		}
 		if !s.filter.DryRun { // which keeps no sweep from acting
 			s.lockAlone(parent)
+			thawGuards(parent)
 		}
 		s.sweep(parent, dirs, func() {})
 		return nil
@@ -267,6 +268,17 @@ func (s *sweeper) sweepAll(users group.Users) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.errs = append(s.errs, err)
+}
+
+// thawGuards lets the guards run that are in a leaf of this directory: a server may have frozen that. They
+// end their servers themselves, if the launchers are dead.
+func thawGuards(parent *cgroup.Group) {
+	leaf, err := parent.Child(names.GuardsName)
+	if err != nil { // there is none
+		return
+	}
+	_ = leaf.ThawAlone() // it was removed
+	_ = leaf.Close()     // a directory
 }
 
 func (s *sweeper) removeSession(above string, parent *cgroup.Group, dir string) error {
