@@ -10,11 +10,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/escape"
+	"github.com/mcpscope/mcpscope/test/facts"
 	"github.com/mcpscope/mcpscope/test/pace"
 )
 
@@ -34,11 +37,7 @@ func TestKeepFor(t *testing.T) {
 	if n := len(s.members.Running()); n < 3 {
 		t.Errorf("%d members are left before the time is over", n)
 	}
-	w.run(w.mcpscope("stop", "keeper", "keeper+"))
-	s.members.WantDead(t)
-
-	s = startKeeping(w, "--keep-for", "1ms")
-	s.Tell("close")
+	hourIsOver(w)
 	if o := w.run(w.mcpscope("sweep")); !strings.Contains(o.Stdout, "keeper") {
 		t.Errorf("sweep does not say what it has stopped: %s%s", o.Stdout, o.Stderr)
 	}
@@ -52,13 +51,27 @@ func TestKeepFor(t *testing.T) {
 func TestStartEndsKept(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	s := startKeeping(w, "--keep-for", "1ms")
+	s := startKeeping(w, "--keep-for", "1h")
 	s.Tell("close")
 	s.Server.Ended(escape.Patience)
+	hourIsOver(w)
 	next := startServer(w, []string{"--group"}, nil, binaries.Zoo, "plain")
 	s.members.WantDead(t)
 	next.Tell("close")
 	next.dead()
+}
+
+// hourIsOver has all that is kept for an hour be kept for none.
+func hourIsOver(w *world) {
+	w.T.Helper()
+	for _, dir := range keptIn(w) {
+		facts.SetKept(w.T, dir, func(kept *protocol.Kept) {
+			if stays := time.Duration(kept.Until - kept.Since); stays != time.Hour {
+				w.T.Errorf("%s stays for %v", kept.Name, stays)
+			}
+			kept.Until = kept.Since
+		})
+	}
 }
 
 // startKeeping starts a server whose daemon and detached program are kept, and waits for that.

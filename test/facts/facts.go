@@ -2,7 +2,7 @@
 
 //go:build linux
 
-// Package facts changes what a server's group says of it, as any process of its user can.
+// Package facts changes what a group says of its server, or of what was kept, as any process of its user can.
 package facts
 
 import (
@@ -15,20 +15,31 @@ import (
 )
 
 // Set changes the facts in a payload's directory. One without facts is armed by that.
-func Set(t *testing.T, payload string, change func(*protocol.Facts)) {
+func Set(t *testing.T, payload string, do func(*protocol.Facts)) {
 	t.Helper()
-	const attribute = "user.mcpscope.armed"
 	facts := protocol.Facts{Version: protocol.ProtocolVersion}
+	change(t, payload, "user.mcpscope.armed", &facts, func() { do(&facts) })
+}
+
+// SetKept changes what the directory of kept processes says of them.
+func SetKept(t *testing.T, dir string, do func(*protocol.Kept)) {
+	t.Helper()
+	kept := protocol.Kept{Version: protocol.ProtocolVersion}
+	change(t, dir, "user.mcpscope.kept", &kept, func() { do(&kept) })
+}
+
+func change(t *testing.T, dir, attribute string, of any, do func()) {
+	t.Helper()
 	text := make([]byte, 64<<10)
-	n, err := unix.Getxattr(payload, attribute, text)
+	n, err := unix.Getxattr(dir, attribute, text)
 	if err == nil {
-		err = protocol.Decode(text[:n], &facts)
+		err = protocol.Decode(text[:n], of)
 	}
 	if err != nil && !errors.Is(err, unix.ENODATA) {
 		t.Fatal(err)
 	}
-	change(&facts)
-	if err := unix.Setxattr(payload, attribute, protocol.Encode(&facts), 0); err != nil {
+	do()
+	if err := unix.Setxattr(dir, attribute, protocol.Encode(of), 0); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -124,7 +124,7 @@ func (s *sessionWorld) listed(servers ...*Server) {
 		Sessions []struct {
 			ID, Name, State    string
 			Servers, Processes int
-			Agent              struct{ PID int }
+			Client             struct{ PID int } // its agent
 		}
 	}
 	if err := json.Unmarshal([]byte(s.run("ls", "--json")), &list); err != nil {
@@ -144,7 +144,7 @@ func (s *sessionWorld) listed(servers ...*Server) {
 			continue
 		}
 		if v.Name != "like" || v.State != "running" || v.Servers != len(servers) || v.Processes < 1+len(servers) ||
-			v.Agent.PID != s.g.PID {
+			v.Client.PID != s.g.PID {
 			s.T.Errorf("the session is listed as %+v", v)
 		}
 		return
