@@ -165,18 +165,24 @@ func TestRemovedGuards(t *testing.T) {
 	})
 }
 
-// A member may freeze the leaf of guards in its scope: a sweep ends that server when the launcher is gone.
+// A member may freeze the leaf of guards in its scope: a sweep thaws it.
 func TestFrozenGuardsOfAScope(t *testing.T) {
 	host.BothAtOnce(t, func(t *testing.T, u host.User) {
-		for end, sig := range map[string]unix.Signal{"term": unix.SIGTERM, "kill": unix.SIGKILL} {
-			c := launch(t, u, "frozen-"+end, "plain", "--eof-grace", "1m")
+		for end, kind := range map[string]string{"close": "ignore-both", "term": "plain", "kill": "plain"} {
+			c := launch(t, u, "frozen-"+end, kind, "--eof-grace", "1ms", "--term-grace", "1ms")
 			escape.AwaitSettled(c.guard)
 			if err := os.WriteFile(filepath.Join(c.scope, "guards", "cgroup.freeze"), []byte("1"), 0); err != nil {
 				t.Fatal(err)
 			}
-			c.client.Server.Signal(sig)
-			if !c.client.Server.Ended(patience) {
-				t.Errorf("%s: the launcher lives", end)
+			switch end {
+			case "close": // its launcher waits for the guard
+				c.client.Tell("close")
+			case "term":
+				c.client.Server.Signal(unix.SIGTERM)
+				c.client.Server.Ended(patience)
+			case "kill":
+				c.client.Server.Signal(unix.SIGKILL)
+				c.client.Server.Ended(patience)
 			}
 			host.Must(t, host.Current(t).Command(u, mcpscope, "sweep", "--quiet"))
 			c.wantGone(end)

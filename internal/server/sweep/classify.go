@@ -107,7 +107,7 @@ func openGroup(parent *cgroup.Group, dir string) (*group.ControlGroup, error) {
 }
 
 // classifyAndTend classifies a group. Unless the sweep is a dry run, it removes one that was never armed, and
-// continues a guard that is stopped, and a launcher that is alone and stopped: until that has forked a guard
+// continues a guard that is halted, and a launcher that is alone and stopped: until that has forked a guard
 // the group is unclear.
 func (s *sweeper) classifyAndTend(
 	g *group.ControlGroup, parent *cgroup.Group, seen *orphan.Census,
@@ -131,8 +131,11 @@ func (s *sweeper) classifyAndTend(
 	return found, nil
 }
 
-// continueGuard continues a guard that somebody has stopped.
+// continueGuard continues a guard that somebody has stopped, or frozen in the leaf of its scope.
 func continueGuard(g *group.ControlGroup) {
+	if g.Managed {
+		thawGuards(g.Top())
+	}
 	guard := g.Guard().Open()
 	if guard < 0 { // it has none
 		return

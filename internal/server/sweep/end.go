@@ -14,7 +14,6 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/container"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/journal"
-	"github.com/mcpscope/mcpscope/internal/server/orphan"
 	"github.com/mcpscope/mcpscope/internal/server/policy"
 )
 
@@ -65,11 +64,7 @@ func End(g *group.ControlGroup, why Reason, grace time.Duration, dead func()) (S
 		return s, err
 	}
 	if guard := g.Guard().Open(); guard >= 0 { // it was halted, and exits when it runs
-		_ = g.Top().Thaw() // it was removed
-		if leaf := orphan.GuardsIn(g); leaf != nil {
-			_ = leaf.ThawAlone() // it was removed
-			_ = leaf.Close()     // a directory
-		}
+		_ = g.Top().Thaw()                                    // with its leaf of guards; it was removed
 		_ = unix.PidfdSendSignal(guard, unix.SIGCONT, nil, 0) // it has ended
 		linux.AwaitWithin(guard, unix.POLLIN, policy.ReactWithin)
 		_ = unix.Close(guard)

@@ -270,10 +270,10 @@ func (s *sweeper) sweepAll(users group.Users) {
 	s.errs = append(s.errs, err)
 }
 
-// thawGuards lets the guards run that are in a leaf of this directory: a server may have frozen that. They
-// end their servers themselves, if the launchers are dead.
-func thawGuards(parent *cgroup.Group) {
-	leaf, err := parent.Child(names.GuardsName)
+// thawGuards lets the guards run that are in the leaf of a directory or scope: a server may have frozen that.
+// They end their servers themselves, if the launchers are dead.
+func thawGuards(dir *cgroup.Group) {
+	leaf, err := dir.Child(names.GuardsName)
 	if err != nil { // there is none
 		return
 	}
