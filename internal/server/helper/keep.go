@@ -201,7 +201,7 @@ func (p *program) name() string {
 	isInterpreter := kind == name.Interpreter || kind == name.Shell
 	switch {
 	case isInterpreter && p.title != nil:
-		return p.title[0]
+		return strings.TrimSuffix(p.title[0], ":") // gunicorn: master [app]
 	case isInterpreter:
 		return name.Derive(p.line())
 	case p.file != "":

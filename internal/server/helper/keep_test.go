@@ -12,6 +12,7 @@ func TestKeepMatches(t *testing.T) {
 	script := of("/usr/bin/dash", "sh", "sh", "/home/a/devserver.sh", "x")
 	text := of("/usr/bin/bash", "bash", "bash", "-c", "sleep 1", "devserver.sh")
 	npm := of("/usr/bin/node", "npm run dev", "npm run dev", "", "", "")
+	gunicorn := of("/usr/bin/python3.13", "gunicorn: maste", "gunicorn: master [app]", "", "")
 	spaced := of("/opt/my app/run", "run", "/opt/my app/run")
 	hidden := of("", "epmd") // another user's
 	for _, c := range []struct {
@@ -38,6 +39,8 @@ func TestKeepMatches(t *testing.T) {
 		{"npm run *", npm, "npm run dev"},
 		{"node", npm, "npm"},
 		{"run", npm, ""},
+		{"gunicorn", gunicorn, "gunicorn"},
+		{"gunicorn: master*", gunicorn, "gunicorn"},
 		{"run", spaced, "run"},
 		{"my", spaced, ""},
 		{"epmd", hidden, "epmd"},
