@@ -92,7 +92,7 @@ type finder struct {
 	users        group.Users
 	olderThan    time.Duration
 	search       *clientconfig.Search
-	wantsUnknown bool       // also those that no configuration names: for each, all sockets are read
+	wantsUnknown bool       // also those that no configuration names
 	contained    *Contained // nil if it is not known yet
 }
 
@@ -146,7 +146,8 @@ func CountBeside(users group.Users, contained Contained) (int, error) {
 	}.count()
 }
 
-// CountBy is CountBeside for a command that reads configurations for other reasons, and has no list.
+// CountBy is CountBeside for a command that reads configurations for other reasons, and does not have all
+// servers.
 func CountBy(users group.Users, search *clientconfig.Search) (int, error) {
 	return finder{users: users, olderThan: LeastAge, search: search}.count()
 }

@@ -21,7 +21,7 @@ type child struct {
 	size   uintptr     // of the mapping
 	locks  unix.Rlimit // RLIMIT_LOCKS without a tag, for forkBetween
 	name   uintptr     // that it has from birth (PR_SET_NAME), or 0, for forkBetween
-	parent [16]byte    // the name of the process between, for forkBetween
+	before [16]byte    // the name of the process between before it forks, for forkBetween
 	cgroup int32       // where it is born, or -1
 	joins  bool        // clone3 was refused: it enters the cgroup by itself
 	pid    int32       // written by the process that forks it, or an errno, negative
@@ -138,7 +138,7 @@ func (c *child) forkBetween() syscall.Errno {
 		sys(unix.SYS_SETPGID, 0, 0, 0, 0, 0) // the client may kill its process group
 		locks := uintptr(unsafe.Pointer(&c.locks))
 		sys(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_LOCKS, locks, 0, 0) // see clearTag
-		own := uintptr(unsafe.Pointer(&c.parent))
+		own := uintptr(unsafe.Pointer(&c.before))
 		sys(unix.SYS_PRCTL, unix.PR_GET_NAME, own, 0, 0, 0)
 		sys(unix.SYS_PRCTL, unix.PR_SET_NAME, c.name, 0, 0, 0) // c may run late
 		c.fork(shareNothing, uint64(unix.SIGCHLD))

@@ -298,7 +298,7 @@ func (p *process) begin() {
 	p.leaveClient()
 }
 
-// rename gives the guard a command line without the server's and, if its launcher has forked it, a name.
+// rename gives the guard a name, if it was not born with it, and a command line without the server's.
 func (p *process) rename() {
 	sys(unix.SYS_PRCTL, unix.PR_SET_NAME, uintptr(unsafe.Pointer(&p.lasting.name)), 0, 0, 0)
 	i := 0

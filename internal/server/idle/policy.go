@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package idle decides when a server that does nothing is frozen, and measures what that depends on. The
-// policy starts no process and reads no clock. Its caller freezes, reclaims and thaws.
+// policy starts no process and reads no clock but its Server's. Its caller freezes, reclaims and thaws.
 package idle
 
 import (
@@ -53,7 +53,7 @@ type Marks struct {
 
 // Server is a server as a Policy measures, freezes and thaws it. Sleeper is one.
 type Server interface {
-	Now() time.Time
+	Now() time.Time // asked more than once in a look, which may have to wait for a processor
 	Usage() (Usage, error)
 	// Pending is input or output that keeps it from being frozen, and Obstacle any other reason; "" for no
 	// reason.

@@ -101,8 +101,8 @@ func Tried(on *page.Page) (all []error, err error) {
 	return append(all, failureOn(on)), nil
 }
 
-// CommandOn is the server's command on the page of a plan that has failed. That of this process has a label
-// for the place that was tried: see container.Labelled.
+// CommandOn is the server's command on the page of a plan that has failed. That of this process has the label
+// of the attempt that failed: see container.Labelled.
 func CommandOn(on *page.Page) ([]string, error) {
 	c, err := protocol.ConfigOn(on)
 	if err != nil {
