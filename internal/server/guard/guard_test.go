@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -19,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/test/bed"
+	"github.com/mcpscope/mcpscope/test/escape"
 	"github.com/mcpscope/mcpscope/test/pace"
 )
 
@@ -400,6 +402,62 @@ func copyOfProgram(t *testing.T) string {
 	text, err := os.ReadFile("/proc/self/exe")
 	if err == nil {
 		err = os.WriteFile(file, text, 0o700)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// prlimit(2) tells nothing of a process with the rights of another user or group.
+func TestTagOfAnothersRights(t *testing.T) {
+	const tag = uint64(tagMagic<<tagBits | 5)
+	limited := []string{"prlimit", fmt.Sprintf("--locks=%d:", tag)}
+	for name, c := range map[string]struct {
+		command []string
+		user    uint32
+	}{
+		"setgid program": {[]string{setgidSleep(t)}, 4001},
+		"other user":     {[]string{"setpriv", "--reuid", "4002", "--regid", "4002", "--clear-groups", "sleep"}, 0}, // of root
+	} {
+		line := slices.Concat(limited, c.command, []string{"1000"})
+		cmd := exec.Command(line[0], line[1:]...)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: c.user, Gid: c.user}}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		isSleep := func() bool {
+			comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", cmd.Process.Pid)) // it is there until it is waited for
+			return string(comm) == "sleep\n"
+		}
+		if !pace.Eventually(patience, isSleep) {
+			t.Errorf("%s: no sleep", name)
+		}
+		if pid := int32(cmd.Process.Pid); !isTagged(pid, tag) || isTagged(pid, tag+1) {
+			t.Errorf("%s: %v, and with another tag %v", name, isTagged(pid, tag), isTagged(pid, tag+1))
+		}
+		_ = cmd.Process.Kill() // our child
+		_ = cmd.Wait()         // it was killed
+	}
+}
+
+// setgidSleep is a program with the rights of another group.
+func setgidSleep(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(escape.OpenDir(t), "sleep")
+	path, err := exec.LookPath("sleep")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err == nil {
+		err = escape.WriteProgram(file, string(text))
+	}
+	if err == nil {
+		err = os.Chown(file, 0, 4003)
+	}
+	if err == nil {
+		err = os.Chmod(file, 0o755|os.ModeSetgid)
 	}
 	if err != nil {
 		t.Fatal(err)
