@@ -44,6 +44,21 @@ func TestFirstProcessReapsWhatComesToIt(t *testing.T) {
 	w.clean()
 }
 
+// As the first process of a container it gets each orphan: its guard must not count as a process that the server has left.
+func TestFirstProcessEndsWithItsServer(t *testing.T) {
+	t.Parallel()
+	for _, backend := range []string{"cgroup", "tree"} {
+		w := newWorld(t)
+		cmd := w.Viewed([]string{"--proc"}, binaries.mcpscope, "run", "--backend", backend, "--term-grace", never, "--", "sh", "-c", "exit 3")
+		cmd.SysProcAttr = &unix.SysProcAttr{Cloneflags: unix.CLONE_NEWPID}
+		o, err := escape.Finish(w.Dir, cmd)
+		if err != nil || o.Status.ExitStatus() != 3 {
+			t.Errorf("%s: status %d, want 3: %v: %s", backend, o.Status.ExitStatus(), err, o.Stderr)
+		}
+		w.clean()
+	}
+}
+
 // The launcher can't remove a group in which the server has made another: a helper removes it. The client holds
 // stdin open, which would end the server otherwise.
 func TestExitOfAServerThatMadeAGroup(t *testing.T) {

@@ -199,8 +199,8 @@ func OwnIn(parent *cgroup.Group) []string {
 // InitReaps reports whether PID 1 reaps orphans. In a container it may be an application that does not, and
 // every guard would stay behind as a zombie. It knows the programs that are made to be PID 1 of a container.
 func InitReaps() bool {
-	const initial = 0xEFFFFFFC                         // PROC_PID_INIT_INO: the machine's own
-	if PIDNamespace() == initial || os.Getpid() == 1 { // a real init, or ourselves
+	const initial = 0xEFFFFFFC // PROC_PID_INIT_INO: the machine's own
+	if PIDNamespace() == initial {
 		return true
 	}
 	st, err := proc.ReadStat(1)

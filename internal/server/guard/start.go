@@ -64,7 +64,7 @@ func (p *Start) prepareForks(l *Launcher) bool {
 	guards.hide = p.Command.Hide
 	guards.readable = p.page.Plan.Place.IsTree // a tree has nothing else that could be listed
 	guards.prepareHelpers(addressOf(p.Command.Env))
-	guards.near = !initReaps(p.page, &p.buf)
+	guards.near = unix.Getpid() == 1 || !initReaps(p.page, &p.buf) // PID 1 gets each orphan
 	guards.keepsLeader = !l.Signals.shared
 	p.page.ByHelper.CallHelperAt = now()
 	if !p.page.Order.Replaces {
@@ -252,7 +252,7 @@ func (p *Start) undo(l *Launcher) {
 // initReaps is the raw form of group.InitReaps.
 func initReaps(on *page.Page, buf *[512]byte) bool {
 	const initial = 0xEFFFFFFC // PROC_PID_INIT_INO: the machine's own
-	if on.Started.Namespace == initial || unix.Getpid() == 1 {
+	if on.Started.Namespace == initial {
 		return true
 	}
 	init := page.Process{}
