@@ -441,6 +441,28 @@ func TestTagOfAnothersRights(t *testing.T) {
 	}
 }
 
+// Without a descriptor for a look nobody can say that no member is left.
+func TestUnseenMembers(t *testing.T) {
+	own := bed.Group(t, "own")
+	fd, err := unix.Open(own, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	search := tagSearch{tag: uint64(tagMagic<<tagBits | 6), procs: int32(fd)}
+	if search.exists() {
+		t.Error("there is a member")
+	}
+	var limit unix.Rlimit
+	_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) // it can't fail, as setting a lower one
+	_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Max: limit.Max})
+	mayExist := search.exists()
+	_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)
+	if !mayExist {
+		t.Error("it has not looked, and says that there is none")
+	}
+}
+
 // setgidSleep is a program with the rights of another group.
 func setgidSleep(t *testing.T) string {
 	t.Helper()

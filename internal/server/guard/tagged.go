@@ -151,7 +151,7 @@ func (s *tagSearch) hasPipes(of *page.Started) bool {
 func hasDaemon(group int32, of *page.Launched, buf *[512]byte) (found bool) {
 	list, e := openAt(group, procsFile, 0)
 	if e != 0 {
-		return false
+		return isUnseen(e)
 	}
 	ofMain := sessionOf(of.MainPID)
 	pids := pidList{file: list, buf: buf}
@@ -191,17 +191,23 @@ func (s *tagSearch) findSleeper() {
 	closeFD(list)
 }
 
-// signalEach visits all processes once, and reports whether there was a member.
+// isUnseen reports whether the host had no descriptor or memory for a look: a member may be there.
+func isUnseen(e syscall.Errno) bool {
+	return e == syscall.EMFILE || e == syscall.ENFILE || e == syscall.ENOMEM
+}
+
+// signalEach visits all processes once, and reports whether there was a member, or may have been.
 func (s *tagSearch) signalEach(sig unix.Signal) (found bool) {
 	s.signal = sig
 	found = s.visitUntagged()
 	processes, e := openAt(unix.AT_FDCWD, "/proc\x00", unix.O_DIRECTORY)
 	if e != 0 {
-		return found
+		return found || isUnseen(e)
 	}
 	for {
 		addr := uintptr(unsafe.Pointer(&s.buf))
 		n, e := sys(unix.SYS_GETDENTS64, uintptr(processes), addr, unsafe.Sizeof(s.buf), 0, 0)
+		found = found || isUnseen(e)
 		if e != 0 || n == 0 {
 			break
 		}
@@ -224,7 +230,7 @@ func (s *tagSearch) visitUntagged() (found bool) {
 	}
 	list, e := openAt(s.procs, procsFile, 0)
 	if e != 0 {
-		return false
+		return isUnseen(e)
 	}
 	pids := pidList{file: list, buf: &s.buf}
 	for pids.next() {
@@ -276,15 +282,15 @@ func (s *tagSearch) numberAt(offset uintptr) (n int32) {
 	return n
 }
 
-// visitTagged visits a process with the tag, and reports whether it is one. It reads the tag again when there
-// is a pidfd: the pid may be another process's by then.
+// visitTagged visits a process with the tag, and reports whether it is one, or may be. It reads the tag again
+// when there is a pidfd: the pid may be another process's by then.
 func (s *tagSearch) visitTagged(pid int32) bool {
 	if !isTagged(pid, s.tag) {
 		return false
 	}
 	fd, e := sys(unix.SYS_PIDFD_OPEN, uintptr(pid), 0, 0, 0, 0)
 	if e != 0 {
-		return false
+		return isUnseen(e)
 	}
 	found := isTagged(pid, s.tag) && !endedWithin(int32(fd), 0) // a zombie has its tag still
 	if found {
@@ -298,7 +304,7 @@ func (s *tagSearch) visitTagged(pid int32) bool {
 func (s *tagSearch) visitListed(pid int32) bool {
 	fd, e := sys(unix.SYS_PIDFD_OPEN, uintptr(pid), 0, 0, 0, 0)
 	if e != 0 {
-		return false
+		return isUnseen(e)
 	}
 	found := s.isListed(pid) && !endedWithin(int32(fd), 0)
 	if found {
