@@ -505,10 +505,10 @@ func (p *procPath) open() int32 {
 	return int32(fd)
 }
 
-// isTagged is the raw form of freeze.TagOn. prlimit(2) refuses to tell the limits of a process with the rights
-// of another user or group: of a setgid program, or of a server that root has made another user's, below an
-// engine without CAP_SYS_RESOURCE. All may read them in /proc, which takes ten times as long. So that is done
-// only for processes that this one may signal.
+// isTagged is the raw form of freeze.TagOn. prlimit(2) refuses to tell the limits of a process with the
+// rights of another user or group: of a setgid program, or of a server that root has made another user's,
+// below an engine without CAP_SYS_RESOURCE. All may read them in /proc, which takes ten times as long: that
+// is done only for processes that this one may signal.
 func isTagged(pid int32, tag uint64) bool {
 	limit := unix.Rlimit{}
 	to := uintptr(unsafe.Pointer(&limit))
@@ -525,8 +525,8 @@ func maySignal(pid int32) bool {
 	return e == 0
 }
 
-// fileLocks reads the soft limit RLIMIT_LOCKS in /proc/PID/limits; 0 is also "unlimited". That file has a line
-// of 79 bytes for each limit, behind a header.
+// fileLocks reads the soft limit RLIMIT_LOCKS in /proc/PID/limits; 0 is also "unlimited". That file has a
+// line of 79 bytes for each limit, behind a header.
 func fileLocks(pid int32) (soft uint64) {
 	const name = "Max file locks            "
 	const at = 79 * (1 + unix.RLIMIT_LOCKS)

@@ -2,8 +2,8 @@
 
 // Package helper does for a guard what raw code can't: it settles a start, looks after an idle server, finds
 // who holds its stdin, moves members that are kept, ends its containers, and reports its end. It decides
-// nothing about the end of the server, and its death changes nothing. The watcher of a gateway does the same
-// for its servers, and decides as a guard does.
+// nothing about the end of the server, and another one goes on after its death. The watcher of a gateway does
+// the same for its servers, and decides as a guard does.
 package helper
 
 import (

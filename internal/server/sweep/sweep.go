@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sweep finds orphans and stops them. It never kills in a group that has a guard: it may have that
+// Package sweep finds orphans and stops them. It never kills in a group whose guard can act: it may have that
 // guard stop its server, whose launcher was asked in vain.
 package sweep
 
@@ -67,8 +67,8 @@ const (
 	gatherMost    = 900 * time.Millisecond
 )
 
-// Sweep stops the orphans of the calling user. It never touches a group whose guard lives, or that is being
-// made.
+// Sweep stops the orphans of the calling user. It never touches a group whose guard can act, or that is
+// being made.
 func Sweep(f SweepFilter) ([]Swept, error) {
 	if f.AllUsers && os.Getuid() != 0 {
 		return nil, group.ErrOthers()
