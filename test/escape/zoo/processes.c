@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Ways to stay alive that need nothing but processes, threads and descriptors. */
 #include "zoo.h"
+#include <grp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -227,6 +228,22 @@ static void stdout_held(void)
 	await_up(1);
 }
 
+/* Root's server gives up its rights, as gosu or su have it: nobody without CAP_SYS_RESOURCE may ask for its limits then. */
+static void give_up_rights(void)
+{
+	const uid_t other = 4002;
+	setsid();
+	if (geteuid() == 0 && (setgroups(0, NULL) != 0 || setresgid(other, other, other) != 0 || setresuid(other, other, other) != 0))
+		die("become another user");
+	stay();
+}
+
+static void other_user(void)
+{
+	member("other", give_up_rights);
+	await_up(1);
+}
+
 const struct mode process_modes[] = {
 	{"plain", NULL, NULL, NULL, ENDS, "one process that ends with its stdin"},
 	{"setsid", NULL, new_session, NULL, ENDS, "a child in a session of its own"},
@@ -241,6 +258,7 @@ const struct mode process_modes[] = {
 	{"vfork", NULL, vforking, NULL, ENDS, "a child that waits for its vfork"},
 	{"no-env", NULL, no_environment, NULL, ENDS, "environment emptied and overwritten"},
 	{"no-fds", NULL, no_descriptors, NULL, ENDS, "a child that has closed all descriptors"},
+	{"other-user", NULL, other_user, NULL, ENDS, "a child that has become another user, if it was root's"},
 	{"hold-stdout", NULL, stdout_held, NULL, ENDS, "a child that keeps the client's stdout open"},
 	{0},
 };
