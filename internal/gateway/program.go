@@ -3,6 +3,7 @@
 package gateway
 
 import (
+	"errors"
 	"os"
 	"slices"
 	"time"
@@ -62,6 +63,15 @@ func fileOfCaller(tid, number int) file {
 		go unix.Close(fd)
 	}
 	return f
+}
+
+// isHidden reports whether the zero file is that of a stdin which this process may not look at.
+func (f file) isHidden(pid int) bool {
+	if f != (file{}) {
+		return false
+	}
+	_, err := os.Readlink(proc.DescriptorPath(pid, 0))
+	return errors.Is(err, os.ErrPermission)
 }
 
 func (f file) isSocket() bool { return f.Kind == unix.S_IFSOCK }

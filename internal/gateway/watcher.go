@@ -385,6 +385,9 @@ func (w *watcher) answer(r *notify.Request) {
 	tid := int(r.TID) // threads have the same descriptors
 	w.starters.leaders.record(tid)
 	stdin := w.readStdin(tid)
+	if stdin.isHidden(tid) {
+		w.reporter.reportUnseen("they are another user's, which takes CAP_SYS_PTRACE")
+	}
 	stdio := stdin.mayHavePeer() && fileAt(tid, 1).mayHavePeer()
 	mayBeServer := stdio || len(w.config.Match) > 0 || w.config.haveListening()
 	if w.isResting.Load() || !mayBeServer || !w.config.Blind && r.IsKnownMissing() {

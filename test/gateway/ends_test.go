@@ -365,6 +365,25 @@ func TestBlindGateway(t *testing.T) {
 	w.clean()
 }
 
+// Root in a container, without CAP_SYS_PTRACE, sees nothing of what becomes another user. It says so.
+func TestOtherUserBelowABlindRoot(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	line := []string{
+		"setpriv", "--bounding-set", "-sys_ptrace", binaries.mcpscope, "gateway", "--backend", "cgroup", "--explain", w.explain, "--",
+		"setpriv", "--reuid", "4002", "--regid", "4002", "--clear-groups", "sh", "-c", "true | cat",
+	}
+	cmd := w.Command(line...)
+	if o, err := escape.Finish(w.Dir, cmd); err != nil || o.Status != 0 {
+		t.Fatalf("%v, status %v: %s", err, o.Status, o.Stderr)
+	}
+	text, err := os.ReadFile(w.explain)
+	if !strings.Contains(string(text), "CAP_SYS_PTRACE") {
+		t.Errorf("explained: %s (%v)", text, err)
+	}
+	w.clean()
+}
+
 // A gateway that mcpscope run has started contains nothing by itself: the server around it has all of it, and ends with
 // all of it at once. It says so, and --check does.
 func TestGatewayInAServer(t *testing.T) {
