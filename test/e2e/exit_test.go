@@ -4,6 +4,8 @@ package e2e
 
 import (
 	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -57,6 +59,26 @@ func TestFirstProcessEndsWithItsServer(t *testing.T) {
 		}
 		w.clean()
 	}
+}
+
+// A member that mcpscope may not signal counts as one that SIGKILL does not end: status 125, and the report names it. That
+// is another user's process, below a root without CAP_KILL.
+func TestMemberThatMayNotBeSignalled(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	report := filepath.Join(t.TempDir(), "report")
+	theirs, ours := bed.Pipe(t)
+	cmd := w.Command("setpriv", "--bounding-set", "-kill", binaries.mcpscope, "run", "--backend", "tree", "--report", report, "--term-grace", soon,
+		"--", "sh", "-c", "setpriv --reuid 4002 --regid 4002 --clear-groups cat <&3 & exit 3")
+	cmd.ExtraFiles = []*os.File{theirs}
+	o, err := escape.Finish(w.Dir, cmd)
+	text, _ := os.ReadFile(report) // there is none after another end
+	if err != nil || o.Status.ExitStatus() != 125 || !strings.Contains(string(text), `"stuck"`) {
+		t.Errorf("status %d, want 125: %v: %s; report %s", o.Status.ExitStatus(), err, o.Stderr, text)
+	}
+	theirs.Close()
+	ours.Close() // it ends
+	w.clean()
 }
 
 // The launcher can't remove a group in which the server has made another: a helper removes it. The client holds

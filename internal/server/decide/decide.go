@@ -152,8 +152,8 @@ func (s *State) KillingFor(now int64) int64 {
 	return now - s.killedAt
 }
 
-// IsStuck reports whether a member is left that SIGKILL does not end: it is in uninterruptible sleep. On a
-// busy machine, or among a thousand servers that end at once, a kill may last as well.
+// IsStuck reports whether a member is left that SIGKILL does not end: it is in uninterruptible sleep, or may
+// not be signalled. On a busy machine, or among a thousand servers that end at once, a kill may last as well.
 func (s *State) IsStuck() bool { return s.isStuck }
 
 // stayInGrace begins the EOF grace again while something is unread. No event reports an emptied pipe.

@@ -183,8 +183,9 @@ func (s *stop) facts(failed page.Tasks) decide.Facts {
 	return f
 }
 
-// lookWhy finds out why a kill lasts: a member sleeps, or none is left and a launcher that is frozen does not
-// say so. Members that wait for a lock of the kernel sleep, too, but one that is stuck does so at each look.
+// lookWhy finds out why a kill lasts: a member sleeps or may not be signalled, or none is left and a frozen
+// launcher does not say so. Members that wait for a lock of the kernel sleep, too, but one that is stuck does
+// so at each look.
 func (s *stop) lookWhy(f *decide.Facts) {
 	const isStuckAfter = 2e9
 	before := s.search.sleeper.pid
@@ -193,7 +194,7 @@ func (s *stop) lookWhy(f *decide.Facts) {
 		s.sleepsSince = f.Now
 	}
 	s.sleeps = s.search.sleeper.pid != 0 && f.Now-s.sleepsSince >= isStuckAfter
-	isEmpty := !s.members.populated() && !s.search.exists()
+	isEmpty := s.search.sleeper.pid == 0 && !s.members.populated() && !s.search.exists()
 	f.Empty = f.Empty || isEmpty
 	f.MainEnded = f.MainEnded || isEmpty
 }

@@ -80,12 +80,17 @@ type pipeSearch struct {
 	found  bool
 }
 
-// sleepSearch looks for a member in uninterruptible sleep: the one that it has found before, if that sleeps
-// still.
+// sleepSearch looks for a member that SIGKILL does not end, as it is in uninterruptible sleep or may not be
+// signalled: the one that it has found before, if that sleeps still.
 type sleepSearch struct {
 	isOn   bool
 	before int32
 	pid    int32 // 0 for none
+}
+
+// isTagged also finds processes that this one may not signal, if the search is on.
+func (s *sleepSearch) isTagged(pid int32, tag uint64) bool {
+	return isTagged(pid, tag) || s.isOn && fileLocks(pid) == tag
 }
 
 // see takes a process, and whether it sleeps.
@@ -175,7 +180,7 @@ func sessionOf(pid int32) int32 {
 	return int32(session)
 }
 
-// findSleeper looks for a member in uninterruptible sleep, also among those of the group without the tag.
+// findSleeper looks for a member that SIGKILL does not end, also among those of the group without the tag.
 func (s *tagSearch) findSleeper() {
 	s.sleeper = sleepSearch{isOn: true, before: s.sleeper.pid}
 	s.exists()
@@ -285,14 +290,14 @@ func (s *tagSearch) numberAt(offset uintptr) (n int32) {
 // visitTagged visits a process with the tag, and reports whether it is one, or may be. It reads the tag again
 // when there is a pidfd: the pid may be another process's by then.
 func (s *tagSearch) visitTagged(pid int32) bool {
-	if !isTagged(pid, s.tag) {
+	if !s.sleeper.isTagged(pid, s.tag) {
 		return false
 	}
 	fd, e := sys(unix.SYS_PIDFD_OPEN, uintptr(pid), 0, 0, 0, 0)
 	if e != 0 {
 		return isUnseen(e)
 	}
-	found := isTagged(pid, s.tag) && !endedWithin(int32(fd), 0) // a zombie has its tag still
+	found := s.sleeper.isTagged(pid, s.tag) && !endedWithin(int32(fd), 0) // a zombie has its tag still
 	if found {
 		s.visit(pid, int(fd))
 	}
@@ -325,7 +330,7 @@ func (s *tagSearch) visit(pid int32, pidfd int) {
 		pipes.found = hasFile(pid, &pipes.wanted[0]) && hasFile(pid, &pipes.wanted[1])
 	}
 	if s.sleeper.isOn {
-		s.sleeper.see(pid, s.sleepsUninterruptibly(pid))
+		s.sleeper.see(pid, s.sleepsUninterruptibly(pid) || !maySignal(pid))
 	}
 	hasGot := pid == s.main && s.mainHas
 	if hasGot {
