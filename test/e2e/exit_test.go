@@ -67,9 +67,10 @@ func TestMemberThatMayNotBeSignalled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	report := filepath.Join(t.TempDir(), "report")
+	up := filepath.Join(escape.OpenDir(t), "up")
 	theirs, ours := bed.Pipe(t)
 	cmd := w.Command("setpriv", "--bounding-set", "-kill", binaries.mcpscope, "run", "--backend", "tree", "--report", report, "--term-grace", soon,
-		"--", "sh", "-c", "setpriv --reuid 4002 --regid 4002 --clear-groups cat <&3 & exit 3")
+		"--", "sh", "-c", "setpriv --reuid 4002 --regid 4002 --clear-groups sh -c ': >"+up+"; exec cat <&3' & until [ -e "+up+" ]; do sleep 0.1; done; exit 3")
 	cmd.ExtraFiles = []*os.File{theirs}
 	o, err := escape.Finish(w.Dir, cmd)
 	text, _ := os.ReadFile(report) // there is none after another end
