@@ -65,8 +65,8 @@ type Facts struct {
 	Requested    bool // by mcpscope stop, or a manager
 	Signalled    bool // the launcher has got a signal that ends a server, and the main process has it
 	Repeated     bool // once more
-	// Sleeps: a member has been in uninterruptible sleep for long, where SIGKILL has to wait. It is looked
-	// for only when the kill has lasted for LooksAfter.
+	// Sleeps: a member has been in uninterruptible sleep for long, where SIGKILL has to wait, or may not be
+	// signalled. It is looked for only when the kill has lasted for LooksAfter.
 	Sleeps bool
 	// Containers have to be removed before the members are killed: the engine needs those.
 	Containers bool
