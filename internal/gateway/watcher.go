@@ -386,7 +386,7 @@ func (w *watcher) answer(r *notify.Request) {
 	w.starters.leaders.record(tid)
 	stdin := w.readStdin(tid)
 	if stdin.isHidden(tid) {
-		w.reporter.reportUnseen("they are another user's, which takes CAP_SYS_PTRACE")
+		w.reporter.reportUnseen("they may not be examined, which for another user's takes CAP_SYS_PTRACE")
 	}
 	stdio := stdin.mayHavePeer() && fileAt(tid, 1).mayHavePeer()
 	mayBeServer := stdio || len(w.config.Match) > 0 || w.config.haveListening()

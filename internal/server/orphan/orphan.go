@@ -107,7 +107,7 @@ func isHalted(g *group.ControlGroup, parent *cgroup.Group, guard int) bool {
 		return true
 	}
 	frozen := group.Frozen(g.Top())
-	if leaf := GuardsIn(g); leaf != nil {
+	if leaf := guardsIn(g); leaf != nil {
 		frozen = frozen || group.Frozen(leaf)
 		_ = leaf.Close() // a directory
 	}
@@ -115,8 +115,8 @@ func isHalted(g *group.ControlGroup, parent *cgroup.Group, guard int) bool {
 	return isInside && frozen && !group.Frozen(parent)
 }
 
-// GuardsIn opens the leaf of guards in a scope. It is nil for any other group.
-func GuardsIn(g *group.ControlGroup) *cgroup.Group {
+// guardsIn opens the leaf of guards in a scope. It is nil for any other group.
+func guardsIn(g *group.ControlGroup) *cgroup.Group {
 	if !g.Managed {
 		return nil
 	}
