@@ -21,6 +21,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/escape"
+	"github.com/mcpscope/mcpscope/test/pace"
 )
 
 // A server is one that has written its first line. Its pipes are raw and blocking: the runtime's poller would
@@ -118,7 +119,30 @@ func (c contender) once(b *testing.B) time.Duration {
 	s, err := startServer(c, nil)
 	must(b, err)
 	must(b, s.end())
+	settle(b)
 	return s.took
+}
+
+// settle waits until no process of mcpscope is left: a guard and its helper outlive a launcher, and would
+// slow the next start.
+func settle(b *testing.B) {
+	b.Helper()
+	gone := func() bool { return len(processesOf(mcpscopeFile)) == 0 }
+	if !pace.Eventually(escape.Patience, gone) {
+		b.Fatalf("processes of %s are left", mcpscopeFile)
+	}
+}
+
+// processesOf are the directories of all processes that run a program.
+func processesOf(program string) (dirs []string) {
+	all, _ := filepath.Glob("/proc/[0-9]*") // the pattern is valid
+	for _, dir := range all {
+		file, err := os.Readlink(dir + "/exe")
+		if err == nil && filepath.Base(file) == filepath.Base(program) {
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs
 }
 
 // whole runs a server whose stdin is at its end, and returns its time to the exit.
@@ -127,17 +151,14 @@ func (c contender) whole(b *testing.B) time.Duration {
 	cmd := c.command(nil)
 	begin := time.Now()
 	must(b, cmd.Run())
-	return time.Since(begin)
+	took := time.Since(begin)
+	settle(b)
+	return took
 }
 
 // usage adds up the private memory in kB and the tasks of all processes that run a program.
 func usage(program string) (private, tasks float64, err error) {
-	dirs, _ := filepath.Glob("/proc/[0-9]*") // the pattern is valid
-	for _, dir := range dirs {
-		file, err := os.Readlink(dir + "/exe")
-		if err != nil || filepath.Base(file) != filepath.Base(program) {
-			continue // it has ended, or is another program
-		}
+	for _, dir := range processesOf(program) {
 		text, err := os.ReadFile(dir + "/smaps_rollup")
 		if err != nil {
 			return 0, 0, err
