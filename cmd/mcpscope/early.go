@@ -48,6 +48,9 @@ func begin(argv, stack uintptr) uintptr {
 		refuseWithoutRoom()
 		openNothing()
 	}
+	if len(args) > 1 && text(args[1]) == guard.ScopeCommand { // which executes nothing
+		openNothing()
+	}
 	if isLauncher(args) {
 		own.Signals.Hold()
 	}
