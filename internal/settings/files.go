@@ -82,9 +82,11 @@ func (p FilePlace) read() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	err = checkOwner(fd)
+	_ = unix.SetNonblock(fd, false) // package os makes a poller for a file with that flag
 	f := os.NewFile(uintptr(fd), p.Path)
 	defer f.Close()
-	if err := checkOwner(fd); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxText+1))
