@@ -131,6 +131,42 @@ func TestGuardThatCannotBeReplaced(t *testing.T) {
 	w.clean()
 }
 
+// Where no watcher can start any more, the guard kills the servers whose clients have ended. Those of a daemon go on,
+// and one whose stdin a tool still holds.
+func TestNoWatcherCanStart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	g := w.gateway("--match", "zoo")
+	d := w.session(g, binaries.like, "gateway", "run", "--daemon")
+	daemons := w.serve(d, "daemons")
+	held := w.serve(g, "held")
+	tool := g.Tool("hold held")
+	last := w.serve(g, "last") // the guard looks at it after the others
+	guard := w.await(w.guards)
+	small := unix.Rlimit{Cur: 256 << 20, Max: math.MaxUint64} // no Go runtime starts with that
+	if err := unix.Prlimit(guard.PID, unix.RLIMIT_AS, &small, nil); err != nil {
+		t.Fatal(err)
+	}
+	w.kill(w.watchers)
+	g.Own.Signal(unix.SIGKILL)
+	last.UntilDead(escape.Patience)
+	d.Answers("daemons")
+	if len(held.Running()) == 0 {
+		t.Error("a server has ended, although a tool may still write to it")
+	}
+	tool.Signal(unix.SIGKILL)
+	held.UntilDead(escape.Patience)
+	d.Own.Signal(unix.SIGKILL)
+	daemons.UntilDead(escape.Patience)
+	if err := unix.Prlimit(guard.PID, unix.RLIMIT_AS, &unix.Rlimit{Cur: math.MaxUint64, Max: math.MaxUint64}, nil); err != nil {
+		t.Fatal(err)
+	}
+	last.Gone(t)
+	held.Gone(t)
+	daemons.Gone(t)
+	w.clean()
+}
+
 // A sweep outside of a container spares the servers of a gateway in it, also when its watcher was killed.
 func TestSweepOutside(t *testing.T) {
 	t.Parallel()

@@ -312,27 +312,16 @@ func passServers(on *page.Page) {
 	}
 }
 
-// giveUp kills all proven servers if the gateway has ended and no watcher can start, perhaps for lack of
-// processes.
+// giveUp kills the servers that no client has any more, where no watcher can start: perhaps there is no
+// process for one as long as they live.
 func (g *gateGuard) giveUp() {
-	client := unix.PollFd{Fd: g.page.FD.Client, Events: unix.POLLIN}
-	none := unix.Timespec{}
-	poll := uintptr(unsafe.Pointer(&client))
-	timeout := uintptr(unsafe.Pointer(&none))
-	if n, _ := sys(unix.SYS_PPOLL, poll, 1, timeout, 0, 0); n == 0 {
-		return
-	}
 	for number := uint32(0); ; number++ {
 		kept, ok := serverKept(g.page, number)
 		if !ok {
 			break
 		}
-		switch {
-		case kept.Memory == 0 || isUnproven(kept.Memory):
-		case kept.Payload >= 0:
-			writeFile(kept.Payload, killFile, '1')
-		default:
-			g.killTree(kept.Memory)
+		if kept.Memory != 0 {
+			killAbandoned(&kept)
 		}
 	}
 	if g.polls[gateListener].Fd < 0 { // no process is left
@@ -340,21 +329,55 @@ func (g *gateGuard) giveUp() {
 	}
 }
 
-// isUnproven reads a server's page: only its name says that it is one, so nothing stops it.
-func isUnproven(memory int32) (flag bool) {
-	const offset = unsafe.Offsetof(page.Page{}.ByWatcher) + unsafe.Offsetof(page.Page{}.ByWatcher.Unproven)
-	addr := uintptr(unsafe.Pointer(&flag))
-	sys(unix.SYS_PREAD64, uintptr(memory), addr, unsafe.Sizeof(flag), offset, 0)
-	return flag
+// killAbandoned kills a server if its client has ended and nobody can write to its stdin. It spares one that
+// is unproven: only its name says that it is a server, so nothing stops it.
+func killAbandoned(kept *page.Kept) {
+	server, e := page.Map(kept.Memory)
+	if e != 0 {
+		return
+	}
+	switch {
+	case server.ByWatcher.Unproven || !isAbandoned(server, kept.Stdin):
+	case kept.Payload >= 0:
+		writeFile(kept.Payload, killFile, '1')
+	default:
+		killTree(server.Order.Tag)
+	}
+	sys(unix.SYS_MUNMAP, uintptr(unsafe.Pointer(server)), page.Size, 0, 0, 0)
+}
+
+// isAbandoned is page.IsAbandoned where no watcher may have seen the events.
+func isAbandoned(server *page.Page, stdin int32) bool {
+	if !hasEnded(&server.Started.Client) {
+		return false
+	}
+	isUnwritable := server.ByGuard.Happened[page.StdinClosed] != 0 || server.ByHelper.Holder == page.NoHolder
+	if isUnwritable || !server.Started.Side.Conveyed {
+		return true
+	}
+	hangUp := unix.PollFd{Fd: stdin, Events: unix.POLLIN}
+	waitFor(uintptr(unsafe.Pointer(&hangUp)), 1, 1) // the deadline is over
+	return hangUp.Revents != 0
+}
+
+// hasEnded is false for a process that can't be examined.
+func hasEnded(p *page.Process) bool {
+	fd, e := sys(unix.SYS_PIDFD_OPEN, uintptr(p.PID), 0, 0, 0, 0)
+	if e != 0 {
+		return e == syscall.ESRCH
+	}
+	now := page.Process{}
+	buf := [512]byte{}
+	isOther := identify(&now, int(p.PID), &buf) && now.Start != p.Start
+	ended := isOther || endedWithin(int32(fd), 0) // that of a zombie has the start of the process
+	closeFD(int32(fd))
+	return ended
 }
 
 // killTree kills a server that has no group, by its tag.
-func (g *gateGuard) killTree(memory int32) {
-	search := tagSearch{procs: -1}
-	const offset = unsafe.Offsetof(page.Page{}.Order) + unsafe.Offsetof(page.Order{}.Tag)
-	addr := uintptr(unsafe.Pointer(&search.tag))
-	sys(unix.SYS_PREAD64, uintptr(memory), addr, unsafe.Sizeof(search.tag), offset, 0)
-	if search.tag>>tagBits == tagMagic {
+func killTree(tag uint64) {
+	search := tagSearch{tag: tag, procs: -1}
+	if tag>>tagBits == tagMagic {
 		search.killAll()
 	}
 }

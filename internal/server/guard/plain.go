@@ -206,7 +206,9 @@ func identify(i *page.Process, pid int, buf *[512]byte) bool {
 	if first == 0 || last < first {
 		return false
 	}
-	copy(i.Name[:len(i.Name)-1], text[first+1:last])
+	for k := 0; k < len(i.Name)-1 && first+1+k < last; k++ { // in a guard copy calls the runtime
+		i.Name[k] = buf[(first+1+k)&511]
+	}
 	i.PID = int64(pid)
 	const startTime = 22
 	field := 2 // the name was the second one

@@ -87,6 +87,7 @@ func (m *making) prepareChild(r client.Child) (err error) {
 	c.Side = m.client.ClientSide
 	p := m.server.Page
 	p.Started.Side.Conveyed = c.Side.Conveyed
+	p.Started.Client = page.Process{PID: int64(c.Facts.Client.PID), Start: c.Facts.Client.Start}
 	p.ByWatcher.Unproven = m.wanted.Gateway.Unproven
 	return p.SetConfig(protocol.Encode(c))
 }
