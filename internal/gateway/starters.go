@@ -40,6 +40,7 @@ type starters struct {
 
 	mu    sync.Mutex
 	below map[int]*starter // by pid; the pidfd of one that has ended stays open, for servers may have it
+	rest  bool             // the gateway and all others have ended: no other one is added
 }
 
 // clientOf returns the nearest starter above a process, at least the gateway. A daemon above it is followed
@@ -116,7 +117,8 @@ func hasEnded(pid int) bool {
 	return proc.Exited(pid) || err == nil && st.State == 'Z'
 }
 
-// add makes a process a starter, and follows it until its end. It returns nil for one that has ended.
+// add makes a process a starter, and follows it until its end. It returns nil for one that has ended, and if
+// the starters rest.
 func (s *starters) add(pid int, isDaemon bool) *starter {
 	pidfd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -194,18 +196,28 @@ func (s *starters) followDaemons() {
 	})
 }
 
-// awaitBelow returns when no starter but the gateway is left.
+// awaitBelow returns when no starter but the gateway is left. From then on they rest.
 func (s *starters) awaitBelow() {
-	for {
-		s.followDaemons()
-		listed := s.list()
-		if len(listed) == 0 {
-			return
+	for s.followDaemons(); !s.restIfNone(); s.followDaemons() {
+		for _, one := range s.list() {
+			linux.AwaitUntil(time.Time{}, one.pidfd, unix.POLLIN)
+			s.remove(one)
 		}
-		one := listed[0]
-		linux.AwaitUntil(time.Time{}, one.pidfd, unix.POLLIN)
-		s.remove(one)
 	}
+}
+
+func (s *starters) restIfNone() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rest = len(s.below) == 0
+	return s.rest
+}
+
+// resting reports whether nothing becomes a server any more.
+func (s *starters) resting() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.rest
 }
 
 // find returns the starter of a server that the watcher before had.
@@ -230,10 +242,13 @@ func (s *starters) findLiving(pid int) *starter {
 	return known
 }
 
-// enter returns the starter that this process is: added, unless it was known.
+// enter returns the starter that this process is: added, unless it was known. It returns nil if they rest.
 func (s *starters) enter(added *starter) *starter {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.rest {
+		return nil
+	}
 	if known := s.below[added.PID]; known != nil && !known.ended() {
 		return known
 	}

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -51,7 +50,6 @@ type watcher struct {
 	reader     *reader
 	actor      *actor
 	following  *sync.WaitGroup
-	isResting  atomic.Bool // nothing becomes a server any more
 }
 
 // statusAgain is the exit status of a watcher that failed: the guard answers, or starts the next one.
@@ -372,7 +370,6 @@ func (w *watcher) awaitServers(s *serving) {
 	case <-time.After(lingerMost):
 	}
 	w.starters.awaitBelow()
-	w.isResting.Store(true)
 	w.following.Wait()
 }
 
@@ -390,7 +387,7 @@ func (w *watcher) answer(r *notify.Request) {
 	}
 	stdio := stdin.mayHavePeer() && fileAt(tid, 1).mayHavePeer()
 	mayBeServer := stdio || len(w.config.Match) > 0 || w.config.haveListening()
-	if w.isResting.Load() || !mayBeServer || !w.config.Blind && r.IsKnownMissing() {
+	if w.starters.resting() || !mayBeServer || !w.config.Blind && r.IsKnownMissing() {
 		w.listener.Continue(r)
 		return
 	}
@@ -406,11 +403,17 @@ func (w *watcher) readStdin(tid int) file {
 }
 
 // followCaller answers the call of a process that is about to become a gateway below the watched one. That
-// can be the gateway itself: `mcpscope gateway -- mcpscope gateway -- claude`.
+// can be the gateway itself: `mcpscope gateway -- mcpscope gateway -- claude`. A call that goes on unanswered
+// tells the process that nobody contains its servers.
 func (w *watcher) followCaller(r *notify.Request) {
 	status, err := proc.ReadStatus(int(r.TID)) // a thread may call
-	if err == nil && w.listener.Valid(r) && status.Tgid != w.starters.gateway.PID {
-		w.starters.add(status.Tgid, false)
+	if err != nil || !w.listener.Valid(r) {
+		w.listener.Continue(r) // it has ended
+		return
+	}
+	if status.Tgid != w.starters.gateway.PID && w.starters.add(status.Tgid, false) == nil {
+		w.listener.Continue(r)
+		return
 	}
 	w.listener.AnswerCall(r)
 }

@@ -145,3 +145,39 @@ func TestNested(t *testing.T) {
 		t.Errorf("they say on stderr: %s", text)
 	}
 }
+
+// A gateway that starts below one that has ended, whose watcher waits for the last servers alone, is told that its own
+// servers are not contained.
+func TestGatewayBelowAnEndedOne(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	g := w.gateway("--match", "zoo", "--except", "true")
+	w.serve(g, "held")
+	g.Tool("hold held")
+	other := filepath.Join(t.TempDir(), "other") // by its own name it would be a daemon
+	if err := os.Link(binaries.like, other); err != nil {
+		t.Fatal(err)
+	}
+	left := w.session(g, other)
+	g.Own.Signal(unix.SIGKILL)
+	explained := func() int {
+		text, err := os.ReadFile(w.explain)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Count(string(text), "\n")
+	}
+	judges := func() bool {
+		before := explained()
+		left.Tell("written /dev/null true")
+		left.Expect("written")
+		return explained() > before
+	}
+	if !pace.Eventually(escape.Patience, func() bool { return !judges() }) {
+		t.Fatal("the watcher goes on to judge programs")
+	}
+	inner := w.session(left, binaries.mcpscope, "gateway", "--", other)
+	escape.Contains(t, escape.Contents(g.Stderr), "another program watches what is executed here")
+	inner.Own.Signal(unix.SIGKILL)
+	left.Own.Signal(unix.SIGKILL)
+}
