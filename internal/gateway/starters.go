@@ -155,8 +155,7 @@ func (s *starters) awaitEnd(one *starter) {
 	s.report()
 }
 
-// restore follows the starters that the watcher before has recorded. Any process of the user may have written
-// that record, but only processes below this gateway have its filter.
+// restore follows the starters that the watcher before has recorded.
 func (s *starters) restore() {
 	dir, err := openGroupOf(os.Getpid())
 	if err != nil {
@@ -164,12 +163,22 @@ func (s *starters) restore() {
 	}
 	defer dir.Close()
 	for _, recorded := range readNotices(dir, s.gateway.PID).Starters {
-		pid := recorded.Process.PID
-		status, err := proc.ReadStatus(pid)
-		if err == nil && status.Filtered && group.Alive(recorded.Process) {
-			s.add(pid, recorded.IsDaemon)
-		}
+		s.addAgain(recorded.Process, recorded.IsDaemon)
 	}
+}
+
+// addAgain adds a starter of the watcher before, and returns nil for one that has ended. Any process of the
+// user may have written its record, but only processes below this gateway have its filter.
+func (s *starters) addAgain(recorded protocol.Identity, isDaemon bool) *starter {
+	status, err := proc.ReadStatus(recorded.PID)
+	if err != nil || !status.Filtered || !group.Alive(recorded) {
+		return nil
+	}
+	again := s.add(recorded.PID, isDaemon)
+	if again == nil || again.Start != recorded.Start {
+		return nil
+	}
+	return again
 }
 
 // report records which starters there are, for people and for the next watcher.
@@ -220,13 +229,18 @@ func (s *starters) resting() bool {
 	return s.rest
 }
 
-// find returns the starter of a server that the watcher before had.
+// find returns the starter of a server that the watcher before had. That could not record its starters if it
+// might not write to its control group.
 func (s *starters) find(facts protocol.ClientFacts) *starter {
 	if facts.PID == s.gateway.PID {
 		return s.gateway
 	}
 	if known := s.findLiving(facts.PID); known != nil && known.Start == facts.Start {
 		return known
+	}
+	was := protocol.Identity{PID: facts.PID, Start: facts.Start, Namespace: group.PIDNamespace()}
+	if again := s.addAgain(was, s.isDaemon(was.PID)); again != nil {
+		return again
 	}
 	return newEndedStarter(facts)
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/mcpscope/mcpscope/internal/gateway"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/test/escape"
@@ -38,6 +40,37 @@ func treeCell(t *testing.T, m escape.Mode, e End) escape.Result {
 	scratch := "--scratch " + w.Seen(w.Unique("scratch"))
 	options := append([]string{"--sibling", w.Seen(w.Unique("sibling")), scratch}, m.Nice()...)
 	return c.Judge(strings.Join(options, " ")+" ", m.Name, w.Plain("beside", w.Unique("beside")))
+}
+
+// Where the cgroups can't be written, as in most containers, nothing but a server says that a daemon is its client. The
+// next watcher goes by that: the server has no pipes that would show it.
+func TestWatcherWithoutRecord(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const readOnly = `mount -o remount,ro,bind /sys/fs/cgroup && exec "$@"`
+	g := w.start([]string{
+		"unshare", "--mount", "sh", "-c", readOnly, "sh", binaries.mcpscope, "gateway", "--backend", "tree", "--explain", w.explain,
+		"--match", "zoo", "--match", "sleep *", "--eof-grace", "0", "--term-grace", "200ms", "--", binaries.like, "gateway", "run",
+	})
+	g.Groups = ""
+	own := g.Server(binaries.Programs, "own", "ignore-both")
+	d := w.session(g, binaries.like, "gateway", "run", "--daemon")
+	listening := d.Tool("listen sleep 1000")
+	areTaken := func(now string) bool { return strings.Count(now, takenAs) == 2 }
+	if err := escape.AwaitText(w.explain, escape.Patience, areTaken); err != nil {
+		t.Fatal(err)
+	}
+	old := g.Watcher()
+	old.Signal(unix.SIGKILL)
+	if !old.Ended(escape.Patience) {
+		t.Fatal("the watcher outlived SIGKILL")
+	}
+	g.Tell("close own")
+	own.Gone(t)
+	Lives(t, "the server of the daemon", listening)
+	d.Own.Signal(unix.SIGKILL)
+	escape.WantEnded(t, listening)
+	g.Own.Signal(unix.SIGKILL)
 }
 
 // In a plain container the servers of a gateway end with their stdin, and with the gateway. Processes of its tools
