@@ -228,6 +228,10 @@ func (w *watcher) settle() error {
 	return nil
 }
 
+// readWithin is a part of the time for which programs wait for the first watcher. A configuration may be on a
+// file system that hangs.
+const readWithin = 5 * time.Second
+
 // readConfigured executes the tool, since the code that reads clients' files is large. The tool prints the
 // servers, or the text of its error: proc.Output returns stdout and stderr in one.
 func (w *watcher) readConfigured() (servers []Configured, err error) {
@@ -236,7 +240,7 @@ func (w *watcher) readConfigured() (servers []Configured, err error) {
 		return nil, err
 	}
 	argv := append([]string{tool, ConfiguredCommand}, w.config.Configs...)
-	text, err := proc.Output(tool, argv, w.groups.env)
+	text, err := proc.Output(tool, argv, w.groups.env, readWithin)
 	if err != nil {
 		return nil, err
 	}

@@ -179,6 +179,27 @@ func TestGatewayWithoutItsConfiguration(t *testing.T) {
 	w.clean()
 }
 
+// A configuration on a file system that hangs costs no more than one that can't be read.
+func TestGatewayWhoseConfigurationHangs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	dir := t.TempDir()
+	alone := filepath.Join(dir, "mcpscope")
+	program, err := os.ReadFile(binaries.mcpscope)
+	err = errors.Join(err, escape.WriteProgram(alone, string(program)))
+	reads := filepath.Join(dir, "mcpscopectl") // as the program that reads configurations is called
+	if err = errors.Join(err, escape.WriteProgram(reads, "#!/bin/sh\nexec sleep 1000\n")); err != nil {
+		t.Fatal(err)
+	}
+	g := w.start([]string{alone, "gateway", "--match", "zoo", "--", binaries.like})
+	g.Tell("tool")
+	g.Expect("tool")
+	w.serve(g, "a")
+	w.wantNote(fmt.Sprintf("like[%d]: cannot read configurations: ", g.PID))
+	g.Own.Signal(unix.SIGKILL)
+	w.clean()
+}
+
 // Killed at any moment of its start it leaves no process.
 func TestGatewayStartKilled(t *testing.T) {
 	t.Parallel()

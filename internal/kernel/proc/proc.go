@@ -23,6 +23,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -275,8 +276,9 @@ func (l Locks) On(file *unix.Stat_t) []int {
 	return l[fmt.Sprintf("%02x:%02x:%d", unix.Major(file.Dev), unix.Minor(file.Dev), file.Ino)]
 }
 
-// Output returns the text that a program writes to stdout and stderr, however it ends.
-func Output(path string, argv, env []string) ([]byte, error) {
+// Output returns the text that a program writes to stdout and stderr, however it ends. It kills one that
+// takes too long, and does not wait for its end: a file system that hangs would delay that.
+func Output(path string, argv, env []string, within time.Duration) ([]byte, error) {
 	r, to, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("create pipe: %w", err)
@@ -288,8 +290,13 @@ func Output(path string, argv, env []string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("execute %s: %w", path, err)
 	}
+	_ = r.SetReadDeadline(time.Now().Add(within)) // a pipe has one
 	text, err := io.ReadAll(r)
-	_, _ = syscall.Wait4(pid, nil, 0, nil) // the text shows how it ended
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		_ = syscall.Kill(pid, syscall.SIGKILL) // its number is ours until it was waited for
+		err = fmt.Errorf("%s has not ended after %v, as if a file system hung", path, within)
+	}
+	go func() { _, _ = syscall.Wait4(pid, nil, 0, nil) }() // the text shows how it ended
 	return text, err
 }
 
