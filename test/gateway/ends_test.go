@@ -420,6 +420,25 @@ func TestNoFilter(t *testing.T) {
 	}
 }
 
+// A gateway that no watcher can ever watch does not start with --require, and leaves nothing behind.
+func TestRequireWithoutWatcher(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	line := []string{binaries.deny, "epoll_create1", binaries.mcpscope, "gateway", "--backend", "cgroup", "--require", "--", "/bin/true"}
+	o, err := escape.Finish(w.Dir, w.Command(line...))
+	if err != nil || o.Status.ExitStatus() != 125 {
+		t.Errorf("status %d (%v)", o.Status.ExitStatus(), err)
+	}
+	escape.Contains(t, o.Stderr, "mcpscope: cannot contain the servers of ", "watcher")
+	isGuard := func(pid int) bool { return strings.Contains(escape.Describe(pid), "Name=mcpscope-guard ") }
+	if !pace.Eventually(escape.Patience, func() bool {
+		pids, err := escape.GroupPids(w.Dir) // it was not moved out
+		return err == nil && !slices.ContainsFunc(pids, isGuard)
+	}) {
+		t.Error("its guard is left")
+	}
+}
+
 // The exit status and the signal are the gateway's own.
 func TestExit(t *testing.T) {
 	t.Parallel()

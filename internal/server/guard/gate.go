@@ -55,6 +55,7 @@ type gateGuard struct {
 	gatewayNotStarted bool  // only the process that has forked the guard has the filter
 	ready             bool  // a watcher answers
 	over              bool  // the watcher has nothing to do any more, so this answers
+	refuses           bool  // no watcher has ever begun, so the gateway is not executed
 	resolved          bool  // Page.Gateway.Held is answered
 	servers           int   // that are kept
 	startAt           int64 // of the next watcher, or 0
@@ -127,7 +128,7 @@ func (g *gateGuard) awaitGate() {
 	g.polls[gateSpare].Fd = g.spare.pidfd
 	answerAt := g.page.Gateway.AnswerAt
 	willAnswer := !g.ready && !g.gate.Require
-	answers := g.gatewayNotStarted || g.over || willAnswer && now() >= answerAt
+	answers := g.gatewayNotStarted || g.over || g.refuses || willAnswer && now() >= answerAt
 	switch {
 	case answers:
 		g.polls[gateListener].Events = unix.POLLIN
@@ -166,6 +167,10 @@ func (g *gateGuard) receiveFromWatcher() {
 	case word == page.WordReady:
 		g.ready = true
 		g.over = false
+		if g.refuses { // the gateway has not called yet, so this watcher answers
+			g.refuses = false
+			g.page.Gateway.Refused = false
+		}
 		g.resolved = false
 		g.page.Gateway.AnswerAt = 0
 		g.watcher.deaths = 0
@@ -315,6 +320,9 @@ func passServers(on *page.Page) {
 // giveUp kills the servers that no client has any more, where no watcher can start: perhaps there is no
 // process for one as long as they live.
 func (g *gateGuard) giveUp() {
+	if g.gate.Require && !g.page.Gateway.MovedOut {
+		g.refuseGateway()
+	}
 	for number := uint32(0); ; number++ {
 		kept, ok := serverKept(g.page, number)
 		if !ok {
@@ -327,6 +335,17 @@ func (g *gateGuard) giveUp() {
 	if g.polls[gateListener].Fd < 0 { // no process is left
 		exit(1)
 	}
+}
+
+// refuseGateway has a gateway not start whose first watcher has not begun. Until then only the process that
+// executes it has the filter, so whatever is held is that call.
+func (g *gateGuard) refuseGateway() {
+	const why = "its watcher (mcpscope watch) has ended three times before it could begin"
+	for i := range len(why) {
+		g.page.Gateway.Refusal[i] = why[i]
+	}
+	g.page.Gateway.Refused = true
+	g.refuses = true
 }
 
 // killAbandoned kills a server if its client has ended and nobody can write to its stdin. It spares one that
@@ -417,13 +436,19 @@ func (g *gateGuard) resolve() {
 
 func (g *gateGuard) answerOne() {
 	request := [10]uint64{} // the kernel insists
-	if g.control(unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&request)) == 0 {
+	switch {
+	case g.control(unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&request)) != 0:
+	case g.refuses:
+		g.answer(request[0], -int32(unix.EPERM), 0)
+	default:
 		g.letGoOn(request[0])
 	}
 }
 
-func (g *gateGuard) letGoOn(id uint64) {
-	answer := [3]uint64{id, 0, unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE << 32} // struct seccomp_notif_resp
+func (g *gateGuard) letGoOn(id uint64) { g.answer(id, 0, unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE) }
+
+func (g *gateGuard) answer(id uint64, errno int32, flags uint64) {
+	answer := [3]uint64{id, 0, uint64(uint32(errno)) | flags<<32} // struct seccomp_notif_resp
 	g.control(unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&answer))
 }
 

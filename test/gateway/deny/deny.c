@@ -20,6 +20,7 @@ static const struct { const char *name; unsigned number; } calls[] = {
 	{"pidfd_getfd", SYS_pidfd_getfd},
 	{"seccomp", SYS_seccomp},
 	{"sendmsg", SYS_sendmsg},
+	{"epoll_create1", SYS_epoll_create1}, /* without which no watcher of a gateway starts */
 	{"rt_sigaction", SYS_rt_sigaction}, /* without which no Go runtime starts */
 };
 
