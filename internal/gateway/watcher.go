@@ -13,6 +13,8 @@ import (
 	"time"
 	"unsafe"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/mcpscope/mcpscope/internal/gateway/notify"
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/loop"
@@ -184,8 +186,10 @@ func (w *watcher) takeOver(guardSocket int) error {
 		}
 	}
 	w.servers.guard, err = page.Attach(w.page, guardSocket)
-	if err != nil { // it was killed
+	if errors.Is(err, unix.ESRCH) { // it was killed
 		w.servers.replaceGuard()
+	}
+	if err != nil {
 		return err
 	}
 	for _, number := range found.ended {

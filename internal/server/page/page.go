@@ -698,7 +698,7 @@ type Guard struct {
 }
 
 // Attach returns the guard of a helper or a watcher, by the page and the socket of its arguments. It makes
-// the calling process undumpable.
+// the calling process undumpable. The error is ESRCH only if the guard is dead.
 func Attach(p *Page, sock int) (*Guard, error) {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("refuse to be traced: %w", err)
@@ -707,9 +707,15 @@ func Attach(p *Page, sock int) (*Guard, error) {
 		unix.CloseOnExec(int(fd)) // EBADF for -1
 	}
 	parent := unix.Getppid()
+	if parent != int(p.ByGuard.GuardPID) {
+		return nil, fmt.Errorf("find the guard: %w", unix.ESRCH)
+	}
 	pidfd, err := unix.PidfdOpen(parent, 0)
-	if err != nil || parent != int(p.ByGuard.GuardPID) || unix.Getppid() != parent {
-		_ = unix.Close(pidfd)
+	if err != nil {
+		return nil, fmt.Errorf("find the guard: %w", err)
+	}
+	if unix.Getppid() != parent { // its pid may be another's
+		_ = unix.Close(pidfd) // it was only opened
 		return nil, fmt.Errorf("find the guard: %w", unix.ESRCH)
 	}
 	return &Guard{p, sock, pidfd}, nil

@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"os"
 	"reflect"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // A command does not read, nor write to, a page with fields in other places.
@@ -52,5 +55,33 @@ func describe(to interface{ Write([]byte) (int, error) }, of reflect.Type, at st
 		}
 	case reflect.Array:
 		describe(to, of.Elem(), at+"[]")
+	}
+}
+
+// A guard that lives is not dead for a process that has no descriptor for it: a watcher would fork another one.
+func TestAttachWithoutDescriptors(t *testing.T) {
+	p, errno := New()
+	if errno != 0 {
+		t.Fatal(errno)
+	}
+	defer p.Close()
+	p.ByGuard.GuardPID = int32(os.Getppid())
+	var limit unix.Rlimit
+	_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) // it can't fail
+	none := unix.Rlimit{Max: limit.Max}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &none); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Attach(p, -1)
+	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0) // for other tests
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if !errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ESRCH) {
+		t.Errorf("it says %v", err)
+	}
+	p.ByGuard.GuardPID++
+	if _, err := Attach(p, -1); !errors.Is(err, unix.ESRCH) {
+		t.Errorf("of a guard that is dead: %v", err)
 	}
 }
