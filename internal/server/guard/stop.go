@@ -280,7 +280,6 @@ func (s *stop) kill() {
 	isFirst := s.page.Found.Killed.Total == 0
 	if isFirst {
 		s.search.listIn(&s.page.Found.Killed)
-		s.search.hasCommands = true
 		s.search.listGroup()
 	}
 	s.members.kill()
@@ -298,7 +297,6 @@ func (s *stop) kill() {
 	}
 	s.search.signalEach(unix.SIGKILL)
 	s.search.list = 0
-	s.search.hasCommands = false
 	s.searched(began)
 }
 

@@ -57,21 +57,20 @@ func clearTag() {
 // tagSearch is a search for the members: the processes that carry a tag, wherever they are, and those in a
 // group that have lost it. It takes two descriptors.
 type tagSearch struct {
-	tag         uint64
-	procs       int32       // directory of the group, or -1
-	list        uintptr     // *page.Members where they are listed, or 0
-	hasCommands bool        // and with their arguments
-	hasGroup    bool        // those in the group are listed already
-	signal      unix.Signal // 0 sends none
-	isStopped   bool        // only stopped ones get one
-	pipes       pipeSearch
-	sleeper     sleepSearch
-	main        int32     // the pid of the main process, which is not listed; or 0
-	mainHas     bool      // and gets no signal
-	above       int32     // only processes with greater pids get one
-	highest     int32     // the greatest pid that there was
-	buf         [512]byte // struct linux_dirent64, or a list of pids
-	text        [512]byte
+	tag       uint64
+	procs     int32       // directory of the group, or -1
+	list      uintptr     // *page.Members where they are listed, or 0
+	hasGroup  bool        // those in the group are listed already
+	signal    unix.Signal // 0 sends none
+	isStopped bool        // only stopped ones get one
+	pipes     pipeSearch
+	sleeper   sleepSearch
+	main      int32     // the pid of the main process, which is not listed; or 0
+	mainHas   bool      // and gets no signal
+	above     int32     // only processes with greater pids get one
+	highest   int32     // the greatest pid that there was
+	buf       [512]byte // struct linux_dirent64, or a list of pids
+	text      [512]byte
 }
 
 // pipeSearch looks for a member that has both of the client's pipes.
@@ -366,7 +365,8 @@ func (s *tagSearch) listGroup() {
 	s.hasGroup = true
 }
 
-// add lists a member, as far as there is room.
+// add lists a member, as far as there is room. It reads no file for which the kernel locks the member's
+// memory, as cmdline: a member may have that lock while it waits for a file system that hangs.
 func (s *tagSearch) add(to *page.Members, pid int32) {
 	n := to.Total
 	to.Total++
@@ -384,12 +384,6 @@ func (s *tagSearch) add(to *page.Members, pid int32) {
 			c = 0
 		}
 		m.Name[i] = c
-	}
-	if s.hasCommands {
-		s.readProcess(pid, "/cmdline")
-		for i := range len(m.Command) - 1 {
-			m.Command[i] = s.text[i]
-		}
 	}
 }
 

@@ -5,7 +5,6 @@ package helper
 import (
 	"bytes"
 	"path"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -130,9 +129,7 @@ func (r *record) describe(left []string) *report.Report {
 	killed := &s.Page.Found.Killed
 	described.KilledTotal = int(killed.Total)
 	for _, m := range listed(killed) {
-		described.Killed = append(described.Killed, report.Killed{
-			PID: int(m.PID), Name: nameOf(&m), Command: commandOf(&m),
-		})
+		described.Killed = append(described.Killed, report.Killed{PID: int(m.PID), Name: nameOf(&m)})
 	}
 	described.Stuck = left
 	described.Kept = s.kept()
@@ -169,12 +166,6 @@ func nameOf(m *page.Member) string {
 	return string(name)
 }
 
-// commandOf is the command line of a member, with blanks between the words.
-func commandOf(m *page.Member) string {
-	words := strings.TrimRight(string(m.Command[:]), "\x00")
-	return strings.TrimRight(strings.ReplaceAll(words, "\x00", " "), " ")
-}
-
 // list writes some processes to the page, as a guard does; but for one.
 func list(to *page.Members, pids []int, except int) {
 	for _, pid := range pids {
@@ -190,6 +181,5 @@ func list(to *page.Members, pids []int, except int) {
 		*m = page.Member{PID: int32(pid)}
 		name, _ := proc.Comm(pid) // "", if it has exited meanwhile
 		copy(m.Name[:len(m.Name)-1], name)
-		copy(m.Command[:len(m.Command)-1], strings.Join(proc.Arguments(pid, len(m.Command)-1), "\x00"))
 	}
 }

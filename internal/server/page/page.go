@@ -55,7 +55,7 @@ type Page struct {
 
 // LayoutNow is raised with each change of a page: after an upgrade, a command meets the pages of servers that
 // the program before has started. Launcher, guard and helpers of a server are always one program.
-const LayoutNow = 14
+const LayoutNow = 15
 
 // ErrLayout: the page is another version's.
 var ErrLayout = errors.New("another version of mcpscope has started this server: restart its client")
@@ -278,9 +278,8 @@ const MembersMost = 16
 
 // Member is a process as it was when the guard has found it.
 type Member struct {
-	PID     int32
-	Name    [16]byte
-	Command [256]byte // arguments, each with a 0 behind; of Killed alone
+	PID  int32
+	Name [16]byte
 }
 
 // Decided are a helper's fields, with the exceptions that guard/README.md lists.

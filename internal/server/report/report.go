@@ -84,9 +84,8 @@ func (u InUse) String() string {
 
 // Killed is a member that did not exit on SIGTERM.
 type Killed struct {
-	PID     int    `json:"pid"`
-	Name    string `json:"name"`
-	Command string `json:"command,omitempty"`
+	PID  int    `json:"pid"`
+	Name string `json:"name"`
 }
 
 const (
@@ -94,7 +93,6 @@ const (
 	reportBound = time.Second // for the write of the report
 )
 
-// String has no arguments, which may be secrets.
 func (k Killed) String() string { return fmt.Sprintf("process %d (%s)", k.PID, k.Name) }
 
 // New returns the report of a server that ends for that cause.

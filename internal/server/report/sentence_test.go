@@ -37,7 +37,7 @@ func TestSentence(t *testing.T) {
 		"ended after 1h1m0s: its client was gone (it closed stdout); 20 other processes stopped: a and 19 more; " +
 			"process 7 (a) did not exit on a signal and had to be killed": {
 			Seconds: 3660, Cause: causes.StdoutClosed, Stopped: []string{"a"}, StoppedTotal: 20,
-			Killed: []Killed{{PID: 7, Name: "a", Command: "a secret"}}, KilledTotal: 1,
+			Killed: []Killed{{PID: 7, Name: "a"}}, KilledTotal: 1,
 		},
 		"ended after 2.1s: mcpscope run was killed; process 7 (a) killed with it": {
 			Seconds: 2.12, Cause: causes.LauncherGone, Killed: []Killed{{PID: 7, Name: "a"}}, KilledTotal: 1,
