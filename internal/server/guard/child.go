@@ -38,6 +38,7 @@ const (
 	roleGate
 	roleSpare
 	roleMain
+	roleGo
 )
 
 // rawMain is where a raw process begins. It does not return.
@@ -53,6 +54,8 @@ func rawMain(c *child) {
 		(*gateGuard)(unsafe.Pointer(c)).spareMain()
 	case roleMain:
 		(*birth)(unsafe.Pointer(c)).mainProcess()
+	case roleGo:
+		(*newborn)(unsafe.Pointer(c)).execute()
 	}
 	exit(125)
 }
@@ -90,15 +93,20 @@ const (
 	noExitSignal = 0
 )
 
-// fork starts the process, and writes its pid. sharing is vforkFlags or shareNothing. The new process sends
-// signal at its end; noExitSignal is for one that wait(2) does not return without __WALL.
+// fork starts the process, and writes its pid, and its pidfd if clone has a place for that. sharing is
+// vforkFlags or shareNothing. The new process sends signal at its end; noExitSignal is for one that wait(2)
+// does not return without __WALL.
 //
 // It is nosplit because a process that borrows the memory of its parent calls it.
 //
 //go:nosplit
 func (c *child) fork(sharing, signal uint64) {
+	sharing |= unix.CLONE_SETTLS
+	if c.clone.pidfd != 0 {
+		sharing |= unix.CLONE_PIDFD
+	}
 	c.clone.exitSignal = signal
-	c.clone.flags = sharing | unix.CLONE_CLEAR_SIGHAND | unix.CLONE_SETTLS | unix.CLONE_PIDFD
+	c.clone.flags = sharing | unix.CLONE_CLEAR_SIGHAND
 	if c.cgroup >= 0 {
 		c.clone.flags |= unix.CLONE_INTO_CGROUP
 		c.clone.cgroup = uint64(c.cgroup)
@@ -109,7 +117,7 @@ func (c *child) fork(sharing, signal uint64) {
 	// Seccomp may refuse clone3. Then clone(2) starts the process, which joins the cgroup before it does
 	// anything else.
 	if pid == -int(syscall.ENOSYS) || pid == -int(syscall.EPERM) {
-		flags := uintptr(sharing|signal) | unix.CLONE_SETTLS | unix.CLONE_PIDFD
+		flags := uintptr(sharing | signal)
 		tls := uintptr(c.clone.tls) // the fourth argument on arm64, the fifth on amd64; the other is not used
 		c.joins = true
 		top := uintptr(c.clone.stack + c.clone.stackSize)

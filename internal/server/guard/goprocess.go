@@ -128,30 +128,45 @@ func (p *process) spawnGo(end int32) (pid int) {
 	return pid
 }
 
-// spawnIn starts it in a cgroup, or in the guard's (-1). It borrows the guard's memory until its exec.
-// The guard's signals are all blocked and have no handlers.
+// newborn is the memory of such a process until its exec.
+type newborn struct {
+	child   child
+	process uintptr // *process of the guard, in memory that both share: this one only reads it
+	end     int32
+}
+
+// spawnIn starts it in a cgroup, or in the guard's (-1). The guard does not wait for its exec, which may
+// last: on a file system that hangs, or for the watcher of an outer gateway.
 func (p *process) spawnIn(leaf, end int32) (pid int) {
-	own := &p.child
-	if own.joins {
-		pid = vfork(unix.SYS_CLONE, vforkFlags|uintptr(unix.SIGCHLD), 0)
-	} else {
-		own.clone = cloneArgs{flags: vforkFlags, exitSignal: uint64(unix.SIGCHLD)}
-		if leaf >= 0 {
-			own.clone.flags |= unix.CLONE_INTO_CGROUP
-			own.clone.cgroup = uint64(leaf)
-		}
-		pid = vfork(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&own.clone)), unsafe.Sizeof(own.clone))
+	addr, e := mapChild(unsafe.Sizeof(newborn{}), roleGo)
+	if e != 0 {
+		return -int(e)
 	}
-	if pid == 0 {
-		if own.joins {
-			enter(leaf)
-		}
-		p.executeGo(end)
-	}
+	b := *(**newborn)(unsafe.Pointer(&addr))
+	b.process = uintptr(unsafe.Pointer(p))
+	b.end = end
+	b.child.cgroup = leaf
+	b.child.clone.pidfd = 0 // it is signalled by its pid, and the guard may have no descriptor left
+	b.child.forkHere(shareNothing, uint64(unix.SIGCHLD))
+	pid = int(b.child.pid)
+	b.child.unmap()
 	return pid
 }
 
-// executeGo is the process until its exec.
+// execute is the process until its exec. It is not to be taken for the guard: by those who find that by its
+// name, and by the launcher, which sees the guard's death by the end of the socket.
+func (b *newborn) execute() {
+	p := *(**process)(unsafe.Pointer(&b.process))
+	sys(unix.SYS_PRCTL, unix.PR_SET_NAME, p.lasting.argv[0], 0, 0, 0)
+	if p.child.role == roleGuard { // a gateway's has closed it
+		closeFD(p.launcherSock)
+	}
+	if b.child.joins {
+		enter(b.child.cgroup)
+	}
+	p.executeGo(b.end)
+}
+
 func (p *process) executeGo(end int32) {
 	for i := 0; i < p.keeps.shared; i++ {
 		passOn(p.keeps.fds[i&(mostKept-1)])

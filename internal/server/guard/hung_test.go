@@ -222,3 +222,29 @@ func TestKillBesideAMemberThatHangs(t *testing.T) {
 	r.status()
 	r.wantNothing()
 }
+
+// A helper whose program is on a file system that hangs does not keep the guard from its duty.
+func TestEndBesideAHelperThatHangs(t *testing.T) {
+	for name, killGuard := range map[string]func(*run){
+		"launcher": func(*run) {}, "guard, launcher": (*run).killGuard,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := mountHung(t, 0o700)
+			r := start(t, "sleep 1000 & echo $!; wait", func(c *config) {
+				c.Program = h.file()
+				c.Idles = true // a first helper starts at once
+			})
+			member := r.line()
+			<-h.asked
+			killGuard(r)
+			r.signal(r.Process, unix.SIGKILL)
+			if !pace.Eventually(patience, func() bool { return isGone(member) }) {
+				t.Errorf("a member is left; log %q", r.log())
+			}
+			h.fail()
+			r.status()
+			r.wantNothing()
+		})
+	}
+}

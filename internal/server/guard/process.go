@@ -229,7 +229,7 @@ func (l *lasting) newProcess(on *page.Page, gate *Gate, sock int32) (*process, s
 // leaveOut keeps all memory out of the guard's copy (MADV_DONTFORK) but code, stack, p, its page and the
 // texts of helpers. Neither its page tables are copied nor, as the launcher goes on, its pages. Holes in the
 // range do no harm (ENOMEM). The kernel leaves 128 MB or more between the stack and all other mappings.
-// Processes that execute something borrow the memory and copy nothing.
+// The main process borrows the memory until its exec, and copies nothing.
 func (p *process) leaveOut() {
 	if p.lasting.near && copiesAll() {
 		keepInForks(ownMemory()) // an earlier guard may have left it out
