@@ -92,8 +92,7 @@ func (g *gateGuard) spareMain() {
 	closeFD(g.spare.guard)
 	g.spare.startAt = 0
 	setName(page.GatewayGuard + "\x00")
-	own, _ := sys(unix.SYS_GETPID, 0, 0, 0, 0, 0)
-	g.page.ByGuard.GuardPID = int32(own)
+	g.page.ByGuard.GuardPID = ownPID()
 	g.answerForEver()
 }
 

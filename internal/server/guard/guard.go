@@ -61,12 +61,15 @@ func (g *serverGuard) takeOver() {
 	g.stop.resume()
 }
 
-// awaitGroup receives the group. If the launcher dies first, there is no server.
+// awaitGroup receives the group. If the launcher dies first, there is no server. A guard that the launcher
+// has not found leaves the directories, which may be those of the server that starts with another one.
 func (g *serverGuard) awaitGroup() {
 	received := reception{}
 	word, _ := received.read(g.process.launcherSock, 0)
 	if word != page.WordGo || received.truncated {
-		removeDirectories(g.page)
+		if g.page.ByGuard.GuardPID == ownPID() {
+			removeDirectories(g.page)
+		}
 		exit(0)
 	}
 	g.stop.reach(received.rights.FDs[0])
@@ -115,11 +118,11 @@ const deadWithin = 1e9
 // awaitLauncherDeath: the socket is closed before children get their PR_SET_PDEATHSIG. A main process that is
 // still on the way into the group is dead when the pidfd reports the end. So the members are killed then.
 func awaitLauncherDeath(on *page.Page) {
-	own, _ := sys(unix.SYS_GETPID, 0, 0, 0, 0, 0)
+	own := ownPID()
 	dead := on.FD.Launcher < 0
 	for until := now() + deadWithin; !dead && now() < until; {
 		dead = endedWithin(on.FD.Launcher, 10e6)
-		if on.ByGuard.GuardPID != int32(own) { // the launcher did not find this guard, and forked another
+		if on.ByGuard.GuardPID != own { // the launcher did not find this guard, and forked another
 			exit(0)
 		}
 	}

@@ -487,6 +487,14 @@ func setgidSleep(t *testing.T) string {
 	return file
 }
 
+// A process that is on the way may be killed when it has forked a guard. Then the launcher forks another one.
+func TestAGuardThatItsLauncherDoesNotKnow(t *testing.T) {
+	r := start(t, "", func(c *config) { c.Strays = true })
+	r.wantStatus(0)
+	r.wantLog("the guard is known: true, the group is there: true")
+	r.wantNothing()
+}
+
 // A watcher forks guards at a time. None of them is to keep another one from seeing the watcher's death.
 func TestGuardsAtATime(t *testing.T) {
 	r := start(t, "", func(c *config) { c.Twins = true })

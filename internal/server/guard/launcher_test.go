@@ -65,6 +65,7 @@ type config struct {
 	Forever bool   // an endless EOF grace
 	Program string // of a later helper; "": this program
 	Twins   bool   // the launcher forks two guards without a server at a time, and dies
+	Strays  bool   // it forks two, knows nothing of the first one, which begins late, and dies
 	UID     int    // whom launcher and server run as
 	Room    uint64 // RLIMIT_NPROC of the guard
 
@@ -142,10 +143,33 @@ func launch(c *config) int {
 		}
 		return 0
 	}
+	if c.Strays {
+		c.stray(on)
+		return 0
+	}
 	l := c.plan(on)
 	c.live(l)
 	l.over = true
 	return c.end(l.Over())
+}
+
+// stray has the first guard begin when the second one is known, and the group is made.
+func (c *config) stray(on *page.Page) {
+	options := &Options{Name: "guard-test", Argv: []string{"test", "supervise"}, Hide: CommandLine()}
+	check(bed.Write(c.Parent+"/guards/cgroup.freeze", "1"))
+	first, err := Fork(on, options)
+	check(err)
+	check(unix.Close(first.Sock))
+	on.FD.Leaf = -1 // that of a process which begins at once
+	_, err = Fork(on, options)
+	check(err)
+	known := on.ByGuard.GuardPID
+	check(os.MkdirAll(c.Parent+"/server/payload", 0o700))
+	check(bed.Write(c.Parent+"/guards/cgroup.freeze", "0"))
+	for !endedWithin(int32(first.PIDFD), 1e8) {
+	}
+	_, err = os.Stat(c.Parent + "/server/payload")
+	c.log(on, "the guard is known: %t, the group is there: %t", on.ByGuard.GuardPID == known, err == nil)
 }
 
 // plan starts the server. In the launcher of a test that is done by a Go runtime: other threads go on.

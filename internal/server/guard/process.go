@@ -151,7 +151,7 @@ func (l *lasting) forkOnce(on *page.Page, gate *Gate, replaces bool) (g page.Gua
 		}
 		closeFD(signals)
 		if e == 0 {
-			on.ByGuard.GuardPID = p.child.pid // it writes that, too
+			on.ByGuard.GuardPID = p.child.pid
 		}
 		g = page.Guard{Page: on, Sock: int(ends[0]), PIDFD: int(p.child.pidfd)}
 		p.child.unmap()
@@ -279,10 +279,12 @@ func decimal(to *[11]byte, n int) uintptr {
 	}
 }
 
-// begin is how every guard begins.
+// begin is how every guard begins. One that replaces none does not write its pid: its launcher may not have
+// found it, and forked another one (EINTR).
 func (p *process) begin() {
-	pid, _ := sys(unix.SYS_GETPID, 0, 0, 0, 0, 0)
-	p.page.ByGuard.GuardPID = int32(pid)
+	if p.replaces { // its launcher may be dead already
+		p.page.ByGuard.GuardPID = ownPID()
+	}
 	if p.child.joins {
 		enter(p.child.cgroup)
 	}

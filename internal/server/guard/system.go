@@ -87,6 +87,11 @@ func setMask(mask, old *uint64) {
 	sys(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, to, was, 8, 0)
 }
 
+func ownPID() int32 {
+	pid, _ := sys(unix.SYS_GETPID, 0, 0, 0, 0, 0)
+	return int32(pid)
+}
+
 func closeFD(fd int32) { sys(unix.SYS_CLOSE, uintptr(fd), 0, 0, 0, 0) }
 
 // now is CLOCK_MONOTONIC: a suspended machine gives a helper no time to react.
