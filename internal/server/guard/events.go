@@ -110,9 +110,6 @@ func (g *serverGuard) watch() {
 		g.events.polls[pollInput].Fd = g.page.FD.Input
 	}
 	e := g.events.wait(g.deadline())
-	if e == syscall.EINVAL { // RLIMIT_NOFILE is too low for it to see anything
-		exit(1) // the launcher forks another one, or a sweep stops the server
-	}
 	if e != 0 { // EINTR, after it was stopped
 		return
 	}

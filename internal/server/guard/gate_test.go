@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -44,6 +45,20 @@ func TestGatewayServers(t *testing.T) {
 	}
 }
 
+// The guard of a gateway that can't poll ends, instead of taking a processor.
+func TestGatewayGuardWithoutFiles(t *testing.T) {
+	text, err := json.Marshal(&config{Gateway: true, Starves: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), launcherEnv+"="+string(text))
+	out, err := cmd.CombinedOutput()
+	if err != nil || string(out) != "it has ended\n" {
+		t.Errorf("it says %q (%v)", out, err)
+	}
+}
+
 // writableOf is how much private memory a process could write to, without its stack. That of a Go runtime is more than 80 MB.
 func writableOf(pid int) (size uint64) {
 	memory, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
@@ -65,6 +80,10 @@ func (c *config) keepServers() int {
 	on, errno := page.New()
 	if errno != 0 {
 		check(errno)
+	}
+	if c.Starves {
+		starveGuard(on)
+		return 0
 	}
 	self, err := unix.PidfdOpen(os.Getpid(), 0)
 	check(err)
@@ -136,6 +155,26 @@ func (c *config) keepServers() int {
 		fmt.Printf("a dead guard says %v\n", err)
 	}
 	return 0
+}
+
+// starveGuard lowers the limit of a guard that waits for events.
+func starveGuard(on *page.Page) {
+	self, err := unix.PidfdOpen(os.Getpid(), 0)
+	check(err)
+	gate := Gate{Wanted: true}
+	g, err := Fork(on, &Options{Name: page.GatewayGuard, Argv: []string{"none"}, Gate: gate})
+	check(err)
+	if e := g.Go(self); e != 0 {
+		check(e)
+	}
+	for on.Gateway.Listener < 0 {
+		time.Sleep(time.Millisecond)
+	}
+	check(unix.Prlimit(int(on.ByGuard.GuardPID), unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 3, Max: 3}, nil))
+	check(unix.PidfdSendSignal(g.PIDFD, unix.SIGUSR1, nil, 0)) // an event
+	for !endedWithin(int32(g.PIDFD), 1e8) {
+	}
+	fmt.Println("it has ended")
 }
 
 // filesOf is how many descriptors the guard has.

@@ -70,6 +70,7 @@ type config struct {
 	Room    uint64 // RLIMIT_NPROC of the guard
 
 	Gateway bool // it has the guard of a gateway keep servers, until that has no descriptor left
+	Starves bool // or has the guard wait with too few
 	Servers int  // that it keeps, at most
 	Files   unix.Rlimit
 }

@@ -106,7 +106,9 @@ func sleep(ns int64) {
 	sys(unix.SYS_PPOLL, 0, 0, uintptr(unsafe.Pointer(&ts)), 0, 0)
 }
 
-// waitFor waits for an event on count struct pollfd, until deadline if that is not 0.
+// waitFor waits for an event on count struct pollfd, until deadline if that is not 0. It ends a process that
+// can't see anything, as RLIMIT_NOFILE is less than count (EINVAL): the launcher or the watcher forks another
+// guard, or a sweep stops the server.
 func waitFor(polls, count uintptr, deadline int64) (events uintptr, errno syscall.Errno) {
 	ts := unix.Timespec{}
 	timeout := uintptr(0)
@@ -115,7 +117,11 @@ func waitFor(polls, count uintptr, deadline int64) (events uintptr, errno syscal
 		ts = unix.Timespec{Sec: left / 1e9, Nsec: left % 1e9}
 		timeout = uintptr(unsafe.Pointer(&ts))
 	}
-	return sys(unix.SYS_PPOLL, polls, count, timeout, 0, 0)
+	events, errno = sys(unix.SYS_PPOLL, polls, count, timeout, 0, 0)
+	if errno == syscall.EINVAL {
+		exit(1)
+	}
+	return events, errno
 }
 
 // endedWithin waits for the end of a process, and not longer than that: less than 1e9 ns.
