@@ -63,8 +63,9 @@ func (k *kill) statuses() []string {
 		// Without a helper a guard may have to kill at once.
 		want = append(want, "signal 15", "signal 9")
 	}
-	if k.ended == "stop" && k.cell.moment == starting { // the server may not have done anything yet
-		want = append(want, "signal 15")
+	if k.ended == "stop" && k.cell.moment == starting {
+		// The server may not have done anything yet, nor do so within its grace: other load may delay it.
+		want = append(want, "signal 15", "signal 9")
 	}
 	if k.launcherKilled {
 		want = append(want, "signal 9")
