@@ -21,7 +21,8 @@ import (
 // mostProjects bounds a search: each project takes some dozens of system calls.
 const mostProjects = 200
 
-// withProjects adds the files in the projects that clients list.
+// withProjects adds the files in the projects that clients list, and leaves those of other users unread: also
+// in the working directory, which can be one where anybody makes files.
 func (f Found) withProjects() (Found, error) {
 	found := f
 	found.Files = slices.Clone(f.Files)
@@ -30,6 +31,10 @@ func (f Found) withProjects() (Found, error) {
 		return Found{}, err
 	}
 	listed := found.listProjects(finder)
+	homeOwner := ownerOf(finder.Home)
+	for i, c := range found.Files {
+		found.Files[i] = refuseForeign(c, homeOwner)
+	}
 	for _, dir := range slices.Concat([]string{finder.Home, finder.Dir}, listed) {
 		if dir != "" && !slices.Contains(found.Searched, dir) {
 			found.Searched = append(found.Searched, dir)
@@ -44,13 +49,21 @@ func (f Found) withProjects() (Found, error) {
 		if isAbsent(c.Err) || slices.ContainsFunc(found.Files, isSame) {
 			continue
 		}
-		owner := c.content.Owner()
-		if c.Err == nil && owner != os.Geteuid() && owner != ownerOf(finder.Home) {
-			c.Err = errors.New("it belongs to another user")
-		}
-		found.Files = append(found.Files, c)
+		found.Files = append(found.Files, refuseForeign(c, homeOwner))
 	}
 	return found, nil
+}
+
+// refuseForeign returns the file. For one in a project, that belongs neither to the calling user nor to the
+// owner of the home, it returns a copy with an error.
+func refuseForeign(c *File, homeOwner int) *File {
+	owner := c.content.Owner()
+	if c.Project == "" || c.Err != nil || owner == os.Geteuid() || owner == homeOwner {
+		return c
+	}
+	foreign := *c
+	foreign.Err = errors.New("it belongs to another user")
+	return &foreign
 }
 
 // ownerOf returns the user of the home, who calls sudo -E. It is -1 without a home.

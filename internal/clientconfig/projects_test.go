@@ -103,8 +103,18 @@ func TestProjectFileOfAnotherUser(t *testing.T) {
 	if err := os.Chown(filepath.Join(h.dir, "shop/.mcp.json"), 12345, -1); err != nil {
 		t.Fatal(err)
 	}
-	found := h.inAllProjects()
-	if got := found.UnreadLines(); len(got) != 1 || got[0] != "cannot read "+h.path("shop/.mcp.json")+": it belongs to another user" {
-		t.Errorf("%q", got)
+	want := []string{"cannot read " + h.path("shop/.mcp.json") + ": it belongs to another user"}
+	for _, dir := range []string{h.dir, h.path("shop")} {
+		t.Chdir(dir)
+		if got := h.inAllProjects().UnreadLines(); !slices.Equal(got, want) {
+			t.Errorf("in %s: %q", dir, got)
+		}
+	}
+	search := NewSearch()
+	_, _ = search.InAllProjects() // a search of all projects leaves those of this one alone
+	here, err := search.Everywhere()
+	isThere := func(c *File) bool { return c.Path == h.path("shop/.mcp.json") && c.Err == nil }
+	if err != nil || !slices.ContainsFunc(here.Files, isThere) {
+		t.Errorf("the file is missing in its directory: %v", err)
 	}
 }
