@@ -104,6 +104,9 @@ func unknownServer(names []string, files []*clientconfig.File) string {
 
 // planFiles prints the plan of each file that could be read, and returns the changes.
 func (r *rewriting) planFiles(files []*clientconfig.File) (changes []clientconfig.Change, status int) {
+	if r.runner != nil {
+		clientconfig.LeaveShared(files)
+	}
 	for _, c := range files {
 		if c.Err != nil { // it was reported
 			continue
@@ -182,7 +185,6 @@ func (r *rewriting) planFile(c *clientconfig.File) clientconfig.Change {
 	if r.runner == nil {
 		return c.Unwrap(r.wants)
 	}
-	c.LeaveShared()
 	return c.Wrap(*r.runner, r.wants)
 }
 

@@ -64,8 +64,8 @@ func listConfigured(f *choice, asJSON bool, operands []string, stdio cli.Stdio) 
 	}
 	status := cli.ExitOK
 	views := []configuredView{}
+	clientconfig.LeaveShared(found.Files)
 	for _, c := range found.Files {
-		c.LeaveShared()
 		for _, s := range c.Servers {
 			if !f.wants(s.Name) {
 				continue

@@ -35,9 +35,7 @@ type StuckServer struct {
 
 // Coverage counts the servers of the files that were found.
 func (f Found) Coverage() Coverage {
-	for _, c := range f.Files {
-		c.LeaveShared()
-	}
+	LeaveShared(f.Files)
 	return coverageOf(f.Files)
 }
 

@@ -3,6 +3,7 @@
 package clientconfig
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
@@ -25,15 +27,30 @@ const tracked = "tracked by git, for people without mcpscope at this path: to ch
 const unanswered = "in a repository, and git cannot report whether it tracks the file: %s: " +
 	"to change it, name the file"
 
-// LeaveShared gives a reason to the bare servers of a file that other people share: a client reads it from a
-// project, and git tracks it, or cannot answer. A person who names a file means it. A repository at the top
-// of the home has the dotfiles of one person.
-func (c *File) LeaveShared() {
+// What git takes is bounded, for all files of a search together: in a directory like /tmp another user can
+// have a repository with a FIFO, which git opens.
+const (
+	answerWithin = 500 * time.Millisecond
+	endWithin    = 100 * time.Millisecond // after it was killed
+)
+
+// LeaveShared gives a reason to the bare servers of files that other people share: a client reads the file
+// from a project, and git tracks it, or cannot answer. A person who names a file means it. A repository at
+// the top of the home has the dotfiles of one person.
+func LeaveShared(files []*File) {
+	ctx, cancel := context.WithTimeout(context.Background(), answerWithin)
+	defer cancel()
+	for _, c := range files {
+		c.leaveShared(ctx)
+	}
+}
+
+func (c *File) leaveShared(ctx context.Context) {
 	isBare := func(s wrapping.Server) bool { return s.State == wrapping.Bare }
 	if c.Project == "" || c.Named || c.Err != nil || !slices.ContainsFunc(c.Servers, isBare) {
 		return
 	}
-	isTracked, err := isTracked(c.content.Target)
+	isTracked, err := isTracked(ctx, c.content.Target)
 	switch {
 	case err != nil:
 		c.reader.Shared = fmt.Sprintf(unanswered, err)
@@ -52,7 +69,9 @@ func (c *File) TrackedNote() string {
 	if c.Project != "" {
 		return ""
 	}
-	isTracked, err := isTracked(c.content.Target)
+	ctx, cancel := context.WithTimeout(context.Background(), answerWithin)
+	defer cancel()
+	isTracked, err := isTracked(ctx, c.content.Target)
 	if err != nil || !isTracked {
 		return ""
 	}
@@ -60,15 +79,15 @@ func (c *File) TrackedNote() string {
 		": its servers fail on a machine that does not have mcpscope at this path"
 }
 
-// isTracked runs git, which alone reads all forms of its index. The error is that of git, or that there is
-// no git, for a file below a repository.
-func isTracked(file string) (bool, error) {
+// isTracked runs git, which alone reads all forms of its index. For a file below a repository, the error is
+// that of git, that there is no git, or that it does not answer.
+func isTracked(ctx context.Context, file string) (bool, error) {
 	dir, name := filepath.Split(file)
 	top := repository(dir)
 	if top == "" || sameDirectory(top, settings.Home(os.Getenv)) {
 		return false, nil
 	}
-	err := git(top, "-C", dir, "ls-files", "--error-unmatch", "--", name)
+	err := git(ctx, top, "-C", dir, "ls-files", "--error-unmatch", "--", name)
 	const untracked = 1
 	exit, ok := errors.AsType[*exec.ExitError](err)
 	if ok && exit.ExitCode() == untracked {
@@ -94,12 +113,16 @@ func repository(dir string) string {
 // git reads a repository, also one of another user, and runs no program of it: a file system monitor is one,
 // and so is the transport for an object that is missing. The variables of a hook are those of another
 // repository.
-func git(top string, args ...string) error {
+func git(ctx context.Context, top string, args ...string) error {
 	args = append([]string{"-c", "core.fsmonitor=false", "-c", "safe.directory=" + top}, args...)
-	cmd := exec.Command("git", args...)
+	cmd := exec.CommandContext(ctx, "git", args...)
+	cmd.WaitDelay = endWithin // a program of git may hold its output open
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, "GIT_") })
 	cmd.Env = append(cmd.Env, "GIT_ALLOW_PROTOCOL=none", "GIT_NO_LAZY_FETCH=1", "LC_ALL=C")
 	_, err := cmd.Output()
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("not within %v", answerWithin)
+	}
 	exit, ok := errors.AsType[*exec.ExitError](err)
 	if !ok || len(exit.Stderr) == 0 {
 		return err

@@ -3,11 +3,13 @@
 package clientconfig
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
@@ -30,9 +32,9 @@ func newProject(t *testing.T) *testHome {
 	return h
 }
 
-// reasons returns the reason of each server of a file, after LeaveShared.
+// reasons returns the reason of each server of a file, after LeaveShared without its deadline.
 func reasons(c *File) (texts []string) {
-	c.LeaveShared()
+	c.leaveShared(context.Background())
 	for _, s := range c.Servers {
 		texts = append(texts, s.Reason)
 	}
@@ -64,21 +66,35 @@ func TestLeaveShared(t *testing.T) {
 	}
 }
 
+// A FIFO in a repository keeps git waiting, and with it whoever works in a directory where anybody makes files.
+func TestGitThatDoesNotAnswer(t *testing.T) {
+	h := newProject(t)
+	h.remove("project/.git/config")
+	if err := syscall.Mkfifo(h.path("project/.git/config"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := h.one("claude-code")
+	LeaveShared([]*File{c})
+	if got := c.Servers[0].Reason; !strings.Contains(got, "not within") {
+		t.Errorf("%q", got)
+	}
+}
+
 // Without git, nothing is known of a file in a repository, and everything of one outside.
 func TestIsTracked(t *testing.T) {
 	h := newProject(t)
 	h.write("outside/.mcp.json", oneServer)
 	t.Setenv("PATH", h.dir)
-	if _, err := isTracked(h.path("project/.mcp.json")); err == nil {
+	if _, err := isTracked(t.Context(), h.path("project/.mcp.json")); err == nil {
 		t.Error("no error without git")
 	}
-	is, err := isTracked(h.path("outside/.mcp.json"))
+	is, err := isTracked(t.Context(), h.path("outside/.mcp.json"))
 	if is || err != nil {
 		t.Errorf("outside: %v, %v", is, err)
 	}
 	// The dotfiles of one person can be in a repository at the top of the home.
 	t.Setenv("HOME", h.path("project"))
-	is, err = isTracked(h.path("project/.mcp.json"))
+	is, err = isTracked(t.Context(), h.path("project/.mcp.json"))
 	if is || err != nil {
 		t.Errorf("in the home: %v, %v", is, err)
 	}
