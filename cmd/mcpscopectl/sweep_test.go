@@ -159,6 +159,19 @@ func TestLeaksThatAreLeftAlone(t *testing.T) {
 	}
 }
 
+// A script reads which configurations could not be read, and not that there is nothing.
+func TestUnreadConfigurationsAreNoted(t *testing.T) {
+	found := leaks.List{Unread: []string{"read /h/.mcp.json: malformed"}, Searched: []string{"/h"}}
+	var f sweepFlags
+	got := printed(func(stdio cli.Stdio) int {
+		f.noteLeaks(stdio, found)
+		return cli.ExitOK
+	})
+	if !strings.Contains(got.err, "/h/.mcp.json") || strings.Contains(got.err, "no leaks") || got.out != "" {
+		t.Errorf("%+v", got)
+	}
+}
+
 // The figures of a leak are without its daemons. Before leaks are stopped, a person reads that.
 func TestDaemonsOfLeaksAreNoted(t *testing.T) {
 	found := leaks.List{Found: []*leaks.Leak{{PID: noProcess, Name: "time"}}}

@@ -18,9 +18,7 @@ import (
 // sweepLeaks lists leaks, and stops them after a question.
 func (f *sweepFlags) sweepLeaks(stdio cli.Stdio) int {
 	found, err := leaks.Find(f.servers.Users(), f.leastAge())
-	for _, unread := range found.Unread {
-		stdio.Note("leaks of some servers are not found: cannot " + unread)
-	}
+	noteUnread(stdio, found)
 	if err != nil {
 		return stdio.Cannot("look for leaks", err)
 	}
@@ -29,6 +27,12 @@ func (f *sweepFlags) sweepLeaks(stdio cli.Stdio) int {
 		return f.printLeaksJSON(stdio, found)
 	}
 	return f.listAndStop(stdio, found)
+}
+
+func noteUnread(stdio cli.Stdio, found leaks.List) {
+	for _, unread := range found.Unread {
+		stdio.Note("leaks of some servers are not found: cannot " + unread)
+	}
 }
 
 // configurationsCommand prints what a user has configured, for a search by root.
@@ -44,17 +48,24 @@ func configurationsCommand(args []string, stdio cli.Stdio) int {
 func (f *sweepFlags) leaveLeaks(stdio cli.Stdio) {
 	found, err := leaks.Find(f.servers.Users(), f.leastAge())
 	if err != nil {
+		stdio.NoteError("cannot look for leaks: ", err)
 		return
 	}
 	defer found.Close()
+	f.noteLeaks(stdio, found)
+}
+
+func (f *sweepFlags) noteLeaks(stdio cli.Stdio, found leaks.List) {
+	noteUnread(stdio, found)
 	if len(found.Unsure) > 0 {
 		stdio.Note(unsureCount(found) + ": " + f.line("--dry-run"))
 	}
-	if len(found.Found) == 0 {
+	switch {
+	case len(found.Found) > 0:
+		f.noteLeftAlone(stdio, len(found.Found))
+	case len(found.Unread) == 0:
 		f.sayNone(stdio, found.Searched)
-		return
 	}
-	f.noteLeftAlone(stdio, len(found.Found))
 }
 
 // unsureCount is a sentence about what no command stops.

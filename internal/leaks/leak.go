@@ -23,6 +23,7 @@ package leaks
 
 import (
 	"cmp"
+	"errors"
 	"os"
 	"slices"
 	"strings"
@@ -158,7 +159,16 @@ func (f finder) count() (int, error) {
 		return 0, err
 	}
 	defer leaks.Close()
-	return len(leaks.Found), nil
+	return leaks.count()
+}
+
+// count fails if nothing was found and configurations could not be read: nobody knows whether that is so. One
+// malformed file of a user does not hide what was found of all others.
+func (l *List) count() (int, error) {
+	if len(l.Found) == 0 && len(l.Unread) > 0 {
+		return 0, errors.New(l.Unread[0])
+	}
+	return len(l.Found), nil
 }
 
 // Contained are the processes of all servers of a choice of users, which are no leaks.

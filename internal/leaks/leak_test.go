@@ -96,3 +96,22 @@ func TestStopSparesOthersOfItsStdin(t *testing.T) {
 		t.Error("it had no children")
 	}
 }
+
+// Where configurations could not be read, those leaks count that were found, and 0 is no number.
+func TestCountWithUnreadConfigurations(t *testing.T) {
+	unread := []string{"read /h/.mcp.json: malformed"}
+	one := []*Leak{{}}
+	for _, c := range []struct {
+		list  List
+		count int
+		known bool
+	}{
+		{List{}, 0, true}, {List{Found: one}, 1, true},
+		{List{Unread: unread}, 0, false}, {List{Unread: unread, Found: one}, 1, true},
+	} {
+		count, err := c.list.count()
+		if count != c.count || (err == nil) != c.known {
+			t.Errorf("%+v: %d, %v", c.list, count, err)
+		}
+	}
+}
