@@ -11,7 +11,16 @@ import (
 	"github.com/tailscale/hujson"
 )
 
+// mostNested is how deep values may be in each other, as in the parsers of TOML and YAML.
+const mostNested = 10_000
+
 func parseJSON(data []byte) (*Node, error) {
+	// The parser calls itself for each level, and a stack that overflows ends the program.
+	s := unclosedScanner{data: data, most: mostNested}
+	s.scan(s.endInJSON)
+	if len(s.open) > mostNested {
+		return nil, &SyntaxError{Text: fmt.Sprintf("nested more than %d levels deep", mostNested)}
+	}
 	// A comment may be the last thing in a file, without the line end that the parser wants.
 	v, err := hujson.Parse(append(data[:len(data):len(data)], '\n'))
 	if err != nil {

@@ -30,6 +30,34 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
+// Parsers call themselves for each level, and a stack that overflows ends the program.
+func TestNestedTooDeep(t *testing.T) {
+	const levels = 3 << 20
+	for _, c := range []struct {
+		format     splice.Format
+		text, want string
+	}{
+		{splice.JSON, strings.Repeat("[", levels), "nested"},
+		{splice.JSON, "/* \" */" + strings.Repeat(`{"a\"": `, levels), "nested"},
+		{splice.TOML, "a = " + strings.Repeat("[", levels/2-4), "not valid TOML"},
+		{splice.TOML, strings.Repeat("a.", levels) + "a = 1\n", "larger"},
+		{splice.YAML, strings.Repeat("[", levels), "not valid YAML"},
+	} {
+		d, err := splice.Parse(c.format, []byte(c.text))
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%.40q: %+v, %v; want %q", c.text, d, err, c.want)
+		}
+	}
+	for _, text := range []string{
+		strings.Repeat("[", 9000) + strings.Repeat("]", 9000),
+		"[" + strings.Repeat("[], ", levels/100) + "\"" + strings.Repeat("[", levels) + "\"]",
+	} {
+		if _, err := splice.Parse(splice.JSON, []byte(text)); err != nil {
+			t.Errorf("%.40q: %v", text, err)
+		}
+	}
+}
+
 // An open brace, bracket or string is reported where it begins, and no position is past the last line.
 func TestMalformedAtTheEnd(t *testing.T) {
 	for _, c := range []struct {

@@ -5,14 +5,22 @@ package splice
 import (
 	"bytes"
 	"errors"
+	"fmt"
 
 	"github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
+// largestTOML is the size of a file in MiB that is parsed. The library bounds how deep values are in each
+// other, and not the parts of a key: each is a table in the one before, and they are walked by recursion.
+const largestTOML = 2
+
 // parseTOML has the file judged by the decoder first: the parser of single expressions does not
 // know what may be defined twice.
 func parseTOML(data []byte) (*Node, error) {
+	if len(data) > largestTOML<<20 {
+		return nil, &SyntaxError{Text: fmt.Sprintf("larger than %d MiB", largestTOML)}
+	}
 	var values map[string]any
 	if err := toml.Unmarshal(data, &values); err != nil {
 		e := malformed(TOML)

@@ -51,6 +51,7 @@ func offsetOf(data []byte, line, column int) int {
 // unclosedScanner finds what is open at the end of a file.
 type unclosedScanner struct {
 	data []byte
+	most int   // how many may be open: the scan ends above that; 0 is no limit
 	open []int // where each brace or bracket is, or a string at the end; the innermost is the last
 }
 
@@ -62,6 +63,9 @@ func (s *unclosedScanner) scan(endOf func(start int) int) (what string) {
 		if end < 0 {
 			s.open = append(s.open, i)
 			return "string"
+		}
+		if s.most > 0 && len(s.open) > s.most {
+			break
 		}
 		i = end
 	}
