@@ -29,6 +29,11 @@ func WriteAs(path string, data []byte, dress func(*os.File) error, last func() e
 		return err
 	}
 	defer DeferSignals()()
+	dir, err := os.Open(filepath.Dir(path)) // without the right to read it, nothing is changed
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
 	temp, err := os.CreateTemp(filepath.Dir(path), ".mcpscope-*")
 	if err != nil {
 		return err
@@ -43,7 +48,8 @@ func WriteAs(path string, data []byte, dress func(*os.File) error, last func() e
 	if err = os.Rename(temp.Name(), path); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(path))
+	_ = dir.Sync() // the file is the new one; after a crash of the machine it may be the old one
+	return nil
 }
 
 // ErrNotRegular is of a path that is not an ordinary file.
@@ -105,16 +111,4 @@ func fill(temp *os.File, data []byte, dress func(*os.File) error) error {
 		return err
 	}
 	return temp.Sync()
-}
-
-func syncDir(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	if err := dir.Sync(); err != nil && !errors.Is(err, unix.EINVAL) { // not every file system can
-		return err
-	}
-	return nil
 }

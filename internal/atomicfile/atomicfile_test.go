@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/test/unprivileged"
 )
 
 func TestWriteKeepsTheModeWhateverTheUmask(t *testing.T) {
@@ -120,4 +122,29 @@ func TestFailureLeavesTheOldFile(t *testing.T) {
 	if all, err := os.ReadDir(dir); len(all) != 1 {
 		t.Errorf("%v, %v", all, err)
 	}
+}
+
+// A directory that cannot be read cannot be synchronized: that is said before the file is replaced.
+func TestADirectoryThatCannotBeRead(t *testing.T) {
+	unprivileged.Run(t, func(t *testing.T) {
+		dir := t.TempDir()
+		path := filepath.Join(dir, "file")
+		if err := Write(path, []byte("old"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(dir, 0o300); err != nil {
+			t.Fatal(err)
+		}
+		err := Write(path, []byte("new"), 0o644)
+		got, readErr := os.ReadFile(path)
+		if err == nil || readErr != nil || string(got) != "old" {
+			t.Errorf("%v, and the file has %q (%v)", err, got, readErr)
+		}
+		if err := os.Chmod(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if all, err := os.ReadDir(dir); len(all) != 1 {
+			t.Errorf("%v, %v", all, err)
+		}
+	})
 }
