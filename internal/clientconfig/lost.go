@@ -67,6 +67,11 @@ func (l Left) RemoveIfSpent() (removed bool, err *BackupStaysError) {
 	if l.Removed || !isSpent {
 		return false, nil
 	}
+	// Another command may have wrapped the file while a person was asked.
+	backup, errOf := userBackups().Of(c.content)
+	if errOf != nil || !bytes.Equal(backup, c.backup) || c.content.CheckUnchanged() != nil {
+		return false, nil
+	}
 	stays := userBackups().Remove(l.File.content)
 	return stays == nil, stays
 }

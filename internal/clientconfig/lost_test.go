@@ -50,6 +50,23 @@ func TestRemoveIfSpent(t *testing.T) {
 	}
 }
 
+// What another command has wrapped meanwhile keeps its backup.
+func TestABackupThatIsNeededAgain(t *testing.T) {
+	h := newHome(t)
+	h.write(".cursor/mcp.json", oneServer)
+	h.wrap("cursor")
+	h.write(".cursor/mcp.json", oneServer)
+	left := h.find().Left
+	if len(left) != 1 {
+		t.Fatalf("left: %+v", left)
+	}
+	backup := h.wrap("cursor")
+	removed, err := left[0].RemoveIfSpent()
+	if _, errStat := os.Stat(backup); removed || err != nil || errStat != nil {
+		t.Errorf("removed %v: %v, %v", removed, err, errStat)
+	}
+}
+
 // The remedy depends on the reason. For a malformed file, it is not unwrap.
 func TestRepair(t *testing.T) {
 	h := newHome(t)

@@ -61,6 +61,9 @@ func (b Backups) Of(f *File) ([]byte, error) {
 // Replace writes data to the file, and keeps a backup with the given content, unless it equals data. With a
 // StaysError alone, data was written.
 func (f *File) Replace(data, backup []byte, in Backups) error {
+	if err := f.CheckUnchanged(); err != nil { // the backup may be that of another command
+		return err
+	}
 	if bytes.Equal(data, backup) {
 		if err := f.put(data); err != nil {
 			return err

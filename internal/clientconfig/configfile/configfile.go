@@ -138,7 +138,7 @@ func (f *File) isMount() bool {
 
 // put renames a new file over the old one, with the owner, mode and attributes of the old one.
 func (f *File) put(data []byte) error {
-	return cause(atomicfile.WriteAs(f.Target, data, f.dress, f.unchanged))
+	return cause(atomicfile.WriteAs(f.Target, data, f.dress, f.CheckUnchanged))
 }
 
 func (f *File) dress(temp *os.File) error {
@@ -184,7 +184,8 @@ func (f *File) copyAttributes(fd int) {
 	}
 }
 
-func (f *File) unchanged() error {
+// CheckUnchanged returns [ErrChanged] if the file is another one than was read.
+func (f *File) CheckUnchanged() error {
 	data, st, err := read(f.Target)
 	if err != nil {
 		return err

@@ -221,17 +221,44 @@ func TestUnreadableBackups(t *testing.T) {
 
 // A file that could not be written keeps no backup of it: nothing is wrapped.
 func TestABackupGoesIfTheFileCannotBeWritten(t *testing.T) {
+	unprivileged.Run(t, func(t *testing.T) {
+		dir := t.TempDir()
+		path := filepath.Join(dir, "file")
+		kept, _ := backups(t, path)
+		write(t, path, "old", 0o600)
+		f := read(t, path)
+		if err := os.Chmod(dir, 0o500); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Replace([]byte("new"), []byte("old"), kept); err == nil {
+			t.Error("it was written")
+		}
+		if files, _ := kept.Files(); len(files) > 0 {
+			t.Errorf("there is a backup: %q", files)
+		}
+		if err := os.Chmod(dir, 0o700); err != nil { // the test removes it
+			t.Fatal(err)
+		}
+	})
+}
+
+// A command that is refused leaves the backup of the command that came before it.
+func TestTheBackupOfAnotherCommandStays(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "file")
+	kept, backup := backups(t, path)
 	write(t, path, "old", 0o600)
-	f := read(t, path)
-	write(t, path, "another", 0o600)
-	in := configfile.BackupsBelow(filepath.Join(dir, "state"))
-	if err := f.Replace([]byte("new"), []byte("old"), in); !errors.Is(err, configfile.ErrChanged) {
-		t.Errorf("error %v", err)
+	late := read(t, path)
+	write(t, path, "edited", 0o600)
+	if err := read(t, path).Replace([]byte("wrapped"), []byte("edited"), kept); err != nil {
+		t.Fatal(err)
 	}
-	if files, _ := in.Files(); len(files) > 0 {
-		t.Errorf("there is a backup: %q", files)
+	for _, data := range []string{"late", "old"} {
+		if err := late.Replace([]byte(data), []byte("old"), kept); !errors.Is(err, configfile.ErrChanged) {
+			t.Errorf("error %v", err)
+		}
+		wantText(t, backup, "edited")
+		wantText(t, path, "wrapped")
 	}
 }
 
