@@ -50,9 +50,11 @@ root, and add to prometheus.yml:
 }
 
 func (f *metricsFlags) run(stdio cli.Stdio) int {
-	switch {
-	case f.listen != "" && f.textfile != "":
+	if f.listen != "" && f.textfile != "" {
 		return stdio.Mistake("metrics", "--textfile and --listen exclude each other")
+	}
+	if err := f.servers.Users().CheckVisible(); err != nil {
+		return stdio.Cannot("list servers", err)
 	}
 	noteOthers(&f.servers, stdio, "metrics")
 	switch {

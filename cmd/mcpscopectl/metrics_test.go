@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/test/unprivileged"
 )
 
 func TestMetricsMistakes(t *testing.T) {
@@ -25,6 +26,16 @@ func TestMetricsMistakes(t *testing.T) {
 		"metrics --listen 1 --textfile /x": usage("metrics", "--textfile and --listen exclude each other"),
 		"metrics --listen http":            address("http", `"http" is not a port or address:port`),
 		"metrics --listen example.org:1":   address("example.org:1", `"example.org" is not an IP address`),
+	})
+}
+
+// What only root may see is refused before anything is served.
+func TestMetricsOfAllUsersWithoutRoot(t *testing.T) {
+	unprivileged.Run(t, func(t *testing.T) {
+		s := say("metrics", "--all-users", "--listen", "127.0.0.1:0")
+		if s.status != cli.ExitFailure || s.out != "" || !strings.Contains(s.err, "only root") {
+			t.Errorf("%+v", s)
+		}
 	})
 }
 
