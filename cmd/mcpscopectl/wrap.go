@@ -126,6 +126,10 @@ func (f *wrapFlags) run(operands []string, stdio cli.Stdio) int {
 		return stdio.Mistake("wrap", "--list changes nothing, so it has no --dry-run")
 	case f.list && f.yes:
 		return stdio.Mistake("wrap", "--list changes nothing, so it has no --yes")
+	case f.list && f.program != "":
+		return stdio.Mistake("wrap", "--list changes nothing, so it has no --program")
+	case f.list && f.idleFreeze != "":
+		return stdio.Mistake("wrap", "--list changes nothing, so it has no --idle-freeze")
 	case f.list:
 		return listConfigured(&f.choice, f.json, operands, stdio)
 	case f.json:

@@ -234,6 +234,8 @@ func TestAMistakeInAFlag(t *testing.T) {
 	u.wants(0, []string{"Unwrapped 1 server"}, "unwrap", "--yes")
 	u.wantsFile(cursor)
 	u.wants(2, []string{"--list and --check exclude each other"}, "wrap", "--list", "--check")
+	u.wants(2, []string{"--program"}, "wrap", "--list", "--program", "/x")
+	u.wants(2, []string{"--idle-freeze"}, "wrap", "--list", "--idle-freeze", "10m")
 	u.wants(2, []string{"so it has no --dry-run"}, "wrap", "--list", "--dry-run")
 	u.wants(2, []string{"so it has no --yes"}, "wrap", "--list", "--yes")
 }
