@@ -154,6 +154,9 @@ func uncovered(t *proc.Table, search *clientconfig.Search, inAnyCase bool) []str
 }
 
 func (f *lsFlags) run(stdio cli.Stdio) int {
+	if f.json && f.format != nil {
+		return stdio.Mistake("ls", "--json and --format exclude each other")
+	}
 	isForPerson := cli.OnTerminal(stdio.Out)
 	search := clientconfig.NewSearch()
 	if isForPerson { // large files are read while servers are listed

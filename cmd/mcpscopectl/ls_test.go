@@ -20,11 +20,12 @@ import (
 
 func TestLsMistakes(t *testing.T) {
 	checkSaid(t, map[string]said{
-		"ls time":              usage("ls", `unexpected argument "time"`),
-		"ls --filter":          usage("ls", `unknown flag "--filter"`),
-		"ls --sort state":      usage("ls", `--sort "state": "state" is none of name, age, cpu, memory, procs, client`),
-		"ls --format {{.Nam}}": usage("ls", `--format "{{.Nam}}": there is no field "Nam"`),
-		"ls --format {{.X}":    usage("ls", `--format "{{.X}": template: format:1: bad character U+007D '}'`),
+		"ls time":                    usage("ls", `unexpected argument "time"`),
+		"ls --filter":                usage("ls", `unknown flag "--filter"`),
+		"ls --sort state":            usage("ls", `--sort "state": "state" is none of name, age, cpu, memory, procs, client`),
+		"ls --format {{.Nam}}":       usage("ls", `--format "{{.Nam}}": there is no field "Nam"`),
+		"ls --json --format {{.ID}}": usage("ls", "--json and --format exclude each other"),
+		"ls --format {{.X}":          usage("ls", `--format "{{.X}": template: format:1: bad character U+007D '}'`),
 	})
 }
 
