@@ -22,6 +22,7 @@ import (
 type configuredView struct {
 	Client    string         `json:"client,omitempty"`
 	File      string         `json:"file"`
+	Target    string         `json:"target,omitempty"` // of a link
 	Name      string         `json:"name"`
 	State     wrapping.State `json:"state"`
 	Program   string         `json:"program,omitempty"` // the mcpscope of a wrapped server
@@ -44,7 +45,8 @@ func viewOf(c *clientconfig.File, s wrapping.Server) configuredView {
 		program = s.Argv[0]
 	}
 	return configuredView{
-		Client: c.Client, File: c.Path, Name: s.Name, State: s.State, Program: program, Reason: reasonText(s),
+		Client: c.Client, File: c.Path, Target: c.Target(), Name: s.Name, State: s.State, Program: program,
+		Reason:  reasonText(s),
 		Command: clientconfig.WithoutArguments(command), Arguments: max(0, len(command)-1),
 		Flags: words, where: c.Where(),
 	}

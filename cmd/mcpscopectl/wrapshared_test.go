@@ -95,6 +95,7 @@ func TestWrapOfTrackedDotfiles(t *testing.T) {
 	if err := os.Symlink(u.config, link); err != nil {
 		t.Fatal(err)
 	}
+	u.wants(0, []string{`"target": "` + u.config + `"`}, "wrap", "--list", "--json", "cursor")
 	const note = ": its servers fail on a machine that does not have mcpscope at this path\n"
 	want := "mcpscope: note: git tracks " + u.config + note
 	u.wants(0, []string{want, "Wrapped 1 server"}, "wrap", "--program", u.program, "--yes", "cursor")

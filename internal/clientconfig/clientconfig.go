@@ -111,10 +111,19 @@ func (c *File) mentionsRunner() bool {
 // ClientTitle returns the title of the file's client, or the argument for a file of no known client.
 func (c *File) ClientTitle(otherwise string) string { return cmp.Or(c.Title, otherwise) }
 
+// Target returns the path of the file to which links lead, or "" without a link.
+func (c *File) Target() string {
+	if c.content.Target == c.Path {
+		return ""
+	}
+	return c.content.Target
+}
+
 // Where returns the path of the file. The path of a link is followed by that of its target.
 func (c *File) Where() string {
-	if c.content.Target != c.Path {
-		return cli.OneLine(c.Path + " -> " + c.content.Target)
+	target := c.Target()
+	if target != "" {
+		return cli.OneLine(c.Path + " -> " + target)
 	}
 	return cli.OneLine(c.Path)
 }

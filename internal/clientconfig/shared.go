@@ -41,11 +41,11 @@ func LeaveShared(files []*File) {
 	ctx, cancel := context.WithTimeout(context.Background(), answerWithin)
 	defer cancel()
 	for _, c := range files {
-		c.leaveShared(ctx)
+		leaveShared(ctx, c)
 	}
 }
 
-func (c *File) leaveShared(ctx context.Context) {
+func leaveShared(ctx context.Context, c *File) {
 	isBare := func(s wrapping.Server) bool { return s.State == wrapping.Bare }
 	if c.Project == "" || c.Named || c.Err != nil || !slices.ContainsFunc(c.Servers, isBare) {
 		return

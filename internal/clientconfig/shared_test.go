@@ -34,7 +34,7 @@ func newProject(t *testing.T) *testHome {
 
 // reasons returns the reason of each server of a file, after LeaveShared without its deadline.
 func reasons(c *File) (texts []string) {
-	c.leaveShared(context.Background())
+	leaveShared(context.Background(), c)
 	for _, s := range c.Servers {
 		texts = append(texts, s.Reason)
 	}
