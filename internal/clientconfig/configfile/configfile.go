@@ -146,6 +146,9 @@ func (f *File) dress(temp *os.File) error {
 	if err := f.own(fd); err != nil {
 		return err
 	}
+	if err := dropAccessList(fd); err != nil {
+		return err
+	}
 	if err := unix.Fchmod(fd, f.stat.Mode&0o7777); err != nil {
 		return err
 	}
@@ -164,6 +167,19 @@ func (f *File) own(fd int) error {
 		if err := unix.Fchown(fd, int(f.stat.Uid), int(f.stat.Gid)); err != nil {
 			return fmt.Errorf("keep its owner: %w", err)
 		}
+	}
+	return nil
+}
+
+// dropAccessList removes the list that a new file inherits from its directory, before a mode gives it effect.
+// That of the old file is an attribute.
+func dropAccessList(fd int) error {
+	const list = "system.posix_acl_access"
+	if _, err := unix.Fgetxattr(fd, list, nil); err != nil { // there is none, or the file system has none
+		return nil
+	}
+	if err := unix.Fremovexattr(fd, list); err != nil {
+		return fmt.Errorf("remove an inherited access list: %w", err)
 	}
 	return nil
 }

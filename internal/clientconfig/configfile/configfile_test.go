@@ -3,6 +3,8 @@
 package configfile_test
 
 import (
+	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -102,6 +104,45 @@ func TestReplaceKeepsWhatIsNotContent(t *testing.T) {
 	wantNames(t, filepath.Dir(filepath.Dir(string(kept))), 0)
 	if files, err := kept.Files(); err != nil || len(files) > 0 {
 		t.Errorf("wrapped are %q, %v", files, err)
+	}
+}
+
+// A directory can have a default access list, which a new file inherits and the old one does not have.
+func TestReplaceGivesNobodyAccess(t *testing.T) {
+	const list = "system.posix_acl_access"
+	dir := t.TempDir()
+	path := filepath.Join(dir, "file")
+	kept, _ := backups(t, path)
+	write(t, path, "old", 0o640)
+	// version 2; the owner, user 12345, the group, the mask and others: tag, rights, id
+	entry := func(tag, rights uint16, id uint32) []byte {
+		return binary.LittleEndian.AppendUint32([]byte{byte(tag), 0, byte(rights), 0}, id)
+	}
+	const none = 1<<32 - 1
+	inherited := slices.Concat([]byte{2, 0, 0, 0}, entry(1, 6, none), entry(2, 6, 12345), entry(4, 4, none),
+		entry(16, 6, none), entry(32, 0, none))
+	if err := unix.Setxattr(dir, "system.posix_acl_default", inherited, 0); err != nil {
+		t.Skip("the file system has no access lists: ", err)
+	}
+	if err := read(t, path).Replace([]byte("new"), []byte("old"), kept); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := unix.Getxattr(path, list, nil); !errors.Is(err, unix.ENODATA) {
+		t.Errorf("an access list of %d bytes: %v", n, err)
+	}
+	if st, err := os.Stat(path); err != nil || st.Mode() != 0o640 {
+		t.Errorf("%v, %v", st, err)
+	}
+	// One that the old file has stays.
+	if err := unix.Setxattr(path, list, inherited, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := read(t, path).Replace([]byte("old"), []byte("old"), kept); err != nil {
+		t.Fatal(err)
+	}
+	got := make([]byte, 2*len(inherited))
+	if n, err := unix.Getxattr(path, list, got); err != nil || !bytes.Equal(got[:n], inherited) {
+		t.Errorf("the access list is %v (%v), was %v", got[:max(n, 0)], err, inherited)
 	}
 }
 
