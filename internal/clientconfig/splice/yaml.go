@@ -16,6 +16,16 @@ import (
 // SeveralDocuments is the obstacle of a file that has more than one document.
 const SeveralDocuments = "the file has several YAML documents"
 
+// OtherLineBreaks is the obstacle of a file in which lines end at more than \n, by which this package finds
+// values, comments and secrets.
+const OtherLineBreaks = `the file has line breaks other than \n and \r\n, such as U+2028`
+
+// hasOtherLineBreaks knows the line breaks of the library: \r, NEL, LS and PS beside \n and \r\n.
+func hasOtherLineBreaks(data []byte) bool {
+	isLone := bytes.Count(data, []byte("\r")) > bytes.Count(data, []byte("\r\n"))
+	return isLone || bytes.ContainsAny(data, "\u0085\u2028\u2029")
+}
+
 // parseYAML reads the first document of a file.
 func parseYAML(data []byte) (root *Node, obstacle string, err error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
@@ -28,7 +38,10 @@ func parseYAML(data []byte) (root *Node, obstacle string, err error) {
 	if err != nil {
 		return nil, "", malformedYAML(err)
 	}
-	if !errors.Is(decoder.Decode(&second), io.EOF) {
+	switch {
+	case hasOtherLineBreaks(data):
+		obstacle = OtherLineBreaks
+	case !errors.Is(decoder.Decode(&second), io.EOF):
 		obstacle = SeveralDocuments
 	}
 	r := yamlReader{data: data, lines: []int{0}}

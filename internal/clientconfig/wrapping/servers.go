@@ -370,7 +370,7 @@ const fixedYAML = "its YAML has an anchor or a text of several lines"
 
 // ByHand reports whether a person can change what mcpscope cannot.
 func (s *Server) ByHand() bool {
-	return s.Reason == fixedYAML || s.Reason == splice.SeveralDocuments
+	return slices.Contains([]string{fixedYAML, splice.SeveralDocuments, splice.OtherLineBreaks}, s.Reason)
 }
 
 // Lines are the lines of YAML that a person can put in the place of the server's command and args, for a
