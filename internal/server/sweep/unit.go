@@ -90,6 +90,9 @@ func (u *unitStop) await(s *sweeper, users group.Users) error {
 // awaitServer waits for a server whose watcher is about to stop it. If that takes too long, such as for one
 // whose stdin a tool holds open, it asks for the stop: systemd would kill the server in any case.
 func (u *unitStop) awaitServer(g *group.ControlGroup) {
+	if g.IsWithoutPayload() { // its start may have a client that lives
+		return
+	}
 	of := g.Attributes().Facts()
 	client := protocol.Identity{
 		PID: of.Client.PID, Start: of.Client.Start, Namespace: group.PIDNamespace(),
