@@ -156,24 +156,36 @@ func (h *Hub) again(l *Loop, fd int) {
 func (h *Hub) leave(l *Loop) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	defer func() { l.watched = nil }()
 	for _, fd := range l.watched {
-		w := h.byFD[fd]
-		if w == nil {
-			continue // it was in the list twice
-		}
-		w.waiting = slices.DeleteFunc(w.waiting, func(one waiter) bool { return one.loop == l })
-		if len(w.waiting) > 0 {
-			continue
-		}
-		delete(h.byID, w.id)
-		delete(h.byFD, w.fd)
-		if h.polled[w.fd] == w {
-			delete(h.polled, w.fd)
-			h.interrupt()
-		} else {
-			_ = h.control(unix.EPOLL_CTL_DEL, w) // it was added
-		}
+		h.remove(l, fd)
+	}
+	l.watched = nil
+}
+
+// forget has a loop wait for one descriptor no more.
+func (h *Hub) forget(l *Loop, fd int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.remove(l, fd)
+	l.watched = slices.DeleteFunc(l.watched, func(one int) bool { return one == fd })
+}
+
+func (h *Hub) remove(l *Loop, fd int) {
+	w := h.byFD[fd]
+	if w == nil {
+		return // it was in the list twice
+	}
+	w.waiting = slices.DeleteFunc(w.waiting, func(one waiter) bool { return one.loop == l })
+	if len(w.waiting) > 0 {
+		return
+	}
+	delete(h.byID, w.id)
+	delete(h.byFD, w.fd)
+	if h.polled[w.fd] == w {
+		delete(h.polled, w.fd)
+		h.interrupt()
+	} else {
+		_ = h.control(unix.EPOLL_CTL_DEL, w) // it was added
 	}
 }
 

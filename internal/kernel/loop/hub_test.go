@@ -151,6 +151,35 @@ func TestHubForgets(t *testing.T) {
 	next.Close()
 }
 
+// A descriptor that is closed while its loop goes on leaves its number to another loop.
+func TestHubForgetsOne(t *testing.T) {
+	h := testHub(t)
+	read, _ := pipes(t)
+	l := h.Loop()
+	defer l.Close()
+	if err := l.Add(read, TokenClient); err != nil {
+		t.Fatal(err)
+	}
+	l.Forget(read)
+	next, write := pipes(t)
+	if err := unix.Dup3(next, read, unix.O_CLOEXEC); err != nil {
+		t.Fatal(err)
+	}
+	other := h.Loop()
+	defer other.Close()
+	if err := other.Add(read, TokenMain); err != nil {
+		t.Fatal(err)
+	}
+	_ = unix.Close(write)
+	if got := other.Next(time.Time{}); got != TokenMain {
+		t.Errorf("it reports %d", got)
+	}
+	l.Report(TokenAdopted) // behind what the hub has to say of the pipe
+	if got := l.Next(time.Time{}); got != TokenAdopted {
+		t.Errorf("the first loop reports %d, of a descriptor that is another's", got)
+	}
+}
+
 // A deadline is the end of a wait, and an event comes before it.
 func TestHubDeadline(t *testing.T) {
 	l := testHub(t).Loop()

@@ -144,6 +144,17 @@ func (l *Loop) Add(fd int, t Token) error {
 	return os.NewSyscallError("epoll_ctl", l.control(unix.EPOLL_CTL_ADD, fd, t))
 }
 
+// Forget waits for fd no more. It comes before fd is closed, unless the loop is closed before.
+func (l *Loop) Forget(fd int) {
+	switch {
+	case fd < 0:
+	case l.hub != nil:
+		l.hub.forget(l, fd)
+	default:
+		_ = l.control(unix.EPOLL_CTL_DEL, fd, TokenNone) // it was added
+	}
+}
+
 // Again waits once more for an event that was reported.
 func (l *Loop) Again(fd int, t Token) {
 	if l.hub != nil {

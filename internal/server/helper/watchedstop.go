@@ -120,6 +120,7 @@ func (w *watchedStop) watchHolder(pid int) bool {
 
 // closeHolder closes the pidfd of a new client.
 func (w *watchedStop) closeHolder() {
+	w.loop.Forget(w.holder)
 	_ = unix.Close(w.holder) // a pidfd, or -1
 	w.holder = -1
 }
