@@ -76,10 +76,8 @@ func runCommand(args []string, io cli.Stdio) int {
 		return v.Fail(cli.ExitOwnFailure, "run: no command given", "mcpscope run -- COMMAND [ARG…]")
 	}
 	v.command = len(os.Args) - len(operands)
-	if own.Failed != nil {
-		if operands, err = launcher.CommandOn(own.Failed); err != nil {
-			return v.failRun(err, true)
-		}
+	if operands, err = launcher.CommandOn(own.Failed, operands); err != nil {
+		return v.failRun(err, true)
 	}
 	if v.values.Name == "" {
 		v.values.Name = name.Derive(operands)
@@ -106,8 +104,8 @@ func (v *invocation) prepare(operands []string) int {
 	if err != nil {
 		return v.failRun(err, true)
 	}
-	if failed := own.Failed; failed != nil { // main before that one has raised the limit
-		limit = failed.Plan.NoFile
+	if on := own.Failed; on != nil && on.Plan.IsByMain { // main before that one has raised the limit
+		limit = on.Plan.NoFile
 	}
 	tried, err := launcher.Tried(own.Failed)
 	if err != nil {

@@ -141,9 +141,9 @@ var allowedCalls = []struct {
 		callee: "runtime.gcWriteBarrier2",
 		callers: []string{
 			"main.beginRun", guard + "(*guardKeeper).dismiss", guard + "(*guardKeeper).replace",
-			guard + "(*Plain).prepare", guard + "(*Start).Execute", guard + "(*Start).fillBirth",
-			guard + "(*Start).prepareForks", guard + "(*Start).resume", guard + "(*Start).startServer",
-			guard + "(*lasting).newProcess",
+			guard + "(*Plain).Run", guard + "(*Plain).prepare", guard + "(*Start).Execute",
+			guard + "(*Start).fillBirth", guard + "(*Start).prepareForks", guard + "(*Start).resume",
+			guard + "(*Start).startServer", guard + "(*lasting).newProcess",
 		},
 		where:  []*place{beforeRuntime},
 		reason: "the code tests a flag first, which is 0 until the first garbage collection",

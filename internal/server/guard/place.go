@@ -18,7 +18,7 @@ import (
 const directoryFlags = unix.O_DIRECTORY | unix.O_NOFOLLOW
 
 // openPlace opens the directory of the user's groups and the leaf of guards. It makes those that are missing,
-// but for a manager's.
+// but for a manager's. In a login session a manager makes a scope, which needs neither.
 func (p *Plain) openPlace() bool {
 	root := openHierarchy()
 	if root < 0 {
@@ -27,7 +27,13 @@ func (p *Plain) openPlace() bool {
 	parent := int32(-1)
 	e := syscall.ENOENT
 	own := p.findOwn(root)
-	if own != "" && p.findAbove(own) {
+	isFound := own != "" && p.findAbove(own)
+	if isFound && p.Start.page.Plan.Place.InScope {
+		closeFD(root)
+		return true
+	}
+	p.nameDirectories()
+	if isFound {
 		parent, e = openPath(root, &p.above, directoryFlags)
 	}
 	if e == syscall.ENOENT && !p.Start.isManaged() { // as backend.Place.userDirectory
@@ -121,10 +127,39 @@ func (p *Plain) findAbove(own string) bool {
 	}
 	if p.From == page.UserScope {
 		where, manager := roof.Find(own, init, unix.Getuid())
+		if where == roof.LoginSession {
+			p.planScope()
+			return true
+		}
 		return where == roof.BelowManager && p.setAboveToSlice(manager)
 	}
 	manager, isManager := roof.SystemManager(init)
 	return isManager && p.setAboveToSlice(manager)
+}
+
+// planScope has the manager make the group: see Start.awaitScope.
+func (p *Plain) planScope() {
+	p.Start.page.Plan.Place.InScope = true
+	p.Start.page.Plan.Place.Scope = p.Start.dir
+}
+
+// nameDirectories is the raw form of page.SetDirectories.
+func (p *Plain) nameDirectories() {
+	dir := p.Start.dir[:]
+	size := 0
+	for size < len(dir) && dir[size] != 0 {
+		size++
+	}
+	dir = dir[:size]
+	all := p.Start.page.Directories[:]
+	n := 0
+	if p.Start.isManaged() {
+		n += copy(all[n:], dir)
+		n += copy(all[n:], "/"+payloadName)
+		n += copy(all[n:], dir)
+		n += copy(all[n:], "/"+guardsName)
+	}
+	copy(all[n:], dir)
 }
 
 // setAboveToSlice writes the path of the slice of servers, for a manager whose cgroup is dir.

@@ -16,7 +16,8 @@ import (
 
 // Plain is a run that needs nothing of main: one without variables, and without files that set anything,
 // where this process can make the group by itself. That is root where no manager is, by the backend cgroup,
-// and a client in a place whose manager takes the directory over later.
+// and a client in a place whose manager takes the directory over later. In a login session the manager makes
+// the group.
 type Plain struct {
 	Start Start
 	Flags raw.Flags
@@ -38,8 +39,8 @@ const (
 )
 
 // Run runs the server, and ends the process as the server ends. It returns false, for main to try, if it
-// can't start the server: then nothing of it is left. It returns true where main has to do the rest: see
-// Launcher.Over.
+// can't start the server: then nothing of it is left. Of a manager that has failed main tries another place:
+// see Launcher.Failed. It returns true where main has to do the rest: see Launcher.Over.
 func (p *Plain) Run(l *Launcher) bool {
 	if len(p.Name) > nameMost || len(p.Start.Command.Env)+3 > envMost {
 		return false
@@ -62,12 +63,21 @@ func (p *Plain) Run(l *Launcher) bool {
 		l.keeper.dismiss(page.WordDone, startWithin)
 	}
 	p.Start.undo(l)
+	if p.hasAskedManager() {
+		l.Failed = p.Start.page
+	}
 	if p.Start.page != nil {
 		closeFD(p.Start.page.Memory)
 	}
 	sys(unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, dumpable, 0, 0, 0)
 	l.Signals.restore()
 	return false
+}
+
+// hasAskedManager reports whether a manager has failed, which may have taken long. Main itself finds out, at
+// once, whether there is one.
+func (p *Plain) hasAskedManager() bool {
+	return p.Start.page != nil && p.Start.page.Plan.Failed.Size > 0
 }
 
 // prepare makes the page and the descriptors that the guard inherits. It changes nothing outside.
@@ -131,23 +141,9 @@ func (p *Plain) makeID() bool {
 	size += copy(p.Start.dir[size:], "-")
 	size += copy(p.Start.dir[size:len(p.Start.dir)-1], p.Start.id[:])
 	if p.Start.isManaged() {
-		size += copy(p.Start.dir[size:], scopeSuffix)
+		copy(p.Start.dir[size:], scopeSuffix)
 	}
-	p.nameDirectories(p.Start.dir[:size])
 	return true
-}
-
-// nameDirectories is the raw form of page.SetDirectories.
-func (p *Plain) nameDirectories(dir []byte) {
-	all := p.Start.page.Directories[:]
-	n := 0
-	if p.Start.isManaged() {
-		n += copy(all[n:], dir)
-		n += copy(all[n:], "/"+payloadName)
-		n += copy(all[n:], dir)
-		n += copy(all[n:], "/"+guardsName)
-	}
-	copy(all[n:], dir)
 }
 
 // describe fills in the facts of the start.

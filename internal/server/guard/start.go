@@ -24,8 +24,8 @@ type Start struct {
 	waiting  int32 // the socket of a main process that waits; 0 or -1 for none
 	score    int32 // the file of its own
 	id       [idLength]byte
-	dir      [96]byte // of the group in a plain run
-	variable [24]byte // MCPSCOPE_ID
+	dir      [page.DirectoryMost]byte // of the group in a plain run
+	variable [24]byte                 // MCPSCOPE_ID
 	env      [envMost]uintptr
 	scope    scopeCall
 	buf      [512]byte

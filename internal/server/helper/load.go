@@ -16,7 +16,7 @@ import (
 
 // LoadServer makes a server from its page. payload is the group as this process has it.
 func LoadServer(p *page.Page, g *page.Guard, payload int, env []string) (*Server, error) {
-	c, err := configOn(p)
+	c, err := protocol.ConfigOn(p)
 	if err != nil {
 		return nil, err
 	}
@@ -37,14 +37,6 @@ func LoadServer(p *page.Page, g *page.Guard, payload int, env []string) (*Server
 		return nil, err
 	}
 	return s, nil
-}
-
-// configOn is the configuration on the page. Raw code that starts a server by its flags writes none.
-func configOn(p *page.Page) (*protocol.Config, error) {
-	if !p.Plan.IsByMain {
-		return protocol.ConfigOf(&p.Started, p.Directory()), nil
-	}
-	return protocol.ConfigOn(p)
 }
 
 // completeConfig adds facts to those that a raw launcher writes. This process has its working directory and

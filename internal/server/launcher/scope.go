@@ -3,6 +3,7 @@
 package launcher
 
 import (
+	"errors"
 	"fmt"
 
 	"golang.org/x/sys/unix"
@@ -27,6 +28,9 @@ func MakeScope(memory, guard, main int) int {
 	if err == nil && len(payload) >= len(on.Plan.Place.Payload) {
 		err = fmt.Errorf("open %s: %w", payload, unix.ENAMETOOLONG)
 	}
+	if errors.Is(err, errForMain) {
+		return 1
+	}
 	if err != nil {
 		tellScopeError(&on.Plan.Failed, err)
 		return 1
@@ -34,6 +38,10 @@ func MakeScope(memory, guard, main int) int {
 	copy(on.Plan.Place.Payload[:], payload)
 	return 0
 }
+
+// errForMain is for a backend that main, too, finds missing before it tries a place of it. Main counts the
+// places that were tried: to that one the error of another would be given.
+var errForMain = errors.New("the backend can't be had")
 
 func makeScope(on *page.Page, guard freeze.Root, main int) (payload string, err error) {
 	c, err := protocol.ConfigOn(on)
@@ -48,6 +56,11 @@ func makeScope(on *page.Page, guard freeze.Root, main int) (payload string, err 
 	place := backend.Place{Root: root, Path: path, Backend: c.Group.Backend}
 	if c.Group.InSession {
 		place.Session = backend.FindSession(root, path)
+	}
+	if !on.Plan.IsByMain {
+		if _, err := place.On(place.Backend); err != nil {
+			return "", errForMain
+		}
 	}
 	return backend.MakeScope(place, c, guard, main, limitsOn(on))
 }

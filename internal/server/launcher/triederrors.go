@@ -101,9 +101,12 @@ func Tried(on *page.Page) (all []error, err error) {
 	return append(all, failureOn(on)), nil
 }
 
-// CommandOn is the server's command on the page of a plan that has failed. That of this process has the label
-// of the attempt that failed: see container.Labelled.
-func CommandOn(on *page.Page) ([]string, error) {
+// CommandOn is the server's command on the page of a plan that has failed. That of this process, given, has
+// the label of the attempt that failed: see container.Labelled. Raw code plans no server that gets a label.
+func CommandOn(on *page.Page, given []string) ([]string, error) {
+	if on == nil || !on.Plan.IsByMain {
+		return given, nil
+	}
 	c, err := protocol.ConfigOn(on)
 	if err != nil {
 		return nil, fmt.Errorf("read the plan: %w", err)

@@ -8,6 +8,7 @@
 package page
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -55,7 +56,7 @@ type Page struct {
 
 // LayoutNow is raised with each change of a page: after an upgrade, a command meets the pages of servers that
 // the program before has started. Launcher, guard and helpers of a server are always one program.
-const LayoutNow = 15
+const LayoutNow = 16
 
 // ErrLayout: the page is another version's.
 var ErrLayout = errors.New("another version of mcpscope has started this server: restart its client")
@@ -668,8 +669,16 @@ func (p *Page) SetDirectories(paths ...string) error {
 	return nil
 }
 
-// Directory is the last one of SetDirectories.
+// DirectoryMost is the longest name of a group's directory, with a 0 behind it.
+const DirectoryMost = 96
+
+// Directory is the name of the group's directory: the last one of SetDirectories, or that of a scope that raw
+// code has planned.
 func (p *Page) Directory() string {
+	if p.Plan.Place.InScope {
+		name, _, _ := bytes.Cut(p.Plan.Place.Scope[:], []byte{0})
+		return string(name)
+	}
 	text, _, _ := strings.Cut(string(p.Directories[:]), "\x00\x00")
 	return text[strings.LastIndexByte(text, 0)+1:]
 }

@@ -15,7 +15,7 @@ import (
 
 // A command does not read, nor write to, a page with fields in other places.
 func TestLayout(t *testing.T) {
-	const known = "656287633d11ff69" // of LayoutNow: if this differs, raise that
+	const known = "d799d4932e977526" // of LayoutNow: if this differs, raise that
 	h := fnv.New64a()
 	describe(h, reflect.TypeFor[Page](), "")
 	if got := fmt.Sprintf("%x", h.Sum64()); got != known {

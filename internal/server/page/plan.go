@@ -38,6 +38,8 @@ type PlanPlace struct {
 	IsTree bool
 	// InScope: a manager makes the group, and moves the main process to it, before the server runs.
 	InScope bool
+	// Scope is the name of that, from raw code; main has it in the configuration.
+	Scope [DirectoryMost]byte
 	// EndsWhole: the kernel kills all members together when the session is out of memory.
 	EndsWhole bool
 	Payload   [1024]byte // the path of a group in a scope

@@ -40,8 +40,14 @@ func clientDeathOf(death page.ClientDeath) policy.ClientDeath {
 	return policy.AutoOnClientDeath
 }
 
-// ConfigOn is the configuration on a page, as main has encoded it.
+// ConfigOn is the configuration on a page, as main has encoded it. Raw code that starts a server by its flags
+// writes the facts of that alone.
 func ConfigOn(p *page.Page) (*Config, error) {
+	if !p.Plan.IsByMain {
+		c := ConfigOf(&p.Started, p.Directory())
+		c.Group.Scope = p.Plan.Place.InScope
+		return c, nil
+	}
 	text, err := p.Config()
 	if err != nil {
 		return nil, err
