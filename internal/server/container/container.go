@@ -99,7 +99,7 @@ func End(id string, command, env []string, grace time.Duration) error {
 	if c == nil {
 		return nil
 	}
-	seconds := max(int((grace+time.Second-1)/time.Second), 0)
+	seconds := int((policy.FiniteGrace(grace) + time.Second - 1) / time.Second)
 	// a launcher that reaps orphans may have reaped it, so the exit status is of no use
 	answer, err := unix.MemfdCreate("answer", unix.MFD_CLOEXEC)
 	if err != nil {

@@ -5,10 +5,13 @@ package container
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/mcpscope/mcpscope/cgroup"
+	"github.com/mcpscope/mcpscope/freeze"
 )
 
 // A container gets the limits that its engine has a flag for, in front of the line's own, of which the last counts.
@@ -55,5 +58,32 @@ func TestEngineIsAskedWithPauses(t *testing.T) {
 	command := []string{filepath.Join(dir, "docker"), "run", "IMAGE"}
 	if err := End("id", command, []string{"PATH=" + dir + ":" + os.Getenv("PATH")}, 0); err != nil {
 		t.Error(err)
+	}
+}
+
+// An infinite grace is longer than any other: as 0 seconds it would kill the container at once.
+func TestInfiniteGraceOfAContainer(t *testing.T) {
+	dir := t.TempDir()
+	docker := filepath.Join(dir, "docker")
+	const text = `#!/bin/sh
+case $1 in
+ps) [ -e "$0.grace" ] || echo container ;;
+stop) echo "$3" >"$0.grace" ;;
+esac
+`
+	if err := os.WriteFile(docker, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	command := []string{docker, "run", "IMAGE"}
+	if err := End("id", command, os.Environ(), freeze.Forever); err != nil {
+		t.Error(err)
+	}
+	b, err := os.ReadFile(docker + ".grace")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seconds, err := strconv.Atoi(strings.TrimSpace(string(b)))
+	if err != nil || seconds < int((24*time.Hour).Seconds()) {
+		t.Errorf("docker stop -t %s", b)
 	}
 }

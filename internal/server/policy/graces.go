@@ -14,6 +14,17 @@ const (
 	TerminalTermGrace = 10 * time.Second
 )
 
+// longestGrace is what an infinite grace is where a number is needed: nobody waits for its end.
+const longestGrace = 365 * 24 * time.Hour
+
+// FiniteGrace returns a grace for what takes no infinite one: the program of a container engine, or a sum.
+func FiniteGrace(d time.Duration) time.Duration {
+	if d < 0 {
+		return longestGrace
+	}
+	return d
+}
+
 // GraceText is the inverse of cli.ParseGrace.
 func GraceText(d time.Duration) string {
 	if d < 0 {

@@ -266,7 +266,7 @@ func (w *wire) length(n int) int {
 func EndWithin(c *Config) time.Duration {
 	within := 5*policy.KillWithin + max(c.Facts.Policy.TermGrace, 0)
 	if c.Facts.Engine != "" {
-		within += 2*policy.EngineWithin + max(c.Facts.Policy.TermGrace, 0)
+		within += 2*policy.EngineWithin + policy.FiniteGrace(c.Facts.Policy.TermGrace)
 	}
 	return within
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/server/policy"
 )
 
@@ -68,5 +69,17 @@ func TestDefaultsAreWithinTheClientsPatience(t *testing.T) {
 	p := policy.Default()
 	if sum := p.EOFGrace + p.TermGrace; sum >= 3*time.Second || p.EOFGrace < time.Second {
 		t.Errorf("%v and %v: rmcp kills at 3 s, and answers may take 1 s", p.EOFGrace, p.TermGrace)
+	}
+}
+
+// A helper that waits for a container as long as its grace says is not replaced.
+func TestHelperMayWaitForAContainer(t *testing.T) {
+	for _, grace := range []time.Duration{time.Second, time.Hour, freeze.Forever} {
+		c := &Config{}
+		c.Facts.Engine = "docker"
+		c.Facts.Policy.TermGrace = grace
+		if within, finite := EndWithin(c), policy.FiniteGrace(grace); within < finite+policy.EngineWithin {
+			t.Errorf("%v for a grace of %s", within, policy.GraceText(grace))
+		}
 	}
 }
