@@ -189,9 +189,7 @@ func closeGroups(dirs []*cgroup.Group) {
 // Servers lists those in the session. The caller closes each.
 func (s *Session) Servers() (inside []*Listed, err error) {
 	all, err := List(s.listable())
-	if errors.As(err, new(*group.UnreadError)) { // only a session of that very user may have servers unlisted
-		err = nil
-	}
+	err = group.IgnoreUnread(err) // only a session of that very user may have servers unlisted
 	for _, l := range all {
 		if s.Contains(l) {
 			inside = append(inside, l)

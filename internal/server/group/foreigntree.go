@@ -3,6 +3,7 @@
 package group
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -82,4 +83,20 @@ type UnreadError struct {
 func (e *UnreadError) Error() string {
 	return fmt.Sprintf("user %d has more than %d directories in %s: servers in the others are not found",
 		e.UID, foreignMost, e.Dir)
+}
+
+// IgnoreUnread removes what is about foreign trees from an error, and keeps what that was joined with.
+func IgnoreUnread(err error) error {
+	if !errors.As(err, new(*UnreadError)) {
+		return err
+	}
+	joined, isJoined := err.(interface{ Unwrap() []error })
+	if !isJoined {
+		return nil
+	}
+	var others []error
+	for _, one := range joined.Unwrap() {
+		others = append(others, IgnoreUnread(one))
+	}
+	return errors.Join(others...)
 }

@@ -3,11 +3,14 @@
 package group
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/server/names"
@@ -101,4 +104,22 @@ func visited(dir *cgroup.Group, users Users) (map[string]int, error) {
 		return err
 	}
 	return found, visit.All()
+}
+
+// Whoever needs no server of another user still learns that an own one could not be read.
+func TestIgnoreUnread(t *testing.T) {
+	unread := &UnreadError{UID: attacker}
+	for name, c := range map[string]struct{ err, want error }{
+		"none":              {},
+		"another one":       {unix.EMFILE, unix.EMFILE},
+		"unread":            {unread, nil},
+		"unread twice":      {errors.Join(unread, errors.Join(unread)), nil},
+		"beside another":    {errors.Join(unread, unix.EMFILE), unix.EMFILE},
+		"below another one": {errors.Join(unix.EMFILE, errors.Join(nil, unread)), unix.EMFILE},
+	} {
+		got := IgnoreUnread(c.err)
+		if !errors.Is(got, c.want) || errors.As(got, new(*UnreadError)) {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
 }
