@@ -347,7 +347,7 @@ func TestMembersAreAllThatDescend(t *testing.T) {
 	if got := members(t, tr); len(got) != 4 {
 		t.Errorf("%d members, want the shell, and three that sleep", len(got))
 	}
-	tr.Spare = func(st proc.Stat) bool { return st.Comm == "sh" }
+	tr.Spare = func(st proc.Stat) (bool, error) { return st.Comm == "sh", nil }
 	if got := members(t, tr); len(got) != 0 {
 		t.Errorf("%v below one who is spared", got)
 	}

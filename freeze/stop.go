@@ -208,7 +208,7 @@ func Kill(g Target, within time.Duration) ([]Stuck, error) {
 		mayEnd := !slices.ContainsFunc(left, func(s Stuck) bool { return s.maySleep })
 		hasProgress := len(left) < fewest || mayEnd && time.Now().Before(busyUntil)
 		if !hasProgress {
-			if exhausted(signalErr) {
+			if proc.IsExhausted(signalErr) {
 				left = nil
 			}
 			return left, signalErr
@@ -281,13 +281,13 @@ func signalSome(g Target, pids []int, sigs []unix.Signal) (done int, err error) 
 	var fds []int
 	for _, pid := range pids {
 		fd, err := unix.PidfdOpen(pid, 0) // -1 for one that has exited
-		if exhausted(err) {
+		if proc.IsExhausted(err) {
 			break
 		}
 		fds = append(fds, fd)
 	}
 	again, err := g.Members()
-	for exhausted(err) && len(fds) > 0 { // the list takes descriptors, too
+	for proc.IsExhausted(err) && len(fds) > 0 { // the list takes descriptors, too
 		half := len(fds) / 2
 		for _, fd := range fds[half:] {
 			_ = unix.Close(fd) // a pidfd has nothing to flush
@@ -307,9 +307,4 @@ func signalSome(g Target, pids []int, sigs []unix.Signal) (done int, err error) 
 		_ = unix.Close(fds[i]) // a pidfd has nothing to flush
 	}
 	return len(pids), err
-}
-
-// exhausted reports whether a call may succeed when descriptors are closed.
-func exhausted(err error) bool {
-	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
 }

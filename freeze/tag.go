@@ -119,7 +119,7 @@ func (t Tag) carriers(owner int) ([]proc.Stat, error) {
 		switch {
 		case mine:
 			found = append(found, st)
-		case exhausted(err): // after any other error it has ended, or is hidden from us
+		case proc.IsExhausted(err): // after any other error it has ended, or is hidden from us
 			unread = err
 		}
 		return true

@@ -29,8 +29,9 @@ type Tree struct {
 	// than ours this applies to descendants as well: we may be root, and signal more processes.
 	Tag   Tag
 	Owner int
-	// Spare, if not nil, selects processes to leave out, with all their descendants below a root.
-	Spare func(proc.Stat) bool
+	// Spare, if not nil, selects processes to leave out, with all their descendants below a root. Where it
+	// lacks descriptors or memory to know, it leaves a process out and fails: the list is incomplete then.
+	Spare func(proc.Stat) (bool, error)
 
 	halted map[int]uint64 // start times, by pid, of processes that Freeze has stopped
 }
@@ -55,7 +56,12 @@ func (t *Tree) each(fn func(proc.Stat)) error {
 	}
 	tagged, tagErr := t.Tag.carriers(t.Owner)
 	for _, st := range tagged {
-		if !seen[st.PID] && !t.leftOut(st) {
+		if seen[st.PID] {
+			continue
+		}
+		isLeftOut, failed := t.leftOut(st)
+		err = errors.Join(err, failed)
+		if !isLeftOut {
 			fn(st)
 		}
 	}
@@ -88,10 +94,15 @@ func (t *Tree) below() (found []proc.Stat, err error) {
 		}
 		for _, child := range children {
 			st, failed := proc.ReadStat(child)
-			if exhausted(failed) {
+			if proc.IsExhausted(failed) {
 				err = errors.Join(err, failed)
 			}
-			if failed != nil || t.leftOut(st) {
+			if failed != nil {
+				continue
+			}
+			isLeftOut, failed := t.leftOut(st)
+			err = errors.Join(err, failed)
+			if isLeftOut {
 				continue
 			}
 			if !st.IsZombie() && t.mayHave(child) {
@@ -114,8 +125,14 @@ func (t *Tree) mayHave(pid int) bool {
 	return owned
 }
 
-func (t *Tree) leftOut(st proc.Stat) bool {
-	return t.Root != nil && t.Root.PID == st.PID || t.Spare != nil && t.Spare(st)
+func (t *Tree) leftOut(st proc.Stat) (bool, error) {
+	if t.Root != nil && t.Root.PID == st.PID {
+		return true, nil
+	}
+	if t.Spare == nil {
+		return false, nil
+	}
+	return t.Spare(st)
 }
 
 // State is populated while a member is found, and frozen if all are stopped. Below a root, "empty" needs a
@@ -231,7 +248,11 @@ func (t *Tree) killChild(pid int) {
 	fd, _ := unix.PidfdOpen(pid, 0) // -1, if it has exited
 	defer unix.Close(fd)
 	st, err := proc.ReadStat(pid)
-	if err == nil && st.PPID == t.Root.PID && !t.leftOut(st) && t.mayHave(pid) && t.Root.Alive() {
+	if err != nil || st.PPID != t.Root.PID {
+		return
+	}
+	isLeftOut, _ := t.leftOut(st) // the list of the members has the error
+	if !isLeftOut && t.mayHave(pid) && t.Root.Alive() {
 		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) // it has exited
 	}
 }

@@ -175,6 +175,11 @@ func IgnoreGone(err error) error {
 	return err
 }
 
+// IsExhausted reports whether a call may succeed when descriptors are closed or memory is free.
+func IsExhausted(err error) bool {
+	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
+}
+
 // NoLimit has a read return the whole file.
 const NoLimit = math.MaxInt
 

@@ -315,8 +315,11 @@ const AnyMain = 0
 func SpareForeign(below *freeze.Tree, tag freeze.Tag, main int) {
 	launcher := below.Root.PID
 	spared := below.Spare
-	below.Spare = func(st proc.Stat) bool {
-		return spared(st) || st.PPID == launcher && st.PID != main && !tag.On(st.PID)
+	below.Spare = func(st proc.Stat) (bool, error) {
+		if isSpared, err := spared(st); isSpared || err != nil {
+			return isSpared, err
+		}
+		return st.PPID == launcher && st.PID != main && !tag.On(st.PID), nil
 	}
 }
 
@@ -324,6 +327,6 @@ func SpareForeign(below *freeze.Tree, tag freeze.Tag, main int) {
 // spared: where init does not reap, the guard is a child of the launcher.
 func Below(launcher freeze.Root, tag freeze.Tag, spared ...int) *freeze.Tree {
 	spared = append(spared, os.Getpid())
-	spare := func(st proc.Stat) bool { return slices.Contains(spared, st.PID) }
+	spare := func(st proc.Stat) (bool, error) { return slices.Contains(spared, st.PID), nil }
 	return &freeze.Tree{Root: &launcher, Tag: tag, Owner: os.Getuid(), Spare: spare}
 }

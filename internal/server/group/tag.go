@@ -134,41 +134,55 @@ func (m Membership) Owner() int {
 }
 
 // inAnotherGroup reports whether a process is in the group of another server that is in use. If that is
-// unknown it is true: such a process must not be signalled.
-func inAnotherGroup(own *cgroup.Group) func(proc.Stat) bool {
-	return func(st proc.Stat) bool {
+// unknown it is true: such a process must not be signalled. An error means that there may be an answer later.
+func inAnotherGroup(own *cgroup.Group) func(proc.Stat) (bool, error) {
+	return func(st proc.Stat) (bool, error) {
 		where, err := proc.ReadCgroup(st.PID)
 		if errors.Is(err, proc.ErrNoCgroup2) || err != nil && proc.Exited(st.PID) {
-			return false
+			return false, nil
 		}
 		if err != nil || strings.HasPrefix(where, "/..") {
-			return true
+			return true, onlyExhausted(err)
 		}
 		if !strings.Contains(where, "/"+names.GroupPrefix) {
-			return false
+			return false, nil
 		}
 		root, _, err := Position(0)
 		if err != nil {
-			return true
+			return true, onlyExhausted(err)
 		}
 		defer root.Close()
 		for dir := where; dir != "/" && dir != "."; dir = path.Dir(dir) {
-			if names.IsGroup(path.Base(dir)) && inUse(root, dir, own) {
-				return true
+			if !names.IsGroup(path.Base(dir)) {
+				continue
+			}
+			if isUsed, err := inUse(root, dir, own); isUsed || err != nil {
+				return true, err
 			}
 		}
-		return false
+		return false, nil
 	}
 }
 
-// inUse reports whether a directory is a group that is armed and locked, and not our own.
-func inUse(root *cgroup.Group, dir string, own *cgroup.Group) bool {
-	g, err := Open(root, strings.TrimPrefix(dir, "/")) // if it was removed, the process has exited
-	used := err == nil && (own == nil || !g.Top().Same(own))
-	if used {
-		_, armed, _ := g.Payload.Attr(AttrArmed)
-		used = armed && errors.Is(g.Payload.TryLock(unix.LOCK_SH), unix.EWOULDBLOCK)
+// inUse reports whether a directory is a group that is armed and locked, and not our own. An error means that
+// there were no descriptors to open it.
+func inUse(root *cgroup.Group, dir string, own *cgroup.Group) (bool, error) {
+	g, err := Open(root, strings.TrimPrefix(dir, "/"))
+	defer g.Close()
+	if err != nil { // if it was removed, the process has exited
+		return false, onlyExhausted(err)
 	}
-	g.Close()
-	return used
+	if own != nil && g.Top().Same(own) {
+		return false, nil
+	}
+	_, armed, _ := g.Payload.Attr(AttrArmed) // not armed, if it can't be read
+	return armed && errors.Is(g.Payload.TryLock(unix.LOCK_SH), unix.EWOULDBLOCK), nil
+}
+
+// onlyExhausted drops an error that would be the same the next time.
+func onlyExhausted(err error) error {
+	if proc.IsExhausted(err) {
+		return err
+	}
+	return nil
 }
