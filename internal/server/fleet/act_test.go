@@ -5,6 +5,7 @@ package fleet
 import (
 	"os"
 	"os/exec"
+	"slices"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -40,6 +41,35 @@ func TestStopOfATreeWithoutItsGuard(t *testing.T) {
 	err := s.Stop(AtMost(0), "")
 	if err != nil || !linux.Ended(memberFD) {
 		t.Errorf("the stop returned %v; the member has ended: %t", err, linux.Ended(memberFD))
+	}
+}
+
+// The members of a group are also those that have moved elsewhere, of which only the tag tells.
+func TestStopOfAMemberElsewhere(t *testing.T) {
+	g := lockedGroup(t, groups.Directory(t))
+	defer g.Close() // this process has its lock
+	elsewhere := groups.Directory(t)
+	pid := groups.Member(t, elsewhere)
+	pidfd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(pidfd)
+	if err := group.TagOf(g.ID).Put(pid, pidfd); err != nil {
+		t.Skip(err) // another limit of RLIMIT_LOCKS is in use
+	}
+	servers, err := List(group.CallingUser())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeListed(servers)
+	found := slices.IndexFunc(servers, func(s *Listed) bool { return s.Placed.ID == g.ID })
+	if found < 0 {
+		t.Fatalf("%s is not listed", g.ID)
+	}
+	err = servers[found].Stop(AtMost(0), "")
+	if err != nil || !linux.Ended(pidfd) {
+		t.Errorf("the stop returned %v; the member has ended: %t", err, linux.Ended(pidfd))
 	}
 }
 

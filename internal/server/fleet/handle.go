@@ -132,7 +132,7 @@ func (h *Handle) awaitEnd(deadline time.Time) (ended bool, err error) {
 	} else {
 		h.group.Manager().AwaitRemoval()
 	}
-	return true, nil
+	return freeze.AwaitEmpty(h.group.Membership().Tagged(), deadline) // those that have moved elsewhere
 }
 
 // holdsForAll refuses a memory limit if the kernel does not count from the start: memory stays with the
