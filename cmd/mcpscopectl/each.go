@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/mcpscope/mcpscope/internal/atomicfile"
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/remedy"
 	"github.com/mcpscope/mcpscope/internal/selection"
@@ -51,6 +52,13 @@ func (a serverAction) runOnNamed(s *selection.Selection, stdio cli.Stdio) int {
 		return stdio.Cannot(a.verb, err)
 	}
 	defer found.Close()
+	return a.runToEnd(found, stdio)
+}
+
+// runToEnd is runOn for what takes some seconds at most. A signal that asks this program to exit waits until
+// each result is printed: otherwise a server would stay frozen although nobody has said so.
+func (a serverAction) runToEnd(found *selection.Found, stdio cli.Stdio) int {
+	defer atomicfile.DeferSignals()()
 	return a.runOn(found, stdio)
 }
 

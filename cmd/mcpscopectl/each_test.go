@@ -7,10 +7,14 @@ package main
 import (
 	"bytes"
 	"errors"
+	"os"
+	"os/signal"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/selection"
@@ -97,4 +101,23 @@ func TestActionOnManyServers(t *testing.T) {
 	if status := suspend.runOn(&selection.Found{Servers: servers[:1]}, stdio); status != cli.ExitOK {
 		t.Errorf("without a failure: status %d", status)
 	}
+}
+
+// A command that is interrupted while it freezes a server says that the server is frozen before it ends.
+func TestInterruptedAction(t *testing.T) {
+	received := make(chan os.Signal, 2)
+	signal.Notify(received, unix.SIGINT) // this process has to go on
+	defer signal.Stop(received)
+	servers := []*fleet.Listed{serverCalled("a", "aaaaaaaa")}
+	freeze := serverAction{verb: "freeze", do: oneLine("frozen", nameAndID, func(*fleet.Listed) error {
+		err := unix.Kill(os.Getpid(), unix.SIGINT)
+		<-received
+		return err
+	})}
+	var out bytes.Buffer
+	status := freeze.runToEnd(&selection.Found{Servers: servers}, cli.Stdio{Out: &out})
+	if got := out.String(); status != cli.ExitOK || got != "frozen a (aaaaaaaa)\n" {
+		t.Errorf("status %d; stdout: %q", status, got)
+	}
+	<-received // again, after the end
 }
