@@ -28,29 +28,59 @@ const unanswered = "in a repository, and git cannot report whether it tracks the
 	"to change it, name the file"
 
 // What git takes is bounded, for all files of a search together: in a directory like /tmp another user can
-// have a repository with a FIFO, which git opens.
+// have a repository with a FIFO, which git opens. An own repository may be large, and the machine busy.
 const (
-	answerWithin = 500 * time.Millisecond
-	endWithin    = 100 * time.Millisecond // after it was killed
+	ownWithin     = 5 * time.Second
+	foreignWithin = 500 * time.Millisecond
+	endWithin     = 100 * time.Millisecond // after it was killed
 )
+
+// patience is how long git may take in repositories of the calling user, and of others.
+type patience struct{ own, foreign context.Context }
+
+func newPatience() (p patience, end func()) {
+	own, endOwn := within(ownWithin)
+	foreign, endForeign := within(foreignWithin)
+	return patience{own: own, foreign: foreign}, func() {
+		endOwn()
+		endForeign()
+	}
+}
+
+func within(most time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(context.Background(), most, fmt.Errorf("not within %v", most))
+}
+
+// with returns the patience with the repository of a directory.
+func (p patience) with(top string) context.Context {
+	info, err := os.Lstat(filepath.Join(top, ".git"))
+	if err != nil {
+		return p.foreign // it was just removed
+	}
+	owner := info.Sys().(*syscall.Stat_t).Uid // on Linux it is always one
+	if int(owner) == os.Geteuid() {
+		return p.own
+	}
+	return p.foreign
+}
 
 // LeaveShared gives a reason to the bare servers of files that other people share: a client reads the file
 // from a project, and git tracks it, or cannot answer. A person who names a file means it. A repository at
 // the top of the home has the dotfiles of one person.
 func LeaveShared(files []*File) {
-	ctx, cancel := context.WithTimeout(context.Background(), answerWithin)
-	defer cancel()
+	p, end := newPatience()
+	defer end()
 	for _, c := range files {
-		leaveShared(ctx, c)
+		leaveShared(p, c)
 	}
 }
 
-func leaveShared(ctx context.Context, c *File) {
+func leaveShared(p patience, c *File) {
 	isBare := func(s wrapping.Server) bool { return s.State == wrapping.Bare }
 	if c.Project == "" || c.Named || c.Err != nil || !slices.ContainsFunc(c.Servers, isBare) {
 		return
 	}
-	isTracked, err := isTracked(ctx, c.content.Target)
+	isTracked, err := isTracked(p, c.content.Target)
 	switch {
 	case err != nil:
 		c.reader.Shared = fmt.Sprintf(unanswered, err)
@@ -69,9 +99,9 @@ func (c *File) TrackedNote() string {
 	if c.Project != "" {
 		return ""
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), answerWithin)
-	defer cancel()
-	isTracked, err := isTracked(ctx, c.content.Target)
+	p, end := newPatience()
+	defer end()
+	isTracked, err := isTracked(p, c.content.Target)
 	if err != nil || !isTracked {
 		return ""
 	}
@@ -81,13 +111,13 @@ func (c *File) TrackedNote() string {
 
 // isTracked runs git, which alone reads all forms of its index. For a file below a repository, the error is
 // that of git, that there is no git, or that it does not answer.
-func isTracked(ctx context.Context, file string) (bool, error) {
+func isTracked(p patience, file string) (bool, error) {
 	dir, name := filepath.Split(file)
 	top := repository(dir)
 	if top == "" || sameDirectory(top, settings.Home(os.Getenv)) {
 		return false, nil
 	}
-	err := git(ctx, top, "-C", dir, "ls-files", "--error-unmatch", "--", name)
+	err := git(p.with(top), top, "-C", dir, "ls-files", "--error-unmatch", "--", name)
 	const untracked = 1
 	exit, ok := errors.AsType[*exec.ExitError](err)
 	if ok && exit.ExitCode() == untracked {
@@ -121,7 +151,7 @@ func git(ctx context.Context, top string, args ...string) error {
 	cmd.Env = append(cmd.Env, "GIT_ALLOW_PROTOCOL=none", "GIT_NO_LAZY_FETCH=1", "LC_ALL=C")
 	_, err := cmd.Output()
 	if err != nil && ctx.Err() != nil {
-		return fmt.Errorf("not within %v", answerWithin)
+		return context.Cause(ctx)
 	}
 	exit, ok := errors.AsType[*exec.ExitError](err)
 	if !ok || len(exit.Stderr) == 0 {

@@ -4,6 +4,7 @@ package clientconfig
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -32,9 +33,14 @@ func newProject(t *testing.T) *testHome {
 	return h
 }
 
-// reasons returns the reason of each server of a file, after LeaveShared without its deadline.
-func reasons(c *File) (texts []string) {
-	leaveShared(context.Background(), c)
+// endless is the patience of a test.
+var endless = patience{own: context.Background(), foreign: context.Background()}
+
+// reasons returns the reason of each server of a file, after LeaveShared without its deadlines.
+func reasons(c *File) (texts []string) { return reasonsWithin(endless, c) }
+
+func reasonsWithin(p patience, c *File) (texts []string) {
+	leaveShared(p, c)
 	for _, s := range c.Servers {
 		texts = append(texts, s.Reason)
 	}
@@ -73,10 +79,35 @@ func TestGitThatDoesNotAnswer(t *testing.T) {
 	if err := syscall.Mkfifo(h.path("project/.git/config"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if os.Geteuid() == 0 { // git has less time for this
+		if err := os.Chown(h.path("project/.git"), 1234, 1234); err != nil {
+			t.Fatal(err)
+		}
+	}
 	c := h.one("claude-code")
 	LeaveShared([]*File{c})
 	if got := c.Servers[0].Reason; !strings.Contains(got, "not within") {
 		t.Errorf("%q", got)
+	}
+}
+
+// A large repository of the calling user has more time than one that another user may have made to keep git waiting.
+func TestPatienceWithAnOwnRepository(t *testing.T) {
+	h := newProject(t)
+	over, end := context.WithCancelCause(context.Background())
+	end(errors.New("not within the time"))
+	p := patience{own: context.Background(), foreign: over}
+	if got := reasonsWithin(p, h.one("claude-code")); !slices.Equal(got, []string{tracked}) {
+		t.Errorf("own: %q", got)
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give a directory away")
+	}
+	if err := os.Chown(h.path("project/.git"), 1234, 1234); err != nil {
+		t.Fatal(err)
+	}
+	if got := reasonsWithin(p, h.one("claude-code")); !strings.Contains(got[0], "not within the time") {
+		t.Errorf("of another user: %q", got)
 	}
 }
 
@@ -85,16 +116,16 @@ func TestIsTracked(t *testing.T) {
 	h := newProject(t)
 	h.write("outside/.mcp.json", oneServer)
 	t.Setenv("PATH", h.dir)
-	if _, err := isTracked(t.Context(), h.path("project/.mcp.json")); err == nil {
+	if _, err := isTracked(endless, h.path("project/.mcp.json")); err == nil {
 		t.Error("no error without git")
 	}
-	is, err := isTracked(t.Context(), h.path("outside/.mcp.json"))
+	is, err := isTracked(endless, h.path("outside/.mcp.json"))
 	if is || err != nil {
 		t.Errorf("outside: %v, %v", is, err)
 	}
 	// The dotfiles of one person can be in a repository at the top of the home.
 	t.Setenv("HOME", h.path("project"))
-	is, err = isTracked(t.Context(), h.path("project/.mcp.json"))
+	is, err = isTracked(endless, h.path("project/.mcp.json"))
 	if is || err != nil {
 		t.Errorf("in the home: %v, %v", is, err)
 	}
