@@ -307,6 +307,27 @@ func TestMakeInstallAndUninstall(t *testing.T) {
 	same(t, before)
 }
 
+// An uninstall disables the units of its own files, and says so. Those of another installation go on.
+func TestUninstallBesideAnotherInstallation(t *testing.T) {
+	before := files(t)
+	const timer = "mcpscope-sweep.timer"
+	const beside = "PREFIX=/opt/beside"
+	makes(t, 0, "install", "BIN="+built)
+	makes(t, 0, "install", "BIN="+built, beside)
+	root(t, 0, "systemctl", "daemon-reload")
+	root(t, 0, "systemctl", "enable", "--now", timer)
+	said := makes(t, 0, "uninstall", beside)
+	escape.Contains(t, said, "removed mcpscope from /opt/beside")
+	if strings.Contains(said, "disabled") {
+		t.Errorf("it disables units of another installation: %s", said)
+	}
+	root(t, 0, "systemctl", "is-enabled", timer)
+	root(t, 0, "systemctl", "is-active", timer)
+	escape.Contains(t, makes(t, 0, "uninstall"), "disabled "+timer, "removed mcpscope from /usr/local")
+	root(t, 3, "systemctl", "is-active", timer)
+	same(t, before)
+}
+
 // In a home the units are where the manager of its user looks for them. A program that is not in PATH is noted.
 func TestInstallInAHome(t *testing.T) {
 	home := t.TempDir()
