@@ -13,6 +13,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/loop"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
+	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/names"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/server/sweep"
@@ -88,13 +89,17 @@ func (t *settling) finish() {
 // same time at least one sees the other, and the older stops.
 func (s *Server) replaceOlder() {
 	newer := s.Config
+	if !hasKnownClient(&newer.Facts, group.InitReaps()) {
+		const note = "replaces no older server: its client can't be told from others, as with docker exec"
+		s.Group.Attributes().AddNote(note)
+		return
+	}
 	listed, _ := fleet.ListOwn() // an invisible server stays
 	for _, l := range listed {
 		defer l.Close()
 		runs := l.State != fleet.Terminating && l.State != fleet.Orphaned && l.Kept == nil
-		older := l.Facts.Client
-		ofSameClient := older.PID == newer.Facts.Client.PID && older.Start == newer.Facts.Client.Start
-		isRival := ofSameClient && l.Facts.Role() == newer.Facts.Role() && l.Placed.ID != newer.Group.ID
+		isSameServer := haveOneClient(&newer.Facts, &l.Facts) && l.Facts.Role() == newer.Facts.Role()
+		isRival := isSameServer && l.Placed.ID != newer.Group.ID
 		if !runs || !isRival {
 			continue
 		}
@@ -110,12 +115,23 @@ func (s *Server) replaceOlder() {
 	}
 }
 
+// hasKnownClient reports whether the client of a server has a process id of its own. One outside of the pid
+// namespace is process 0, and an init that reaps is the parent of servers whose clients have ended.
+func hasKnownClient(f *protocol.Facts, initReaps bool) bool {
+	return f.Client.PID > 1 || f.Client.PID == 1 && !initReaps
+}
+
+// haveOneClient reports whether two servers have the same client, if it is known.
+func haveOneClient(a, b *protocol.Facts) bool {
+	isSameProcess := a.Client.PID == b.Client.PID && a.Client.Start == b.Client.Start
+	return isSameProcess && a.Launcher.Namespace == b.Launcher.Namespace
+}
+
 // compareStarts returns 1 if a has started later than b, and -1 if it has started earlier. A clock that was
 // set back counts only for servers of a gateway, and for launchers that have started in the same 10 ms.
 func compareStarts(a, b *protocol.Facts) int {
 	haveLaunchers := a.Guard.PID == 0 && b.Guard.PID == 0
-	areComparable := haveLaunchers && a.Launcher.Namespace == b.Launcher.Namespace
-	if areComparable && a.Launcher.Start != b.Launcher.Start {
+	if haveLaunchers && a.Launcher.Start != b.Launcher.Start {
 		return cmp.Compare(a.Launcher.Start, b.Launcher.Start)
 	}
 	return cmp.Compare(a.Started, b.Started)
