@@ -150,6 +150,24 @@ func TestMoveGuardThatHasEnded(t *testing.T) {
 }
 
 // A scope that was parked has one descriptor, and opens the directory above its payload when it ends.
+// A daemon that ends while it is moved is not kept: it would be listed as one that runs.
+func TestMoveKeptThatHasEnded(t *testing.T) {
+	parent := groups.Directory(t)
+	g := newGroup(t, parent, "keeps")
+	dir, err := parent.Mkdir("kept", GroupMode)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	cmd := exec.Command("true")
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Membership().MoveKept(cmd.Process.Pid, &KeptGroup{Dir: dir}); !errors.Is(err, unix.ESRCH) {
+		t.Errorf("a process that has ended: %v", err)
+	}
+}
+
 func TestPark(t *testing.T) {
 	parent := groups.Directory(t)
 	config := protocol.NewConfig()

@@ -83,7 +83,7 @@ const (
 
 // MoveKept moves a member to the group of kept processes, with its descendants and with the sessions that one
 // of these leads, and removes the tag of all of them. What is forked meanwhile is found in another round: its
-// parent is there, or was.
+// parent is there, or was. The error is ESRCH if all of them have ended.
 func (m Membership) MoveKept(head int, to *KeptGroup) error {
 	moved := []int{head}
 	tag := TagOf(m.of.ID)
@@ -110,6 +110,9 @@ func (m Membership) MoveKept(head int, to *KeptGroup) error {
 		}
 	}
 	Untag(to.Dir, tag)
+	if errs == nil && !Populated(to.Dir) {
+		return unix.ESRCH
+	}
 	return errs
 }
 

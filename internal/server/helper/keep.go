@@ -3,6 +3,7 @@
 package helper
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -244,6 +245,9 @@ func (k *keeping) keep(called string, pid int) bool {
 		of.Until = now.Add(bound).UnixNano()
 	}
 	kept, err := backend.Keep(s.Group, s.Config, of, pid)
+	if errors.Is(err, unix.ESRCH) {
+		return false
+	}
 	if err != nil {
 		note := fmt.Sprintf("%s could not be kept: %s", of.Name, text.JoinLines(err))
 		s.Note(note)
