@@ -63,11 +63,12 @@ func TestManyHosts(t *testing.T) {
 
 	made[0].set(func(h *simulatedHost) { h.orphans = 2; h.leaks = 3 })
 	made[1].set(func(h *simulatedHost) { h.gateways = 1; h.ends[causes.MemoryExhausted]++ })
+	made[2].set(func(h *simulatedHost) { h.orphans = 1; h.unread = true })
 	silent.close()
 	want := []string{
 		"McpGatewayContainsNothing " + targets[1], "McpMetricsMissing " + silent.address,
 		"McpServerEndedOutOfMemory " + targets[1], "McpServersLeaked " + targets[0],
-		"McpServersOrphaned " + targets[0],
+		"McpServersOrphaned " + targets[0], "McpServersOrphaned " + targets[2],
 	}
 	var got []string
 	p.await("the alerts "+strings.Join(want, ", "), func() bool {
@@ -78,6 +79,27 @@ func TestManyHosts(t *testing.T) {
 		return p.number("job:mcpscope_leaks:sum") == 3
 	})
 	checkDashboard(t, p, "hosts.json", "not used for an hour")
+	checkHostsWithLeaks(t, p, map[string]float64{targets[0]: 5, targets[2]: 1})
+}
+
+// checkHostsWithLeaks compares the panel with the sums of orphans and leaks. A host whose leaks nobody knows is
+// there with its orphans.
+func checkHostsWithLeaks(t *testing.T, p *prometheus, want map[string]float64) {
+	t.Helper()
+	for _, panel := range panelsOf(t, "hosts.json") {
+		if panel.Title != "Hosts with the most orphans and leaks" {
+			continue
+		}
+		got := map[string]float64{}
+		for _, s := range p.query(strings.ReplaceAll(panel.Targets[0].Expr, "$instance", ".*")) {
+			got[s.Metric["instance"]] = s.number(t)
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", panel.Title, got, want)
+		}
+		return
+	}
+	t.Error("there is no such panel")
 }
 
 // With the figures of each server, the rules about them work as well.

@@ -31,7 +31,8 @@ type simulatedHost struct {
 	ends     map[causes.Cause]int
 	orphans  int // of the servers
 	leaks    int
-	gateways int // that contain nothing
+	unread   bool // configurations, and nobody knows the leaks
+	gateways int  // that contain nothing
 }
 
 var (
@@ -59,7 +60,7 @@ func startHost(tb testing.TB, number, servers int) *simulatedHost {
 	h.address = listener.Addr().String()
 	h.server = metrics.NewServer(metrics.Source{
 		Servers:     h.measure,
-		Leaks:       func(metrics.Measured) (int, error) { return h.read(&h.leaks), nil },
+		Leaks:       h.countLeaks,
 		Uncontained: func() int { return 0 },
 		Gateways:    func() int { return h.read(&h.gateways) },
 		Ends:        h.readEnds,
@@ -73,6 +74,15 @@ func startHost(tb testing.TB, number, servers int) *simulatedHost {
 		}
 	})
 	return h
+}
+
+func (h *simulatedHost) countLeaks(metrics.Measured) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.unread {
+		return 0, errors.New("cannot read configurations")
+	}
+	return h.leaks, nil
 }
 
 // close has it answer nothing any more.
