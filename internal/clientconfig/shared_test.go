@@ -91,7 +91,8 @@ func TestGitThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// A large repository of the calling user has more time than one that another user may have made to keep git waiting.
+// A large repository of the calling user has more time than one of another user, who may want to keep git
+// waiting.
 func TestPatienceWithAnOwnRepository(t *testing.T) {
 	h := newProject(t)
 	over, end := context.WithCancelCause(context.Background())

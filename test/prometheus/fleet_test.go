@@ -82,8 +82,8 @@ func TestManyHosts(t *testing.T) {
 	checkHostsWithLeaks(t, p, map[string]float64{targets[0]: 5, targets[2]: 1})
 }
 
-// checkHostsWithLeaks compares the panel with the sums of orphans and leaks. A host whose leaks nobody knows is
-// there with its orphans.
+// checkHostsWithLeaks compares the panel with the sums of orphans and leaks. A host whose leaks nobody knows
+// is there with its orphans.
 func checkHostsWithLeaks(t *testing.T, p *prometheus, want map[string]float64) {
 	t.Helper()
 	for _, panel := range panelsOf(t, "hosts.json") {

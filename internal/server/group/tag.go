@@ -168,10 +168,11 @@ func inAnotherGroup(own *cgroup.Group) func(proc.Stat) (bool, error) {
 // there were no descriptors to open it.
 func inUse(root *cgroup.Group, dir string, own *cgroup.Group) (bool, error) {
 	g, err := Open(root, strings.TrimPrefix(dir, "/"))
-	defer g.Close()
 	if err != nil { // if it was removed, the process has exited
+		g.Close()
 		return false, onlyExhausted(err)
 	}
+	defer g.Close()
 	if own != nil && g.Top().Same(own) {
 		return false, nil
 	}
