@@ -173,8 +173,8 @@ func standardAreOpen() bool {
 	return true
 }
 
-// hasSettings reports whether a file of settings may set something.
-func hasSettings(home, config string) bool {
+// readSettings reads the files of settings. It returns false where main has to.
+func readSettings(home, config string) bool {
 	below := ""
 	if home == "" && unix.Getuid() == 0 {
 		home = homeOfRoot()
@@ -186,10 +186,10 @@ func hasSettings(home, config string) bool {
 	// Without a home main asks the user database, as in a unit; and it cleans a path.
 	absolute := strings.HasPrefix(config, "/")
 	if !absolute || strings.Contains(config, "/.") || strings.Contains(config, "//") {
-		return true
+		return false
 	}
 	var f file
-	return f.named(settings.System()).sets() || f.named(config, below, settings.UserFile).sets()
+	return f.named(settings.System()).read() && f.named(config, below, settings.UserFile).read()
 }
 
 // passwd has the beginning of passwd(5).
@@ -266,8 +266,8 @@ func (f *file) named(parts ...string) *file {
 	return f
 }
 
-// sets reports whether main has to read a file of settings.
-func (f *file) sets() bool { return !raw.SetsNothing(uintptr(unsafe.Pointer(f))) }
+// read reads a file of settings. It returns false where main has to.
+func (f *file) read() bool { return launch.Flags.ReadFile(uintptr(unsafe.Pointer(f))) }
 
 func (f *file) exists() bool {
 	errno := f.access(unix.F_OK)

@@ -53,10 +53,9 @@ func commandLine(args []uintptr) (ends [2]uintptr) {
 	return ends
 }
 
-// beginRun runs the server of a run that needs nothing of main: with flags that raw code reads, without
-// variables and files that set anything, in a place where no manager is waited for. It returns false for
-// everything else, and for everything that fails, and main does it once more. It returns true where main has
-// to report the end.
+// beginRun runs the server of a run that needs nothing of main: with flags and files of settings that raw
+// code reads, and without variables. It returns false for everything else, and for everything that fails, and
+// main does it once more. It returns true where main has to report the end.
 func beginRun(args, env []uintptr) bool {
 	if len(args) < 4 || unix.Getuid() != unix.Geteuid() {
 		return false
@@ -68,12 +67,15 @@ func beginRun(args, env []uintptr) bool {
 	if onTerminal {
 		flags.TermGrace = int64(policy.TerminalTermGrace)
 	}
+	search, ok := plainSettings(env)
+	if !ok {
+		return false
+	}
 	command := flags.Read(args[2:])
 	if len(command) == 0 || flags.IdleFreeze != 0 && onTerminal {
 		return false
 	}
-	search, ok := plainSettings(env)
-	if !ok || !choosePlace() || runsEngine(command) {
+	if !choosePlace() || runsEngine(command) {
 		return false
 	}
 	isManaged := launch.From != page.CgroupDirectory
@@ -109,8 +111,8 @@ func isTerminal(fd uintptr) bool {
 	return errno == 0
 }
 
-// plainSettings reads PATH (search). It returns ok false if there are settings, in variables or in a file:
-// main has to read those.
+// plainSettings reads PATH (search) and the files of settings. It returns ok false if there are settings in
+// variables, or if main has to read the files.
 func plainSettings(env []uintptr) (search string, ok bool) {
 	var home, config string
 	for i := len(env) - 1; i >= 0; i-- { // the first variable of a name counts, so it is read last
@@ -123,7 +125,7 @@ func plainSettings(env []uintptr) (search string, ok bool) {
 		value(&home, v, "HOME=")
 		value(&config, v, "XDG_CONFIG_HOME=")
 	}
-	return search, !hasSettings(home, config)
+	return search, readSettings(home, config)
 }
 
 // choosePlace chooses the backend as launcher.Server does with auto. It returns false where main has to look

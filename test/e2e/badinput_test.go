@@ -187,7 +187,7 @@ func TestLittleAddressSpace(t *testing.T) {
 	w.clean()
 }
 
-// A start needs no Go runtime with the usual flags, and with settings files of comments. What these set holds.
+// A start needs no Go runtime with the usual flags, and with the usual settings files. What these set holds.
 func TestPlainStarts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -216,7 +216,8 @@ func TestPlainStarts(t *testing.T) {
 		{"--on-client-death=ignore", none, true},
 		{"", settings(string(example)), true},
 		{"", settings("[defaults]\n\n# term-grace = \"5s\"\n"), true},
-		{"", settings("[defaults]\nterm-grace = \"5s\"\n"), false},
+		{"", settings("[defaults]\nterm-grace = \"5s\" # enough\n"), true},
+		{"", settings("[server.\"counts\"]\nterm-grace = \"5s\"\n"), false},
 		{"", settings("nonsense\n"), false},
 		{"", "MCPSCOPE_TERM_GRACE=5s", false},
 		{"--stderr inherit", none, false},

@@ -40,6 +40,7 @@ func TestSignalsOfEveryStart(t *testing.T) {
 		"flag":                     {flags: []string{"--replace"}},
 		"flag that main reads":     {flags: []string{"--stderr=inherit"}},
 		"settings":                 {variable: settings("set", "[defaults]\neof-grace = \"3s\"\n")},
+		"settings that main reads": {variable: settings("server", "[server.\"*\"]\neof-grace = \"3s\"\n")},
 		"settings of comments":     {variable: settings("comments", "# nothing\n")},
 		"variable":                 {variable: "MCPSCOPE_TERM_GRACE=3s"},
 		"unit":                     {before: service},

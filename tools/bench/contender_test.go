@@ -83,16 +83,18 @@ func contenders(b *testing.B) []contender {
 	limits.lacks = lackedControllers(b, "memory", "pids")
 	settings := run("run, settings that set something", host.Root)
 	settings.env = settingsEnv(b, "sets", "[defaults]\nterm-grace = \"4s\"\n")
+	ofServer := run("run, settings of a server", host.Root)
+	ofServer.env = settingsEnv(b, "server", "[server.bench]\nterm-grace = \"4s\"\n")
 	session := run("run (login session)", host.Tester)
 	login := host.Current(b).Login(b, host.Tester)
 	session.env = append(login.Command(session.wrap...).Env, "PATH="+os.Getenv("PATH"))
 	session.in, err = os.Open(login.Group)
 	must(b, err)
 	b.Cleanup(func() { _ = session.in.Close() })
-	for _, c := range []*contender{&comments, &limits, &settings, &session} {
+	for _, c := range []*contender{&comments, &limits, &settings, &ofServer, &session} {
 		c.startsOnly = true
 	}
-	for _, c := range []*contender{&system, &user, &comments, &limits, &settings} { // in a unit of that manager, as most people have it
+	for _, c := range []*contender{&system, &user, &comments, &limits, &settings, &ofServer} { // in a unit of that manager, as most people have it
 		unit := host.Current(b).Start(b, host.Service{User: c.user, Argv: []string{"sleep", "infinity"}})
 		dir, err := unit.Group()
 		must(b, err)
@@ -100,7 +102,7 @@ func contenders(b *testing.B) []contender {
 		must(b, err)
 		b.Cleanup(func() { _ = c.in.Close() })
 	}
-	return append(all, cgroup, system, user, session, tree, comments, limits, settings)
+	return append(all, cgroup, system, user, session, tree, comments, limits, settings, ofServer)
 }
 
 // example is the file of settings that a package has.

@@ -15,9 +15,9 @@ import (
 // content is a file of settings. A longer one is for main.
 var content [4096]byte
 
-// SetsNothing reports whether there is no such file, or whether it has comments, blank lines and empty tables
-// alone. It is false for a file that main would refuse, for main reports that. path ends with 0.
-func SetsNothing(path uintptr) bool {
+// ReadFile reads a file of settings, if there is one. It returns false where main has to read it: it sets
+// more than the usual keys of [defaults], or main would refuse it, and report that. path ends with 0.
+func (f *Flags) ReadFile(path uintptr) bool {
 	here := unix.AT_FDCWD
 	// O_NONBLOCK: a FIFO must not delay a server
 	const flags = unix.O_RDONLY | unix.O_CLOEXEC | unix.O_NONBLOCK | unix.O_NOCTTY
@@ -25,13 +25,13 @@ func SetsNothing(path uintptr) bool {
 	if errno != 0 {
 		return errno == unix.ENOENT || errno == unix.ENOTDIR
 	}
-	text, ok := readSettings(fd)
+	text, ok := readShort(fd)
 	_, _, _ = unix.RawSyscall(unix.SYS_CLOSE, fd, 0, 0) // nothing was written
-	return ok && hasNoSetting(text)
+	return ok && f.readSettings(text)
 }
 
-// readSettings reads a file that is short, and that main would read: see checkOwner of package settings.
-func readSettings(fd uintptr) (text string, ok bool) {
+// readShort reads a file that is short, and that main would read: see checkOwner of package settings.
+func readShort(fd uintptr) (text string, ok bool) {
 	var st unix.Statx_t
 	const wanted = unix.STATX_TYPE | unix.STATX_MODE | unix.STATX_UID
 	noPath := uintptr(unsafe.Pointer(unsafe.StringData("\x00")))
@@ -50,8 +50,10 @@ func readSettings(fd uintptr) (text string, ok bool) {
 	return unsafe.String(&content[0], size), true
 }
 
-// hasNoSetting reports whether a text is TOML without a key.
-func hasNoSetting(text string) bool {
+// readSettings reads TOML: comments, tables, and keys of [defaults] in the usual form, a line each.
+func (f *Flags) readSettings(text string) bool {
+	isInDefaults := false
+	seen := keys(0)
 	for more := true; more; {
 		var line string
 		line, text, more = strings.Cut(text, "\n")
@@ -59,12 +61,71 @@ func hasNoSetting(text string) bool {
 			line = strings.TrimSuffix(line, "\r")
 		}
 		before, _, _ := strings.Cut(line, "#")
-		table := strings.Trim(before, " \t")
-		if table != "" && table != "[defaults]" && !isServerTable(table) || !isText(line) {
+		word := strings.Trim(before, " \t")
+		known := isText(line)
+		switch {
+		case word == "":
+		case word == "[defaults]":
+			known = known && seen.add(ofTable)
+			isInDefaults = true
+		case isServerTable(word):
+			isInDefaults = false
+		default:
+			known = known && isInDefaults && f.readKey(word, &seen)
+		}
+		if !known {
 			return false
 		}
 	}
 	return true
+}
+
+// keys are those that were read, a bit each. TOML has each key once, and so each table.
+type keys uint8
+
+const (
+	ofTable keys = 1 << iota
+	eofGrace
+	termGrace
+	idleFreeze
+	idleTimeout
+	onClientDeath
+	unknown keys = 0
+)
+
+// add returns false for a key that was there before, and for one that is unknown.
+func (k *keys) add(key keys) bool {
+	isNew := key != unknown && *k&key == 0
+	*k |= key
+	return isNew
+}
+
+// readKey reads a line with a key of a server's policy, and a text without escapes.
+func (f *Flags) readKey(line string, seen *keys) bool {
+	name, value, _ := strings.Cut(line, "=")
+	name = strings.TrimRight(name, " \t")
+	value = strings.TrimLeft(value, " \t")
+	value, begins := strings.CutPrefix(value, `"`)
+	value, ends := strings.CutSuffix(value, `"`)
+	const plain = "abcdefghijklmnopqrstuvwxyz0123456789"
+	isPlain := begins && ends && strings.Trim(value, plain) == ""
+	return isPlain && seen.add(keyOf(name)) && f.set(name, value)
+}
+
+func keyOf(name string) keys {
+	switch name {
+	case "eof-grace":
+		return eofGrace
+	case "term-grace":
+		return termGrace
+	case "idle-freeze":
+		return idleFreeze
+	case "idle-timeout":
+		return idleTimeout
+	case "on-client-death":
+		return onClientDeath
+	}
+	return unknown
 }
 
 // isServerTable reports whether a line begins a table of a server, in the usual forms.

@@ -2,9 +2,9 @@
 
 //go:build linux && (amd64 || arm64)
 
-// Package raw reads the flags of a run, and settings files that set nothing, before there is a Go runtime:
-// the start of the runtime takes longer than all of a plain start. It reads the usual forms alone. Everything
-// else is for package settings, which also reports mistakes; a test compares the two.
+// Package raw reads the flags of a run, and settings files, before there is a Go runtime: the start of the
+// runtime takes longer than all of a plain start. It reads the usual forms alone. Everything else is for
+// package settings, which also reports mistakes; a test compares the two.
 //
 // It makes system calls and nothing else: no heap, no value that escapes, no variable that an init sets.
 package raw
@@ -16,7 +16,8 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/page"
 )
 
-// Flags are the flags of a run. Times are in nanoseconds, and 0 is never for the last three.
+// Flags are the flags of a run, and what files set in their place. Times are in nanoseconds, and 0 is never
+// for the last two.
 type Flags struct {
 	Name                             uintptr // a string of C, or 0
 	InCgroup                         bool    // the backend cgroup was asked for

@@ -55,11 +55,6 @@ func read(words []string) (f Flags, name string, command []string, needsMain boo
 
 // describe writes all that the flags say in the words of package settings.
 func (f *Flags) describe(name string, command []string) string {
-	p := policy.Policy{
-		EOFGrace: time.Duration(f.EOFGrace), TermGrace: time.Duration(f.TermGrace),
-		IdleFreeze: time.Duration(f.IdleFreeze), IdleTimeout: time.Duration(f.IdleTimeout),
-		OnClientDeath: deaths[f.OnClientDeath],
-	}
 	var limits []string
 	at := uint32(0)
 	for file, value := f.Limits.Next(&at); file != ""; file, value = f.Limits.Next(&at) {
@@ -69,7 +64,15 @@ func (f *Flags) describe(name string, command []string) string {
 	if f.InCgroup {
 		backend = "cgroup"
 	}
-	return fmt.Sprint(name, " ", backend, " ", p, " ", limits, f.Replace, f.Require, f.Quiet, f.Verbose, command)
+	return fmt.Sprint(name, " ", backend, " ", f.policy(), " ", limits, f.Replace, f.Require, f.Quiet, f.Verbose, command)
+}
+
+func (f *Flags) policy() policy.Policy {
+	return policy.Policy{
+		EOFGrace: time.Duration(f.EOFGrace), TermGrace: time.Duration(f.TermGrace),
+		IdleFreeze: time.Duration(f.IdleFreeze), IdleTimeout: time.Duration(f.IdleTimeout),
+		OnClientDeath: deaths[f.OnClientDeath],
+	}
 }
 
 // parsedByMain is what package settings makes of the same command line.
@@ -190,46 +193,80 @@ func FuzzFlags(f *testing.F) {
 	})
 }
 
-// setsByMain reports whether main finds anything in a file: settings, or mistakes.
-func setsByMain(path string) bool {
+// settingsByMain is what package settings makes of a file, for a server. It returns false if that has a mistake, or
+// more than the files that raw code reads.
+func settingsByMain(path string) (described string, ok bool) {
 	c := settings.ParseFiles([]settings.FilePlace{{Path: path}})
-	return len(c.Problems)+len(c.Clients)+len(c.Sections())+len(c.OfServers())+len(c.For("x")) > 0
+	v := settings.Defaults()
+	v.FromFile(c.For("x"))
+	isOfDefaults := len(c.Clients)+len(c.OfServers()) == 0
+	return fmt.Sprint(v.Policy), isOfDefaults && len(c.Problems) == 0
 }
 
-func setsNothing(path string) bool {
+// readFile returns what raw code makes of it, and false where main has to read it.
+func readFile(path string) (described string, ok bool) {
+	f := Flags{EOFGrace: int64(policy.DefaultEOFGrace), TermGrace: int64(policy.DefaultTermGrace)}
 	args, keep := argv([]string{path})
 	defer keep()
-	return SetsNothing(args[0])
+	ok = f.ReadFile(args[0])
+	return fmt.Sprint(f.policy()), ok
 }
 
-// A settings file of comments and empty tables is none.
-func TestFilesThatSetNothing(t *testing.T) {
+// compareFile fails the test if raw code reads a file in another way than main.
+func compareFile(t *testing.T, path, text string) (ok bool) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	got, ok := readFile(path)
+	if want, wanted := settingsByMain(path); ok && (!wanted || got != want) {
+		t.Errorf("%q:\n%s raw, and\n%s, %v by main", text, got, want, wanted)
+	}
+	return ok
+}
+
+// Raw code reads files with comments, empty tables, and the usual settings, as main does.
+func TestFilesAsByMain(t *testing.T) {
 	packaged, err := os.ReadFile("../../../packaging/mcpscope.toml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for text, nothing := range map[string]bool{
+	for text, byRaw := range map[string]bool{
 		"":                  true,
 		string(packaged):    true,
 		"\n\r\n \t\n":       true,
 		"# ä\n[defaults]\n": true,
-		"[defaults] # here\n[server.\"git*\"]\n#x = 1": true,
-		"[defaults]\nterm-grace = \"5s\"\n":            false,
-		"term-grace = \"5s\"\n":                        false,
-		"[default]\n":                                  false, // a mistake
-		"[[defaults]]\n":                               false,
-		"[server.\"\"]\n":                              false,
-		"# \x01\n":                                     false,
-		"# \xff\n":                                     false,
-		"\r":                                           false,
-		"#" + strings.Repeat("x", 4095):                false, // long: main reads it
+		"[defaults] # here\n[server.\"git*\"]\n#x = 1":                      true,
+		"[defaults]\nterm-grace = \"4s\"\n":                                 true,
+		"[defaults]\r\n eof-grace=\"0\" # now\r\n\tidle-freeze\t=\t\"10m\"": true,
+		"[defaults]\non-client-death = \"ignore\"\nidle-timeout = \"2h\"":   true,
+		"[defaults]\nterm-grace = \"1s\"\nterm-grace = \"2s\"\n":            false,
+		"[defaults]\n[defaults]\n":                                          false,
+		"[defaults]\nterm-grace = 4\n":                                      false,
+		"[defaults]\nterm-grace = \"4\"\n":                                  false,
+		"[defaults]\nterm-grace = \"\"\n":                                   false,
+		"[defaults]\nterm-grace = \"\n":                                     false,
+		"[defaults]\nterm-grace\n":                                          false,
+		"[defaults]\nterm-grace = \"\\u0034s\"\n":                           false,
+		"[defaults]\nterm-grace = \"1s\" eof-grace = \"1s\"\n":              false,
+		"[defaults]\n\"term-grace\" = \"1s\"\n":                             false,
+		"[defaults]\nname = \"x\"\n":                                        false,
+		"[defaults]\nkeep = [\"x\"]\n":                                      false,
+		"[defaults]\nmemory-max = \"1G\"\n":                                 false,
+		"[defaults]\nreplace = true\n":                                      false,
+		"[server.\"x\"]\nterm-grace = \"5s\"\n":                             false,
+		"[defaults]\n[server.\"x\"]\nterm-grace = \"5s\"\n":                 false,
+		"term-grace = \"5s\"\n":                                             false,
+		"[default]\n":                                                       false, // a mistake
+		"[[defaults]]\n":                                                    false,
+		"[server.\"\"]\n":                                                   false,
+		"# \x01\n":                                                          false,
+		"# \xff\n":                                                          false,
+		"\r":                                                                false,
+		"#" + strings.Repeat("x", 4095):                                     false, // long
 	} {
-		path := filepath.Join(t.TempDir(), "f")
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if got := setsNothing(path); got != nothing || got && setsByMain(path) {
-			t.Errorf("%.30q: sets nothing: %v, want %v", text, got, nothing)
+		if got := compareFile(t, filepath.Join(t.TempDir(), "f"), text); got != byRaw {
+			t.Errorf("%.40q: read by raw code: %v, want %v", text, got, byRaw)
 		}
 	}
 }
@@ -238,41 +275,41 @@ func TestFilesThatSetNothing(t *testing.T) {
 func TestFilesThatMainRefuses(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "f")
-	if !setsNothing(path) || !setsNothing(path+"/f") {
-		t.Error("a file that is missing")
-	}
-	if err := unix.Mkfifo(path, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if setsNothing(path) {
-		t.Error("a FIFO")
-	}
-	if setsNothing(dir) {
-		t.Error("a directory")
-	}
 	shared := filepath.Join(dir, "shared")
-	if err := os.WriteFile(shared, nil, 0o600); err != nil {
+	fifo := filepath.Join(dir, "fifo")
+	err := os.WriteFile(shared, nil, 0o600)
+	if err == nil {
+		err = os.Chmod(shared, 0o666)
+	}
+	if err == nil {
+		err = unix.Mkfifo(fifo, 0o644)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(shared, 0o666); err != nil {
-		t.Fatal(err)
-	}
-	if setsNothing(shared) {
-		t.Error("a file that every user can write")
+	for what, c := range map[string]struct {
+		path  string
+		byRaw bool
+	}{
+		"a file that is missing":               {path, true},
+		"a file in a directory that is a file": {shared + "/f", true},
+		"a FIFO":                               {fifo, false},
+		"a directory":                          {dir, false},
+		"a file that every user can write":     {shared, false},
+	} {
+		if _, got := readFile(c.path); got != c.byRaw {
+			t.Errorf("%s: read by raw code: %v", what, got)
+		}
 	}
 }
 
 func FuzzFile(f *testing.F) {
-	for _, text := range []string{"# a\n[defaults]\n", "[server.\"a*\"]\r\n#", "[defaults]\nset = 1"} {
+	for _, text := range []string{
+		"# a\n[defaults]\n", "[server.\"a*\"]\r\n#", "[defaults]\nset = 1",
+		"[defaults]\nterm-grace = \"4s\" # a\n idle-freeze=\"10m\"",
+	} {
 		f.Add(text)
 	}
 	path := filepath.Join(f.TempDir(), "f")
-	f.Fuzz(func(t *testing.T, text string) {
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if setsNothing(path) && setsByMain(path) {
-			t.Errorf("%q sets nothing, and main finds something", text)
-		}
-	})
+	f.Fuzz(func(t *testing.T, text string) { compareFile(t, path, text) })
 }
