@@ -84,7 +84,7 @@ func contenders(b *testing.B) []contender {
 	settings := run("run, settings that set something", host.Root)
 	settings.env = settingsEnv(b, "sets", "[defaults]\nterm-grace = \"4s\"\n")
 	ofServer := run("run, settings of a server", host.Root)
-	ofServer.env = settingsEnv(b, "server", "[server.bench]\nterm-grace = \"4s\"\n")
+	ofServer.env = settingsEnv(b, "of-server", "[server.bench]\nterm-grace = \"4s\"\n")
 	session := run("run (login session)", host.Tester)
 	login := host.Current(b).Login(b, host.Tester)
 	session.env = append(login.Command(session.wrap...).Env, "PATH="+os.Getenv("PATH"))
