@@ -59,7 +59,7 @@ type invocation struct {
 
 func runCommand(args []string, io cli.Stdio) int {
 	if own.Over() != nil {
-		return reportRun(own.Over(), io)
+		return reportRun(own.Over(), args, io)
 	}
 	v := &invocation{Printer: cli.Printer{Stdio: io}, values: settings.Defaults()}
 	operands, help, err := v.values.Parse(settings.Run, args)
@@ -144,9 +144,13 @@ func (v *invocation) tellWeaker(err error) {
 	v.Fail(cli.ExitOK, text, "mcpscope doctor; --require starts nothing instead")
 }
 
-// reportRun reports the end of a server that this process has started, before the launcher's loop.
-func reportRun(ended *guard.Ended, io cli.Stdio) int {
+// reportRun reports the end of a server that this process has started, before the launcher's loop. Raw code
+// leaves the command in our arguments.
+func reportRun(ended *guard.Ended, args []string, io cli.Stdio) int {
 	c, o, err := launcher.Report(ended)
+	if c.Argv == nil {
+		c.Argv, _, _ = settings.Defaults().Parse(settings.Run, args) // which raw code has read
+	}
 	p := cli.Printer{Stdio: io, Quiet: c.Output.Quiet, Verbose: c.Output.Verbose}
 	return printEnd(&p, c, o, err)
 }

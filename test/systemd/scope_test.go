@@ -52,6 +52,24 @@ func TestRunFromALoginSession(t *testing.T) {
 	c.wantGone("launcher killed")
 }
 
+// A program that can't be executed is reported once, as without mcpscope, and its scope is removed.
+func TestProgramThatDoesNotStart(t *testing.T) {
+	host.BothAtOnce(t, func(t *testing.T, u host.User) {
+		file := filepath.Join(host.Shared, "lost-"+u.Name)
+		if err := os.WriteFile(file, []byte("#!/no/interpreter\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		var stderr strings.Builder
+		cmd := host.Current(t).Command(u, append(run(u, "lost"), file)...)
+		cmd.Stderr = &stderr
+		_ = cmd.Run() // its status is compared below
+		if status := cmd.ProcessState.ExitCode(); status != 127 || strings.Count(stderr.String(), "mcpscope: cannot") != 1 {
+			t.Errorf("status %d; stderr: %s", status, stderr.String())
+		}
+		escape.WantNoServers(t, u.Slice(), "lost", patience)
+	})
+}
+
 // systemd signals the guard alone, by SIGWINCH; the members get SIGTERM once.
 func TestStopOfTheScope(t *testing.T) {
 	h := host.Current(t)
