@@ -49,6 +49,7 @@ func begin(argv, stack uintptr) uintptr {
 		openNothing()
 	}
 	if len(args) > 1 && text(args[1]) == guard.ScopeCommand { // which executes nothing
+		leaveWithoutRoom()
 		openNothing()
 	}
 	if isLauncher(args) {
@@ -138,6 +139,13 @@ func refuseWithoutRoom() {
 	}
 	if !guard.HasData() {
 		refuse(data)
+	}
+}
+
+// leaveWithoutRoom ends the process that asks for a scope: its launcher finds out the same, and says it.
+func leaveWithoutRoom() {
+	if !guard.HasProcesses() || !guard.HasAddressSpace() || !guard.HasData() {
+		unix.RawSyscall(unix.SYS_EXIT_GROUP, uintptr(cli.ExitOwnFailure), 0, 0)
 	}
 }
 

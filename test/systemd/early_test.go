@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/mcpscope/mcpscope/test/escape"
 	"github.com/mcpscope/mcpscope/test/host"
 	"github.com/mcpscope/mcpscope/test/pace"
+	"github.com/mcpscope/mcpscope/test/transparent"
 )
 
 // newEarlyYard is one where servers start before their manager has the scope: the slice is there.
@@ -160,6 +162,40 @@ func TestLauncherKilledWhileItAsks(t *testing.T) {
 	c.client.Server.Signal(unix.SIGKILL)
 	awake()
 	c.wantGone("SIGKILL")
+}
+
+// A terminal's signals reach the process that asks the manager, too. The server gets ^C when it starts, as it would
+// without mcpscope, and nothing starts in another place.
+func TestInterruptedWhileItAsks(t *testing.T) {
+	y := newEarlyYard(t, host.Tester)
+	awake := y.stopManager(t)
+	cmd := y.host.Command(y.user, append(run(y.user, "typed"), "cat")...)
+	term := transparent.StartTerminal(t, cmd, cmd.Start)
+	if !pace.Eventually(patience, asksForAScope) {
+		t.Fatal("no process asks for a scope")
+	}
+	term.Type("\x03")
+	awake()
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	select {
+	case err := <-ended:
+		if err == nil {
+			t.Error("it ended as without ^C")
+		}
+	case <-pace.After(patience):
+		t.Error("the server runs")
+	}
+	escape.WantNoServers(t, y.user.Slice(), "typed", patience)
+}
+
+// asksForAScope reports whether a launcher in a login session has the manager make a scope.
+func asksForAScope() bool {
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	return slices.ContainsFunc(files, func(file string) bool {
+		line, _ := os.ReadFile(file) // nothing, of one that has ended
+		return strings.HasPrefix(string(line), "mcpscope\x00scope\x00")
+	})
 }
 
 // A helper that is killed before the manager answers leaves the request to the next one.

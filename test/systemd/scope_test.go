@@ -70,6 +70,18 @@ func TestProgramThatDoesNotStart(t *testing.T) {
 	})
 }
 
+// The process that asks for a scope has a Go runtime, which would print a stack trace.
+func TestLowLimitInALoginSession(t *testing.T) {
+	const script = `ulimit -v 200000 && exec "$0" run -- true`
+	cmd := host.Current(t).Command(host.Tester, "sh", "-c", script, mcpscope)
+	text, _ := cmd.CombinedOutput() // its status is compared below
+	const want = "mcpscope: cannot run a server: the limit of address space is too low\n" +
+		"mcpscope: hint: raise it to 1 GB at least (ulimit -v, LimitAS=)\n"
+	if status := cmd.ProcessState.ExitCode(); status != 125 || string(text) != want {
+		t.Errorf("status %d, %s", status, text)
+	}
+}
+
 // systemd signals the guard alone, by SIGWINCH; the members get SIGTERM once.
 func TestStopOfTheScope(t *testing.T) {
 	h := host.Current(t)

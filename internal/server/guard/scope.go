@@ -45,7 +45,7 @@ func (p *Start) awaitScope(l *Launcher) bool {
 	if pid < 0 {
 		return p.fails(page.StepFork, syscall.Errno(-pid))
 	}
-	sig := l.Signals.awaitChild(pid, &l.group.buf)
+	sig := l.Signals.awaitChild(pid, p.birth.child.pid, &l.group.buf)
 	var status uint32
 	sys(unix.SYS_WAIT4, uintptr(pid), uintptr(unsafe.Pointer(&status)), 0, 0, 0)
 	if sig != 0 {
@@ -87,6 +87,7 @@ func (p *Start) forkScopeCall(l *Launcher) (pid int) {
 	pid = vfork(unix.SYS_CLONE, vforkFlags|uintptr(unix.SIGCHLD), 0)
 	if pid == 0 {
 		sys(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0)
+		sys(unix.SYS_SETPGID, 0, 0, 0, 0, 0) // the keys of a terminal are for the server
 		sys(unix.SYS_FCNTL, uintptr(p.page.Memory), unix.F_SETFD, 0, 0, 0)
 		sys(unix.SYS_FCNTL, uintptr(l.keeper.guard.PIDFD), unix.F_SETFD, 0, 0, 0)
 		setMask(&mask, nil)
@@ -97,8 +98,9 @@ func (p *Start) forkScopeCall(l *Launcher) (pid int) {
 }
 
 // awaitChild waits for the end of a child, or until a signal ends a server: then it kills the child, and
-// returns the signal.
-func (s *Signals) awaitChild(pid int, buf *[512]byte) (sig unix.Signal) {
+// returns the signal. A main process that waits gets the others when it starts, each once: it blocks them,
+// and may have got one that a terminal has sent.
+func (s *Signals) awaitChild(pid int, main int32, buf *[512]byte) (sig unix.Signal) {
 	ended, _ := sys(unix.SYS_PIDFD_OPEN, uintptr(pid), 0, 0, 0, 0)
 	polls := [2]unix.PollFd{
 		{Fd: int32(ended), Events: unix.POLLIN},
@@ -109,9 +111,14 @@ func (s *Signals) awaitChild(pid int, buf *[512]byte) (sig unix.Signal) {
 		n := s.receive(buf)
 		for i := uintptr(0); i < n; i += signalfdRecord {
 			got := unix.Signal(buf[i&(uintptr(len(buf))-1)])
-			isTerminals := s.terminal && 1<<(uint64(got-1)&63)&ofTerminal != 0
-			if ending&(1<<(uint64(got-1)&63)) != 0 && !isTerminals {
+			bit := uint64(1) << (uint64(got-1) & 63)
+			isTerminals := s.terminal && bit&ofTerminal != 0
+			switch {
+			case got == unix.SIGCHLD || isOfRuntime(buf, i):
+			case bit&ending != 0 && !isTerminals:
 				sig = got
+			default:
+				signalChild(main, got)
 			}
 		}
 	}

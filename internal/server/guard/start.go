@@ -119,7 +119,7 @@ func (p *Start) startServer(l *Launcher) bool {
 	if p.page.ByLauncher.FailedStep == page.StepNone { // otherwise main starts the server, with that score
 		lowerScore(p.score)
 		p.score = -1
-		p.birth.child.unmap() // that of the main process, which has executed its program
+		p.birth.child.unmap() // a main process that has waited has its own copy, and may still fail
 	}
 	return true
 }
