@@ -44,8 +44,8 @@ func (r *record) measureEarly() {
 }
 
 func (r *record) measure() readings {
-	cpu, err := r.server.Group.Members().CPU()
-	figures := r.server.Group.Limits().Figures() // zero, if it was removed meanwhile
+	figures := r.server.Group.Limits().Figures() // zero, if it was removed
+	cpu, err := r.server.Group.Members().CPU()   // no error: the group was there when the figures were read
 	isRemoved := err != nil || cpu < r.last.cpu || figures.OOMKills < r.last.OOMKills
 	if !isRemoved {
 		r.last = readings{
