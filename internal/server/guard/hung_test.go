@@ -27,7 +27,8 @@ type hungFiles struct {
 	dir   string
 	mode  uint32 // of the file
 	opens int
-	later uint64 // the second open, which waits until a process reads by the first one
+	reads bool   // a process reads by the first open
+	later uint64 // the second open, which waits until one does
 	asked chan struct{}
 	end   sync.Once
 }
@@ -130,8 +131,8 @@ func (h *hungFiles) answer(r *fuseRequest) {
 	case fuseOpen:
 		h.open(r)
 	case fuseRead:
-		h.reply(h.later, 0, []uint64{0, fuseDirect})
-		h.tell()
+		h.reads = true
+		h.openAgain()
 	case fuseForget, fuseForgets, fuseStop: // these want no answer
 	default:
 		h.reply(r.ID, unix.ENOSYS)
@@ -148,7 +149,17 @@ func (h *hungFiles) open(r *fuseRequest) {
 		h.reply(r.ID, 0, []uint64{0, 0})
 	default:
 		h.later = r.ID
+		h.openAgain()
 	}
+}
+
+// openAgain answers the second open when both are there, in either order: two threads ask.
+func (h *hungFiles) openAgain() {
+	if h.later == 0 || !h.reads {
+		return
+	}
+	h.reply(h.later, 0, []uint64{0, fuseDirect})
+	h.tell()
 }
 
 func (h *hungFiles) tell() {
@@ -182,6 +193,14 @@ func (h *hungFiles) reply(id uint64, e unix.Errno, parts ...any) {
 
 // hangEnv has the first thread of this program hang in mmap(2) of that file, with the lock of its memory.
 const hangEnv = "GUARD_HANG"
+
+// The first thread runs this; a later call may run on another one.
+func init() {
+	if file := os.Getenv(hangEnv); file != "" {
+		hang(file)
+		os.Exit(0)
+	}
+}
 
 func hang(file string) {
 	cached := openFile(file, unix.O_RDONLY)

@@ -28,9 +28,6 @@ const launcherEnv = "GUARD_LAUNCHER"
 
 func TestMain(m *testing.M) {
 	switch text := os.Getenv(launcherEnv); {
-	case os.Getenv(hangEnv) != "":
-		hang(os.Getenv(hangEnv))
-		os.Exit(0)
 	case len(os.Args) == 4 && os.Args[1] == "supervise":
 		os.Exit(supervise(os.Args[2], os.Args[3]))
 	case text != "":
